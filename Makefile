@@ -1,0 +1,77 @@
+# `make bench` and `make test` work from a fresh clone: both make .venv first. PYTHON chooses the interpreter.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+SUITE ?= default
+JOBS ?= 2
+RUN_OPTIONS ?=
+
+# The build reads these; a change of any of them builds the extension anew.
+NATIVE := CMakeLists.txt engine/_native_build.py $(shell find csrc -type f 2>/dev/null)
+
+# run-kernels,NAME,OPTIONS,RUNNER: build the C test program in build/NAME and run it.
+define run-kernels
+$(BIN)/cmake -S . -B build/$(1) -G Ninja -DENGINE_PYTHON=OFF -DENGINE_TESTS=ON -DENGINE_WERROR=ON $(2)
+$(BIN)/cmake --build build/$(1) --parallel $(JOBS)
+$(3) build/$(1)/tests/kernels/test_kernels $(4)
+endef
+
+.PHONY: help venv bench bench-models test lint format kernels kernels-arm64 sanitize clean distclean
+
+help:
+	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
+	@echo "make bench-models  the same for each model's own suite"
+	@echo "make test          lint, types, all tests"
+	@echo "make lint          ruff and mypy alone"
+	@echo "make kernels       the kernel tests, every warning an error (CC=gcc or clang)"
+	@echo "make kernels-arm64 the same, cross-compiled for 64-bit Arm and run under qemu"
+	@echo "make sanitize      the kernel tests under the address and undefined-behaviour sanitizers"
+	@echo "make venv          only make $(VENV)"
+	@echo "make clean         remove built files (distclean: $(VENV) too)"
+
+venv: $(STAMP)
+
+# Exact versions come from constraints.txt. The build's own requirements go in first, because the build runs inside the
+# environment that it is for: an isolated one would fetch them a second time and disappear under an editable install.
+$(STAMP): pyproject.toml constraints.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > $(VENV)/build-requires.txt
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet -r $(VENV)/build-requires.txt cmake ninja
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --editable ".[suites,dev]"
+	touch $@
+
+bench: $(STAMP)
+	$(BIN)/enginebench run $(SUITE) $(RUN_OPTIONS)
+
+bench-models: $(STAMP)
+	$(BIN)/enginebench run mlp transformer bert minilm $(RUN_OPTIONS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+kernels: $(STAMP)
+	$(call run-kernels,kernels-$(CC),-DCMAKE_C_COMPILER=$(CC))
+
+# Without the fork test: qemu-user itself fails, now and then, when a process with threads forks.
+kernels-arm64: $(STAMP)
+	$(call run-kernels,kernels-arm64,-DCMAKE_TOOLCHAIN_FILE=csrc/cmake/aarch64.cmake,qemu-aarch64 -L /usr/aarch64-linux-gnu,no-fork)
+
+sanitize: $(STAMP)
+	$(call run-kernels,sanitize,-DCMAKE_C_COMPILER=$(CC) -DENGINE_SANITIZE=ON)
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	find engine suites tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

@@ -1,0 +1,112 @@
+/* The ABI: everything Python hands to C, and everything C hands back. Nothing here knows Python.
+ *
+ * A plan is a list of nodes in execution order. A node names a kernel of the registry, its operands and its
+ * attributes. Operands lie in buffers; a call brings one base pointer a buffer (`bases`): the arena, the call's inputs
+ * and outputs, the weights. So a plan is immutable and any number of threads may run it at once, each with its own
+ * bases.
+ *
+ * The part between the two CFFI marks is read by the binding's generator: plain declarations, no preprocessor.
+ */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CFFI BEGIN */
+enum { EB_MAX_RANK = 8 };
+
+/* Element types; the same order as DTYPES in engine/dtypes.py (a test compares them). */
+typedef enum {
+    EB_F32, EB_F64, EB_F16, EB_BF16, EB_I64, EB_I32, EB_I16, EB_I8, EB_U8, EB_BOOL
+} eb_dtype;
+
+/* What a function answers. */
+typedef enum {
+    EB_OK = 0,
+    EB_NOT_APPLICABLE = 1,     /* plan: this kernel cannot run this node; try the next one */
+    EB_NEEDS_DENSE = 2,        /* plan: it could, if its inputs were dense (row-major, no gaps) */
+    EB_INDEX_OUT_OF_RANGE = 3, /* run: an index outside of its table */
+    EB_DIVISION_BY_ZERO = 4    /* run: integer division by zero */
+} eb_status;
+
+/* One operand. Strides count elements and may be 0 (broadcast). dtype -1: an absent optional input. */
+typedef struct {
+    int32_t buffer; /* index into bases */
+    int32_t dtype;
+    int32_t rank;
+    int32_t is_packed; /* weights: the buffer holds what the kernel's own `pack` made of this operand */
+    int64_t offset;    /* bytes from the buffer's base */
+    int64_t shape[8];
+    int64_t stride[8];
+} eb_tensor;
+
+/* One step. Filled by Python, then completed by eb_plan_node (the fields after the blank line). */
+typedef struct {
+    int32_t kernel; /* index into the registry */
+    int32_t n_inputs, n_outputs, n_ints, n_reals;
+    eb_tensor *operands; /* inputs, then outputs */
+    int64_t *ints;       /* attributes, in the order of csrc/ops.h */
+    double *reals;
+    int32_t scratch_buffer; /* set by Python after planning: scratch_bytes x threads, 64-byte aligned */
+    int64_t scratch_offset;
+
+    int64_t tiles;         /* independent pieces of work; the result must not depend on who runs which */
+    int64_t scratch_bytes; /* a thread */
+    int64_t private[8];    /* the kernel's own notes, made by its plan function */
+} eb_node;
+
+/* What one row of kernels.inc says of itself. Strings are static. */
+typedef struct {
+    const char *name;    /* <dtype>_<op>__<isa>_<variant> */
+    const char *dtype;   /* "f32", ..., or "any" */
+    const char *op;      /* as in the op table */
+    const char *isa;     /* "generic", "avx2", "avx512", "neon" */
+    const char *variant; /* a name for the switch: "packed", "reference", ... */
+} eb_kernel_info;
+
+/* The registry, best first: the first row whose op, dtype, variant and ISA fit and whose plan answers EB_OK is used. */
+int32_t eb_kernel_count(void);
+eb_kernel_info eb_kernel_describe(int32_t kernel);
+
+/* ISAs of this machine as a bit mask: 1 generic, 2 avx2 (with FMA), 4 avx512 (F, BW, DQ, VL), 8 neon. */
+int32_t eb_isa_mask(void);
+
+/* Complete a node whose kernel, operands and attributes are set. Never reads data. */
+eb_status eb_plan_node(eb_node *node);
+
+/* Weights. Bytes that operand `input` of the node's kernel wants packed into (0: it wants the plain layout);
+ * depends on the operand's shape, strides, attributes and the kernel, never on the other operands' sizes. */
+int64_t eb_packed_bytes(const eb_node *node, int32_t input);
+/* Pack `source` (the plain weight, described by operands[input], any alignment) into `destination` (64-byte aligned). */
+void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination);
+
+/* Run nodes[first..last). With threads > 1 the process-wide pool helps if it is free. `seconds`: NULL, or one entry a
+ * node of the whole plan that receives its wall time. `failed`: receives the index of the node that did not answer
+ * EB_OK. */
+eb_status eb_run(const eb_node *nodes, int32_t first, int32_t last, void *const *bases, int32_t threads,
+                 double *seconds, int32_t *failed);
+
+/* A function of OpenBLAS, handed over by Python when the package that carries it is found; NULL takes it back.
+ * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */
+void eb_set_sgemm(void *cblas_sgemm);
+
+/* Roofs: FLOP/s of dependent-free fused multiply-adds with `isa`, and bytes/s of reading `bytes` repeatedly. */
+double eb_measure_fma(const char *isa, double at_least_seconds);
+double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds);
+/* CFFI END */
+
+/* --- for kernels only ------------------------------------------------------------------------------------------- */
+
+enum { EB_ISA_GENERIC = 1, EB_ISA_AVX2 = 2, EB_ISA_AVX512 = 4, EB_ISA_NEON = 8 };
+
+typedef struct {
+    eb_status (*plan)(eb_node *node);
+    eb_status (*run)(const eb_node *node, void *const *bases, int64_t tile_begin, int64_t tile_end, void *scratch);
+    int64_t (*packed_bytes)(const eb_node *node, int32_t input); /* NULL: packs nothing */
+    void (*pack)(const eb_node *node, int32_t input, const void *source, void *destination);
+} eb_kernel;
+
+static inline void *eb_data(const eb_tensor *t, void *const *bases) { return (char *)bases[t->buffer] + t->offset; }
+
+#endif

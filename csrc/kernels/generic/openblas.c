@@ -1,0 +1,66 @@
+/* linear by OpenBLAS's sgemm, called single-threaded inside of our tiles. The rival of the packed kernels. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "isa.h"
+#include "../vector/activation.h"
+
+/* cblas_sgemm: order, transposes, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc. */
+typedef void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, TILE_ROWS = 128, TILE_COLUMNS = 256 };
+
+static _Atomic(sgemm) function;
+
+void eb_set_sgemm(void *cblas_sgemm) {
+    sgemm given;
+    memcpy(&given, &cblas_sgemm, sizeof given); /* ISO C has no cast between data and function pointers */
+    atomic_store(&function, given);
+}
+
+static eb_status plan(eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    if (!atomic_load(&function) || x->dtype != EB_F32 || weight->dtype != EB_F32 || weight->is_packed)
+        return EB_NOT_APPLICABLE;
+    for (int i = 0; i < node->n_inputs; i++)
+        if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
+    if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    int64_t N = y->shape[y->rank - 1], K = x->shape[x->rank - 1], M = N ? eb_size(y) / N : 0;
+    if (K == 0 || M > INT32_MAX || N > INT32_MAX || K > INT32_MAX) return EB_NOT_APPLICABLE;
+    node->private[0] = M;
+    node->private[1] = N;
+    node->private[2] = K;
+    node->tiles = eb_ceil_div(M, TILE_ROWS) * eb_ceil_div(N, TILE_COLUMNS);
+    return EB_OK;
+}
+
+/* y = bias + residual, to which the product is added. The residual may lie where y lies. */
+static void start_tile(float *y, const float *bias, const float *residual, int64_t rows, int64_t columns, int64_t ld) {
+    for (int64_t m = 0; m < rows; m++)
+        for (int64_t n = 0; n < columns; n++)
+            y[m * ld + n] = (residual ? residual[m * ld + n] : 0) + (bias ? bias[n] : 0);
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    sgemm multiply = atomic_load(&function);
+    if (!multiply) return EB_NOT_APPLICABLE;
+    int64_t M = node->private[0], N = node->private[1], K = node->private[2];
+    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
+    const float *x = eb_data(eb_input(node, 0), bases), *weight = eb_data(eb_input(node, 1), bases);
+    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
+    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    float *y = eb_data(eb_output(node), bases);
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t blocks = eb_ceil_div(N, TILE_COLUMNS), m = tile / blocks * TILE_ROWS, n = tile % blocks * TILE_COLUMNS;
+        int64_t rows = eb_min(TILE_ROWS, M - m), columns = eb_min(TILE_COLUMNS, N - n);
+        float *target = y + m * N + n;
+        start_tile(target, bias ? bias + n : NULL, residual ? residual + m * N + n : NULL, rows, columns, N);
+        multiply(ROW_MAJOR, PLAIN, transposed ? TRANSPOSED : PLAIN, (int)rows, (int)columns, (int)K,
+                 (float)node->reals[EB_REAL_LINEAR_ALPHA], x + m * K, (int)K, weight + (transposed ? n * K : n),
+                 (int)(transposed ? K : N), 1, target, (int)N);
+        eb_activation activation = activations[node->ints[EB_INT_LINEAR_ACTIVATION]];
+        if (activation) activation(target, rows, columns, N);
+    }
+    return EB_OK;
+}
+const eb_kernel f32_linear__generic_openblas = {plan, run, NULL, NULL};

@@ -1,0 +1,81 @@
+/* Matrix products of floats: what linear, matmul and attention are made of. micro.h implements it, once an instruction
+ * set.
+ *
+ *   panel      EB_NR = 2 vectors of columns of b, stored row by row (k), zero-padded to EB_NR columns
+ *   micro-tile up to EB_MR rows of x times one panel: its sums stay in registers over a whole block of k
+ *
+ * x is read through broadcasts, so that its strides are free: a transposed x costs nothing.
+ */
+#ifndef EB_GEMM_H
+#define EB_GEMM_H
+
+#include "activation.h"
+
+enum { EB_NR = 2 * EB_VL };
+
+/* y [M, columns] = alpha * x [M, K] @ b [K, columns] + bias + residual. y may be the residual. */
+typedef struct {
+    int64_t M, columns, K; /* columns <= EB_NR */
+    const float *x;
+    int64_t x_row, x_k;
+    const float *b; /* EB_NR floats can be read at every k, unless `columns` is EB_VL or less: then EB_VL floats */
+    int64_t ldb;
+    float *y;
+    int64_t ldy;
+    float alpha;
+    const float *bias, *residual; /* or NULL */
+    int64_t ldr;
+    eb_activation activation; /* or NULL */
+} eb_product;
+
+#define multiply_panel EB_PASTE(eb_multiply_panel, __, EB_ISA, , , )
+#define pack_panel EB_PASTE(eb_pack_panel, __, EB_ISA, , , )
+
+void multiply_panel(const eb_product *p);
+
+/* Columns of b, with element (k, n) at source[k * k_step + n * n_step] (of any alignment), as a panel of K rows. */
+void pack_panel(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
+                float *panel);
+
+/* Columns of a b that is not packed, as `multiply_panel` wants them: where they lie if they are contiguous and `rows`
+ * are too few to pay for packing, else packed into scratch (K * EB_NR floats). */
+static inline const float *panel_of(const float *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
+                             int64_t rows, float *scratch, int64_t *ldb) {
+    enum { ROWS_THAT_PAY_FOR_PACKING = 8 };
+    if (n_step == 1 && columns % EB_VL == 0 && rows < ROWS_THAT_PAY_FOR_PACKING) {
+        *ldb = k_step;
+        return source;
+    }
+    pack_panel(source, k_step, n_step, K, columns, scratch);
+    *ldb = EB_NR;
+    return scratch;
+}
+
+/* How to cut M x N into tiles: rows of whole micro-tiles that stay in L2, beside as many panels as make a tile worth
+ * handing out. */
+typedef struct {
+    int64_t row_tiles, panels_a_tile, column_tiles;
+} eb_cut;
+
+static inline eb_cut cut_product(int64_t M, int64_t N, int64_t K) {
+    enum {
+        HEIGHTS = 10,      /* micro-tiles: 140 rows with AVX-512 */
+        WORTH = 512 * 1024 /* multiply-adds: about 10 microseconds */
+    };
+    eb_cut cut;
+    cut.row_tiles = eb_ceil_div(eb_ceil_div(M, EB_MR), HEIGHTS);
+    int64_t rows = cut.row_tiles ? eb_ceil_div(M, cut.row_tiles) : 1;
+    /* Few rows are bound by reading b, as if they were eight. */
+    int64_t panel = eb_max(8, rows) * eb_max(1, K) * EB_NR, panels = eb_ceil_div(N, EB_NR);
+    cut.panels_a_tile = eb_max(1, eb_min(panels, WORTH / panel));
+    cut.column_tiles = eb_ceil_div(panels, cut.panels_a_tile);
+    return cut;
+}
+
+/* First row of row tile `i` of `row_tiles`: where a micro-tile of the whole begins, so that all are nearly equal. */
+EB_INLINE int64_t row_tile_begin(int64_t M, int64_t row_tiles, int64_t i) {
+    int64_t heights = eb_ceil_div(M, EB_MR);
+    return eb_piece(M, heights, eb_piece(heights, row_tiles, i));
+}
+
+#endif

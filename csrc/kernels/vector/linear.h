@@ -1,0 +1,97 @@
+/* linear: y = activation(alpha * x @ W + bias + residual).
+ *
+ * A constant weight is packed once, into panels (gemm.h) one behind the other; the layout depends on the weight and
+ * the instruction set alone. A weight that changes from call to call is packed panel by panel into scratch, or read
+ * where it lies if its columns are contiguous and the rows of x are too few to pay for packing.
+ */
+#include "gemm.h"
+
+/* private: M, N, K, x_row, y_row, residual_row, rows of tiles, panels a tile */
+enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_RESIDUAL_ROW, AT_ROW_TILES, AT_PANELS };
+
+/* [.., columns] as rows of contiguous columns: answers whether it is, and the stride of the rows. */
+static int rows_of(const eb_tensor *t, int64_t *row_stride) {
+    eb_loop rows = eb_loop_axes(t, 0, t->rank - 1);
+    *row_stride = rows.stride[0][0];
+    return rows.rank == 1;
+}
+
+static int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 1] == 1 || t->shape[t->rank - 1] <= 1; }
+
+static eb_status plan(eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    for (int i = 0; i <= node->n_inputs; i++)
+        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
+    int64_t *p = node->private;
+    p[AT_N] = y->shape[y->rank - 1];
+    p[AT_K] = x->shape[x->rank - 1];
+    p[AT_M] = p[AT_N] ? eb_size(y) / p[AT_N] : 0;
+    if (!rows_of(y, &p[AT_Y_ROW]) || !unit_columns(y)) return EB_NOT_APPLICABLE;
+    if (!rows_of(x, &p[AT_X_ROW])) return EB_NEEDS_DENSE;
+    if (eb_is_present(node, 2) && !unit_columns(eb_input(node, 2))) return EB_NEEDS_DENSE;
+    if (eb_is_present(node, 3) && (!rows_of(eb_input(node, 3), &p[AT_RESIDUAL_ROW]) || !unit_columns(eb_input(node, 3))))
+        return EB_NEEDS_DENSE;
+    eb_cut cut = cut_product(p[AT_M], p[AT_N], p[AT_K]);
+    p[AT_ROW_TILES] = cut.row_tiles;
+    p[AT_PANELS] = cut.panels_a_tile;
+    node->tiles = cut.row_tiles * cut.column_tiles;
+    node->scratch_bytes = weight->is_packed ? 0 : p[AT_K] * EB_NR * 4;
+    return EB_OK;
+}
+
+static int64_t packed_bytes(const eb_node *node, int32_t input) {
+    const eb_tensor *weight = eb_input(node, 1);
+    if (input != 1 || weight->dtype != EB_F32) return 0;
+    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
+    return eb_ceil_div(weight->shape[!transposed], EB_NR) * EB_NR * weight->shape[transposed] * 4;
+}
+
+static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
+    const eb_tensor *weight = eb_input(node, input);
+    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
+    int64_t N = weight->shape[!transposed], K = weight->shape[transposed];
+    int64_t n_step = weight->stride[!transposed], k_step = weight->stride[transposed];
+    for (int64_t n = 0; n < N; n += EB_NR)
+        pack_panel((const eb_float_unaligned *)source + n * n_step, k_step, n_step, K, eb_min(EB_NR, N - n),
+                   (float *)destination + n * K);
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    const int64_t *p = node->private;
+    const float *x = eb_data(eb_input(node, 0), bases), *weight = eb_data(eb_input(node, 1), bases);
+    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
+    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    float *y = eb_data(eb_output(node), bases);
+    const eb_tensor *w = eb_input(node, 1);
+    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
+    int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed];
+    int64_t column_tiles = node->tiles / p[AT_ROW_TILES];
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t m = row_tile_begin(p[AT_M], p[AT_ROW_TILES], tile / column_tiles);
+        int64_t m_end = row_tile_begin(p[AT_M], p[AT_ROW_TILES], tile / column_tiles + 1);
+        int64_t n = tile % column_tiles * p[AT_PANELS] * EB_NR, n_end = eb_min(p[AT_N], n + p[AT_PANELS] * EB_NR);
+        for (; n < n_end; n += EB_NR) {
+            eb_product product = {.M = m_end - m,
+                                  .columns = eb_min(EB_NR, n_end - n),
+                                  .K = p[AT_K],
+                                  .x = x + m * p[AT_X_ROW],
+                                  .x_row = p[AT_X_ROW],
+                                  .x_k = eb_input(node, 0)->stride[eb_input(node, 0)->rank - 1],
+                                  .b = weight + n * p[AT_K],
+                                  .ldb = EB_NR,
+                                  .y = y + m * p[AT_Y_ROW] + n,
+                                  .ldy = p[AT_Y_ROW],
+                                  .alpha = (float)node->reals[EB_REAL_LINEAR_ALPHA],
+                                  .bias = bias ? bias + n : NULL,
+                                  .residual = residual ? residual + m * p[AT_RESIDUAL_ROW] + n : NULL,
+                                  .ldr = p[AT_RESIDUAL_ROW],
+                                  .activation = activations[node->ints[EB_INT_LINEAR_ACTIVATION]]};
+            if (!w->is_packed)
+                product.b = panel_of(weight + n * n_step, k_step, n_step, p[AT_K], product.columns, product.M, scratch,
+                                     &product.ldb);
+            multiply_panel(&product);
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel EB_SYMBOL(linear, packed) = {plan, run, packed_bytes, pack};

@@ -1,0 +1,125 @@
+/* Elementary functions of vectors. Polynomials are minimax fits made for these kernels (iteratively reweighted least
+ * squares on 4000 Chebyshev points in double, coefficients rounded to float). The stated errors are against double
+ * and are what tests/kernels measures; NaN gives NaN everywhere. */
+#ifndef EB_MATH_H
+#define EB_MATH_H
+
+#include "vec.h"
+
+/* 2^n * y, for n in [-252, 254] by two factors, so that the ends of float's range come out right. */
+EB_INLINE vf vf_scale(vf y, vi n) {
+    vi half = n >> 1;
+    return y * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
+}
+
+/* x = n * ln 2 + r with |r| <= ln 2 / 2: n through the sum with 1.5 * 2^23, whose last bits are the integer. */
+EB_INLINE vf vf_exp_reduced(vf x, vi *n) {
+    const vf magic = vf_set(12582912.0f);
+    vf shifted = x * 1.44269504f + magic;
+    vf count = shifted - magic;
+    *n = (vi)shifted - (vi)magic;
+    vf r = x - count * 0.693359375f; /* exact: the constant has few bits */
+    r = r - count * -2.12194440e-4f;
+    vf p = vf_set(0.001395049155689776f);
+    p = p * r + 0.008368889801204205f;
+    p = p * r + 0.04166620597243309f;
+    p = p * r + 0.166665181517601f;
+    p = p * r + 0.5f;
+    return (p * (r * r) + r) + 1.0f;
+}
+
+/* exp: 2 ulp; overflows to Inf, underflows through the denormals to 0. */
+EB_INLINE vf vf_exp(vf x) {
+    x = vf_min(vf_set(89.0f), vf_max(vf_set(-105.0f), x));
+    vi n;
+    vf y = vf_exp_reduced(x, &n);
+    return vf_scale(y, n);
+}
+
+/* exp of x <= 0 (softmax): 2 ulp; 0 below -87.68, where exp is denormal. */
+EB_INLINE vf vf_exp_nonpositive(vf x) {
+    x = vf_max(vf_set(-88.0f), x);
+    vi n;
+    vf y = vf_exp_reduced(x, &n);
+    return y * (vf)((n + 127) << 23); /* n = -127 makes the factor 0 */
+}
+
+/* erfc(min(t, 4.2)) for t >= 0, as 2^q: q by a polynomial with an absolute error of 2e-7 for t < 1.7 that grows with t^2
+ * from there. q lies in [-29, 0], so 2^q needs no care at the ends. *clamped is min(t, 4.2). */
+EB_INLINE vf vf_erfc(vf t, vf *clamped) {
+    t = vf_min(vf_set(4.2f), t);
+    vf q = vf_set(-5.279404717839498e-07f);
+    q = q * t + 1.2067194802511949e-05f;
+    q = q * t + -0.00011780639761127532f;
+    q = q * t + 0.0006188483093865216f;
+    q = q * t + -0.0016140416264533997f;
+    q = q * t + -0.0009546615183353424f;
+    q = q * t + 0.0286528579890728f;
+    q = q * t + -0.14876052737236023f;
+    q = q * t + -0.9183370471000671f;
+    q = q * t + -1.627915620803833f;
+    q = q * t;
+    const vf magic = vf_set(12582912.0f); /* as in vf_exp_reduced */
+    vf shifted = q + magic;
+    vf f = q - (shifted - magic);
+    vf p = vf_set(0.0013407347723841667f);
+    p = p * f + 0.00967193953692913f;
+    p = p * f + 0.055503081530332565f;
+    p = p * f + 0.24022233486175537f;
+    p = p * f + 0.6931472420692444f;
+    p = p * f + 1.0f;
+    *clamped = t;
+    return (vf)((vi)p + ((vi)shifted << 23)); /* the low bits of `shifted` are the integer: add it to the exponent */
+}
+
+/* erf: 3 ulp. */
+EB_INLINE vf vf_erf(vf x) {
+    vf t = vf_abs(x), s = x * x;
+    vf p = vf_set(7.889122935011983e-05f);
+    p = p * s + -0.0008020842215046287f;
+    p = p * s + 0.005189535673707724f;
+    p = p * s + -0.026854444295167923f;
+    p = p * s + 0.11283600330352783f;
+    p = p * s + -0.3761262595653534f;
+    p = p * s + 1.1283791065216064f;
+    vf small = p * x;
+    vf clamped, large = 1.0f - vf_erfc(t, &clamped);
+    large = (vf)((vi)large | ((vi)x & INT32_MIN));
+    return vf_select(t > 1.0f, large, small); /* a NaN goes to the small side */
+}
+
+/* tanh: 3 ulp. */
+EB_INLINE vf vf_tanh(vf x) {
+    vf t = vf_abs(x), s = x * x;
+    vf p = vf_set(-0.005717045161873102f);
+    p = p * s + 0.02065058797597885f;
+    p = p * s + -0.05374349653720856f;
+    p = p * s + 0.13331490755081177f;
+    p = p * s + -0.3333328366279602f;
+    vf small = x + x * (s * p);
+    vf large = 1.0f - 2.0f / (vf_exp(t + t) + 1.0f);
+    large = (vf)((vi)large | ((vi)x & INT32_MIN));
+    return vf_select(t > 0.625f, large, small);
+}
+
+/* sigmoid: 3 ulp down to -87; below, where the result is denormal, 0. */
+EB_INLINE vf vf_sigmoid(vf x) { return 1.0f / (1.0f + vf_exp(-x)); }
+
+/* silu: 3 ulp above -87. */
+EB_INLINE vf vf_silu(vf x) { return x / (1.0f + vf_exp(-x)); }
+
+/* gelu = (x + |x|) / 2 - |x| / 2 * erfc(|x| / sqrt 2): absolute error 2e-7 * max(1, |x|). One polynomial serves both
+ * sides, and the negative side keeps its leading digits, which 1 + erf would cancel; from -5.94 on it is -8.5e-9. */
+EB_INLINE vf vf_gelu(vf x) {
+    vf size = vf_abs(x), t;
+    vf tail = vf_erfc(size * 0.70710678118654752f, &t);
+    return x * 0.5f + size * 0.5f - t * 0.70710678118654752f * tail; /* halved first: x + |x| could overflow */
+}
+
+/* gelu with tanh, as x * sigmoid(2 u): absolute error 3e-7 * max(1, |x|). */
+EB_INLINE vf vf_gelu_tanh(vf x) {
+    vf u = 1.5957691216057308f * (x + 0.044715f * (x * x * x));
+    return x / (1.0f + vf_exp(-u));
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* The register-blocked micro-kernel, the loop over one panel, and packing: implements gemm.h. */
+#include "gemm.h"
+
+/* Depth of a block: its part of a panel (128 KiB with AVX-512) and of the rows of x stay in the second-level cache. */
+enum { EB_KC = 1024 };
+
+/* --- the micro-kernel --------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t K;
+    const float *x;
+    int64_t x_row, x_k;
+    const float *b;
+    int64_t ldb;
+    float *y;
+    int64_t ldy;
+    float alpha;
+    const float *bias, *residual;
+    int64_t ldr;
+} eb_micro;
+
+/* R rows, V vectors of columns, U sets of sums: few rows need several, or each sum would wait for its last addition. */
+EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int U) {
+    vf sum[4][EB_MR][2];
+    const float *x[(EB_MR + 2) / 3]; /* a pointer for each three rows: what an address of x86 can reach */
+    const float *b = t->b;
+    const int64_t x_row = t->x_row, x_k = t->x_k, ldb = t->ldb;
+    int64_t k = t->K;
+    EB_UNROLL
+    for (int g = 0; g < (R + 2) / 3; g++) x[g] = t->x + 3 * g * x_row;
+    EB_UNROLL
+    for (int u = 0; u < U; u++)
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[u][r][v] = vf_set(0);
+    for (; k >= U; k -= U) {
+        EB_UNROLL
+        for (int u = 0; u < U; u++) {
+            vf column[2];
+            EB_UNROLL
+            for (int v = 0; v < V; v++) column[v] = vf_load(b + v * EB_VL);
+            b += ldb;
+            EB_UNROLL
+            for (int r = 0; r < R; r++) {
+                vf value = vf_set(x[r / 3][r % 3 * x_row]);
+                EB_UNROLL
+                for (int v = 0; v < V; v++) sum[u][r][v] += value * column[v];
+            }
+            EB_UNROLL
+            for (int g = 0; g < (R + 2) / 3; g++) x[g] += x_k;
+        }
+    }
+    for (; U > 1 && k > 0; k--, b += ldb) {
+        EB_UNROLL
+        for (int r = 0; r < R; r++) {
+            vf value = vf_set(x[r / 3][r % 3 * x_row]);
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[0][r][v] += value * vf_load(b + v * EB_VL);
+        }
+        EB_UNROLL
+        for (int g = 0; g < (R + 2) / 3; g++) x[g] += x_k;
+    }
+    EB_UNROLL
+    for (int u = 1; u < U; u++)
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[0][r][v] += sum[u][r][v];
+    EB_UNROLL
+    for (int v = 0; v < V; v++) {
+        vf bias = t->bias ? vf_load(t->bias + v * EB_VL) : vf_set(0);
+        EB_UNROLL
+        for (int r = 0; r < R; r++) sum[0][r][v] = sum[0][r][v] * t->alpha + bias;
+    }
+    if (t->residual) {
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[0][r][v] += vf_load(t->residual + r * t->ldr + v * EB_VL);
+    }
+    EB_UNROLL
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int v = 0; v < V; v++) vf_store(t->y + r * t->ldy + v * EB_VL, sum[0][r][v]);
+}
+
+#define EB_MICRO(R, U)                                                        \
+    static void micro_##R##_1(const eb_micro *t) { micro_tile(t, R, 1, U); }  \
+    static void micro_##R##_2(const eb_micro *t) { micro_tile(t, R, 2, U); }
+EB_MICRO(1, 4)
+EB_MICRO(2, 2)
+EB_MICRO(3, 1)
+EB_MICRO(4, 1)
+#if EB_MR > 4
+EB_MICRO(5, 1)
+EB_MICRO(6, 1)
+#endif
+#if EB_MR > 6
+EB_MICRO(7, 1)
+EB_MICRO(8, 1)
+EB_MICRO(9, 1)
+EB_MICRO(10, 1)
+EB_MICRO(11, 1)
+EB_MICRO(12, 1)
+#endif
+#if EB_MR > 12
+EB_MICRO(13, 1)
+EB_MICRO(14, 1)
+#endif
+
+/* micro_tiles[R - 1][V - 1] */
+static void (*const micro_tiles[EB_MR][2])(const eb_micro *) = {
+    {micro_1_1, micro_1_2},   {micro_2_1, micro_2_2},   {micro_3_1, micro_3_2},   {micro_4_1, micro_4_2},
+#if EB_MR > 4
+    {micro_5_1, micro_5_2},   {micro_6_1, micro_6_2},
+#endif
+#if EB_MR > 6
+    {micro_7_1, micro_7_2},   {micro_8_1, micro_8_2},   {micro_9_1, micro_9_2},   {micro_10_1, micro_10_2},
+    {micro_11_1, micro_11_2}, {micro_12_1, micro_12_2},
+#endif
+#if EB_MR > 12
+    {micro_13_1, micro_13_2}, {micro_14_1, micro_14_2},
+#endif
+};
+
+/* A micro-tile at the right edge: through a small buffer, so that nothing beyond `columns` is touched. */
+static void micro_edge(eb_micro t, int64_t rows, int64_t columns) {
+    float sums[EB_MR * EB_NR] = {0}, bias[EB_NR] = {0};
+    float *y = t.y;
+    if (t.bias) memcpy(bias, t.bias, (size_t)columns * 4);
+    for (int64_t r = 0; r < rows && t.residual; r++)
+        memcpy(sums + r * EB_NR, t.residual + r * t.ldr, (size_t)columns * 4);
+    t.bias = bias;
+    t.residual = sums;
+    t.y = sums;
+    t.ldr = EB_NR;
+    int64_t ldy = t.ldy;
+    t.ldy = EB_NR;
+    micro_tiles[rows - 1][columns > EB_VL](&t);
+    for (int64_t r = 0; r < rows; r++) memcpy(y + r * ldy, sums + r * EB_NR, (size_t)columns * 4);
+}
+
+/* --- one panel ---------------------------------------------------------------------------------------------------- */
+
+/* Most rows of a micro-tile. Rows that lie a multiple of 4 KiB apart share one set of a first-level cache of 8 ways:
+ * more of them than ways would push each other out (128 x 3072 x 768: 82% of the roof with 13 rows, 96% with 8). */
+EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8, EB_MR) : EB_MR; }
+
+/* Blocks of k outside, micro-tiles of nearly equal height inside: 16 rows are 8 + 8, not 14 + 2. The first block of k
+ * brings bias and residual, later ones add to what lies in y. */
+void multiply_panel(const eb_product *p) {
+    int64_t depths = eb_max(1, eb_ceil_div(p->K, EB_KC)), heights = eb_ceil_div(p->M, most_rows(p->x_row));
+    for (int64_t d = 0; d < depths; d++) {
+        int64_t k = eb_piece(p->K, depths, d), k_end = eb_piece(p->K, depths, d + 1);
+        for (int64_t h = 0; h < heights; h++) {
+            int64_t m = eb_piece(p->M, heights, h), rows = eb_piece(p->M, heights, h + 1) - m;
+            float *y = p->y + m * p->ldy;
+            eb_micro t = {.K = k_end - k,
+                          .x = p->x + m * p->x_row + k * p->x_k,
+                          .x_row = p->x_row,
+                          .x_k = p->x_k,
+                          .b = p->b + k * p->ldb,
+                          .ldb = p->ldb,
+                          .y = y,
+                          .ldy = p->ldy,
+                          .alpha = p->alpha,
+                          .bias = d ? NULL : p->bias,
+                          .residual = d ? y : p->residual ? p->residual + m * p->ldr : NULL,
+                          .ldr = d ? p->ldy : p->ldr};
+            if (p->columns % EB_VL)
+                micro_edge(t, rows, p->columns);
+            else
+                micro_tiles[rows - 1][p->columns > EB_VL](&t);
+            if (p->activation && d == depths - 1) p->activation(y, rows, p->columns, p->ldy);
+        }
+    }
+}
+
+/* --- packing ------------------------------------------------------------------------------------------------------ */
+
+/* A square of EB_VL columns by EB_VL rows of a panel, from columns whose k is contiguous. */
+static void pack_square(const eb_float_unaligned *source, int64_t n_step, float *panel) {
+    vf rows[EB_VL];
+    EB_UNROLL
+    for (int n = 0; n < EB_VL; n++) rows[n] = vf_load(source + n * n_step);
+    vf_transpose(rows);
+    EB_UNROLL
+    for (int k = 0; k < EB_VL; k++) vf_store(panel + k * EB_NR, rows[k]);
+}
+
+void pack_panel(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
+                float *panel) {
+    enum { BLOCK = 16 };
+    if (K == 0) return;
+    if (columns < EB_NR) memset(panel, 0, (size_t)(K * EB_NR) * 4);
+    if (n_step == 1) {
+        for (int64_t k = 0; k < K; k++) memcpy(panel + k * EB_NR, source + k * k_step, (size_t)columns * 4);
+        return;
+    }
+    int64_t n_squares = k_step == 1 ? columns / EB_VL * EB_VL : 0, k_squares = n_squares ? K / EB_VL * EB_VL : 0;
+    for (int64_t k = 0; k < k_squares; k += EB_VL)
+        for (int64_t n = 0; n < n_squares; n += EB_VL) pack_square(source + k + n * n_step, n_step, panel + k * EB_NR + n);
+    for (int64_t k0 = 0; k0 < K; k0 += BLOCK)
+        for (int64_t n = k0 + BLOCK <= k_squares ? n_squares : 0; n < columns; n++)
+            for (int64_t k = k0; k < eb_min(K, k0 + BLOCK); k++)
+                panel[k * EB_NR + n] = source[k * k_step + n * n_step];
+}

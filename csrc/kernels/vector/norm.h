@@ -1,0 +1,159 @@
+/* layer_norm, rms_norm, softmax and log_softmax over dense rows. A row is read again for each pass: it lies in the
+ * first-level cache. Variance is the mean of centred squares, not the difference of two large sums. */
+#include "../../ops.h"
+#include "math.h"
+
+enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
+
+/* private: n (elements a row), x_row, rows a tile */
+enum { AT_N, AT_X_ROW, AT_TILE };
+
+typedef struct {
+    const float *x, *weight, *bias;
+    float *y;
+    int64_t n;
+    float epsilon;
+} row;
+
+/* Sum over a row of what `term(v)` makes of each vector; lanes beyond the row do not count. */
+#define EB_ROW_SUM(result, x, n, v, term)                                           \
+    {                                                                               \
+        vf sums_[LANES] = {{0}};                                                    \
+        int64_t i_ = 0;                                                             \
+        for (; i_ + LANES * EB_VL <= (n); i_ += LANES * EB_VL)                      \
+            for (int l_ = 0; l_ < LANES; l_++) {                                    \
+                vf v = vf_load((x) + i_ + l_ * EB_VL);                              \
+                sums_[l_] += term;                                                  \
+            }                                                                       \
+        for (; i_ < (n); i_ += EB_VL) {                                             \
+            int64_t count_ = eb_min(EB_VL, (n)-i_);                                 \
+            vf v = vf_load_part((x) + i_, count_);                                  \
+            sums_[0] += vf_select(vf_first(count_), term, vf_set(0));               \
+        }                                                                           \
+        result = vf_sum((sums_[0] + sums_[1]) + (sums_[2] + sums_[3]));             \
+    }
+
+/* (x - mean) * scale, then weight and bias where there are any. */
+EB_INLINE void normalise(const row *r, float mean, float scale) {
+    int64_t i = 0, n = r->n;
+    for (; i + EB_VL <= n; i += EB_VL) {
+        vf v = (vf_load(r->x + i) - mean) * scale;
+        if (r->weight) v *= vf_load(r->weight + i);
+        if (r->bias) v += vf_load(r->bias + i);
+        vf_store(r->y + i, v);
+    }
+    if (i < n) {
+        vf v = (vf_load_part(r->x + i, n - i) - mean) * scale;
+        if (r->weight) v *= vf_load_part(r->weight + i, n - i);
+        if (r->bias) v += vf_load_part(r->bias + i, n - i);
+        vf_store_part(r->y + i, v, n - i);
+    }
+}
+
+static void layer_norm_row(const row *r) {
+    float mean, square;
+    EB_ROW_SUM(mean, r->x, r->n, v, v)
+    mean /= (float)r->n;
+    EB_ROW_SUM(square, r->x, r->n, v, (v - mean) * (v - mean))
+    normalise(r, mean, 1 / sqrtf(square / (float)r->n + r->epsilon));
+}
+
+static void rms_norm_row(const row *r) {
+    float square;
+    EB_ROW_SUM(square, r->x, r->n, v, v * v)
+    normalise(r, 0, 1 / sqrtf(square / (float)r->n + r->epsilon));
+}
+
+/* The largest element; NaN does not count (it comes back through the sum). */
+static float largest(const float *x, int64_t n) {
+    vf top = vf_set(-INFINITY);
+    int64_t i = 0;
+    for (; i + EB_VL <= n; i += EB_VL) top = vf_max(vf_load(x + i), top);
+    float most = vf_largest(top);
+    for (; i < n; i++) most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+static void softmax_row(const row *r) {
+    float top = largest(r->x, r->n);
+    vf sum = vf_set(0);
+    int64_t i = 0, n = r->n;
+    for (; i + EB_VL <= n; i += EB_VL) {
+        vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
+        vf_store(r->y + i, v);
+        sum += v;
+    }
+    if (i < n) {
+        vf v = vf_exp_nonpositive(vf_load_part(r->x + i, n - i) - top);
+        vf_store_part(r->y + i, v, n - i);
+        sum += vf_select(vf_first(n - i), v, vf_set(0));
+    }
+    float factor = 1 / vf_sum(sum);
+    for (i = 0; i + EB_VL <= n; i += EB_VL) vf_store(r->y + i, vf_load(r->y + i) * factor);
+    for (; i < n; i++) r->y[i] *= factor;
+}
+
+static void log_softmax_row(const row *r) {
+    float top = largest(r->x, r->n), sum;
+    EB_ROW_SUM(sum, r->x, r->n, v, vf_exp_nonpositive(v - top))
+    float log_sum = logf(sum);
+    int64_t i = 0;
+    for (; i + EB_VL <= r->n; i += EB_VL) vf_store(r->y + i, (vf_load(r->x + i) - top) - log_sum);
+    for (; i < r->n; i++) r->y[i] = (r->x[i] - top) - log_sum;
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------- */
+
+/* Rows are the axes from `first` on. */
+static eb_status plan_rows(eb_node *node, int first) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    for (int i = 0; i <= node->n_inputs; i++)
+        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
+    if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    eb_loop rows = eb_loop_axes(x, 0, first);
+    if (!eb_is_dense_from(x, first) || rows.rank != 1) return EB_NEEDS_DENSE;
+    for (int i = 1; i < node->n_inputs; i++)
+        if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
+    node->private[AT_N] = eb_loop_axes(x, first, x->rank).count;
+    node->private[AT_X_ROW] = rows.stride[0][0];
+    node->private[AT_TILE] = eb_max(1, TILE_ELEMENTS / eb_max(1, node->private[AT_N]));
+    node->tiles = node->private[AT_N] ? eb_ceil_div(rows.count, node->private[AT_TILE]) : 0;
+    return EB_OK;
+}
+
+static eb_status plan_trailing(eb_node *node) {
+    return plan_rows(node, eb_input(node, 0)->rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
+}
+
+static eb_status plan_last_axis(eb_node *node) {
+    int rank = eb_input(node, 0)->rank;
+    if (rank == 0 || node->ints[EB_INT_SOFTMAX_AXIS] != rank - 1) return EB_NOT_APPLICABLE;
+    return plan_rows(node, rank - 1);
+}
+
+EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
+                             void (*function)(const row *)) {
+    const float *x = eb_data(eb_input(node, 0), bases);
+    float *y = eb_data(eb_output(node), bases);
+    row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? (float)node->reals[0] : 0};
+    if (eb_is_present(node, 1)) r.weight = eb_data(eb_input(node, 1), bases);
+    if (eb_is_present(node, 2)) r.bias = eb_data(eb_input(node, 2), bases);
+    int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * node->private[AT_TILE]);
+    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
+        r.x = x + i * node->private[AT_X_ROW];
+        r.y = y + i * r.n;
+        function(&r);
+    }
+    return EB_OK;
+}
+
+#define KERNEL(op, plan)                                                                                           \
+    static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
+        (void)scratch;                                                                                             \
+        return run_rows(n, bases, begin, end, op##_row);                                                           \
+    }                                                                                                              \
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+KERNEL(layer_norm, plan_trailing)
+KERNEL(rms_norm, plan_trailing)
+KERNEL(softmax, plan_last_axis)
+KERNEL(log_softmax, plan_last_axis)

@@ -1,0 +1,177 @@
+/* Pointwise ops on floats. Operands may broadcast; along the inner axis each is contiguous or one value. */
+#include "../../ops.h"
+#include "activation.h"
+
+enum { TILE_ELEMENTS = 16384 };
+
+/* private: a tile is this many rows of this many elements; pieces a row */
+enum { AT_ROWS, AT_ELEMENTS, AT_PIECES };
+
+static eb_loop loop_of(const eb_node *node) {
+    const eb_tensor *tensors[EB_LOOP_OPERANDS] = {eb_output(node)};
+    for (int i = 0; i < node->n_inputs; i++) tensors[i + 1] = eb_input(node, i);
+    return eb_loop_broadcast(eb_output(node), node->n_inputs + 1, tensors);
+}
+
+static eb_status plan(eb_node *node) {
+    int first = node->n_inputs == 3; /* where: a condition comes first */
+    for (int i = first; i <= node->n_inputs; i++)
+        if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
+    if (first && eb_input(node, 0)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
+    eb_loop loop = loop_of(node);
+    int inner = loop.rank - 1;
+    if (loop.stride[0][inner] != 1 && loop.shape[inner] > 1) return EB_NOT_APPLICABLE;
+    for (int o = 1; o < loop.operands; o++)
+        if (loop.stride[o][inner] != 0 && loop.stride[o][inner] != 1) return EB_NEEDS_DENSE;
+    if (loop.count == 0) return EB_OK;
+    int64_t size = loop.shape[inner], rows = loop.count / size;
+    node->private[AT_PIECES] = eb_ceil_div(size, TILE_ELEMENTS);
+    node->private[AT_ELEMENTS] = node->private[AT_PIECES] > 1 ? TILE_ELEMENTS : size;
+    node->private[AT_ROWS] = eb_max(1, TILE_ELEMENTS / size);
+    node->tiles = eb_ceil_div(rows, node->private[AT_ROWS]) * node->private[AT_PIECES];
+    return EB_OK;
+}
+
+/* One run of elements: pointers to the output and the inputs, and which of the inputs are one value. */
+typedef struct {
+    float *y;
+    const void *input[3];
+    int is_value[3];
+    int64_t count;
+} run_of;
+
+typedef void (*apply)(const run_of *r);
+
+static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t begin, int64_t end, apply function) {
+    eb_loop loop = loop_of(node);
+    int inner = loop.rank - 1;
+    int64_t size = loop.shape[inner], rows = loop.count / size;
+    int64_t pieces = node->private[AT_PIECES], elements = node->private[AT_ELEMENTS], each = node->private[AT_ROWS];
+    float *y = eb_data(eb_output(node), bases);
+    const char *inputs[3];
+    int64_t sizes[3];
+    for (int i = 0; i < node->n_inputs; i++) {
+        inputs[i] = eb_data(eb_input(node, i), bases);
+        sizes[i] = eb_input(node, i)->dtype == EB_BOOL ? 1 : 4;
+    }
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t first = tile / pieces * each, last = eb_min(rows, first + each), start = tile % pieces * elements;
+        run_of r = {.count = eb_min(elements, size - start)};
+        eb_cursor at;
+        eb_cursor_seek(&loop, &at, first * size + start);
+        for (int64_t i = first; i < last; i++) {
+            r.y = y + at.offset[0];
+            for (int o = 0; o < node->n_inputs; o++) {
+                r.input[o] = inputs[o] + at.offset[o + 1] * sizes[o];
+                r.is_value[o] = loop.stride[o + 1][inner] == 0;
+            }
+            function(&r);
+            if (i + 1 < last) eb_cursor_advance(&loop, &at, size); /* several rows a tile: each is whole */
+        }
+    }
+    return EB_OK;
+}
+
+#define RUN(op, function)                                                                                          \
+    static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
+        (void)scratch;                                                                                             \
+        return run_pieces(n, bases, begin, end, function);                                                         \
+    }
+
+/* --- loading a run: contiguous, or one value again and again ------------------------------------------------------- */
+
+EB_INLINE vf load_full(const void *p, int64_t i, int is_value) {
+    return is_value ? vf_set(*(const float *)p) : vf_load((const float *)p + i);
+}
+EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
+    return is_value ? vf_set(*(const float *)p) : vf_load_part((const float *)p + i, count);
+}
+
+/* --- one operand --------------------------------------------------------------------------------------------------- */
+
+#define UNARY_RUN(name, expression)                                                                  \
+    static void apply_##name(const run_of *r) {                                                      \
+        int64_t i = 0;                                                                               \
+        for (; i + EB_VL <= r->count; i += EB_VL) {                                                  \
+            vf a = load_full(r->input[0], i, r->is_value[0]);                                        \
+            vf_store(r->y + i, expression);                                                          \
+        }                                                                                            \
+        if (i < r->count) {                                                                          \
+            vf a = load_part(r->input[0], i, r->is_value[0], r->count - i);                          \
+            vf_store_part(r->y + i, expression, r->count - i);                                       \
+        }                                                                                            \
+    }
+#define UNARY(op, expression)    \
+    UNARY_RUN(op, expression)    \
+    RUN(op, apply_##op)          \
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+
+UNARY(neg, -a)
+UNARY(abs, vf_abs(a))
+UNARY(sqrt, vf_sqrt(a))
+UNARY(rsqrt, 1.0f / vf_sqrt(a))
+UNARY(reciprocal, 1.0f / a)
+UNARY(exp, vf_exp(a))
+UNARY(tanh, vf_tanh(a))
+UNARY(sigmoid, vf_sigmoid(a))
+UNARY(erf, vf_erf(a))
+UNARY(relu, vf_relu(a))
+UNARY(silu, vf_silu(a))
+
+UNARY_RUN(gelu_erf, vf_gelu(a))
+UNARY_RUN(gelu_tanh, vf_gelu_tanh(a))
+RUN(gelu, n->ints[EB_INT_GELU_APPROXIMATE] == EB_GELU_APPROXIMATE_TANH ? apply_gelu_tanh : apply_gelu_erf)
+const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
+
+/* --- two operands -------------------------------------------------------------------------------------------------- */
+
+#define BINARY(op, expression)                                                                       \
+    EB_INLINE void binary_##op(const run_of *r, const int a_is_value, const int b_is_value) {        \
+        int64_t i = 0;                                                                               \
+        for (; i + EB_VL <= r->count; i += EB_VL) {                                                  \
+            vf a = load_full(r->input[0], i, a_is_value), b = load_full(r->input[1], i, b_is_value); \
+            vf_store(r->y + i, expression);                                                          \
+        }                                                                                            \
+        if (i < r->count) {                                                                          \
+            vf a = load_part(r->input[0], i, a_is_value, r->count - i);                              \
+            vf b = load_part(r->input[1], i, b_is_value, r->count - i);                              \
+            vf_store_part(r->y + i, expression, r->count - i);                                       \
+        }                                                                                            \
+    }                                                                                                \
+    static void apply_##op(const run_of *r) {                                                        \
+        if (!r->is_value[0] && !r->is_value[1])                                                      \
+            binary_##op(r, 0, 0);                                                                    \
+        else if (r->is_value[1])                                                                     \
+            binary_##op(r, r->is_value[0], 1);                                                       \
+        else                                                                                         \
+            binary_##op(r, 1, 0);                                                                    \
+    }                                                                                                \
+    RUN(op, apply_##op)                                                                              \
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+
+BINARY(add, a + b)
+BINARY(sub, a - b)
+BINARY(mul, a *b)
+BINARY(div, a / b)
+BINARY(maximum, vf_maximum(a, b))
+BINARY(minimum, vf_minimum(a, b))
+
+/* --- where --------------------------------------------------------------------------------------------------------- */
+
+EB_INLINE vf choose(const run_of *r, int64_t i, int64_t count) {
+    int32_t lanes[EB_VL] = {0};
+    const uint8_t *condition = r->input[0];
+    for (int64_t l = 0; l < count; l++) lanes[l] = -(condition[r->is_value[0] ? 0 : i + l] != 0);
+    vi mask;
+    memcpy(&mask, lanes, sizeof mask);
+    return vf_select(mask, load_part(r->input[1], i, r->is_value[1], count),
+                     load_part(r->input[2], i, r->is_value[2], count));
+}
+
+static void apply_where(const run_of *r) {
+    int64_t i = 0;
+    for (; i + EB_VL <= r->count; i += EB_VL) vf_store(r->y + i, choose(r, i, EB_VL));
+    if (i < r->count) vf_store_part(r->y + i, choose(r, i, r->count - i), r->count - i);
+}
+RUN(where, apply_where)
+const eb_kernel EB_SYMBOL(where, vector) = {plan, run_where, NULL, NULL};

@@ -1,0 +1,134 @@
+/* Vectors of floats as wide as the instruction set, through the vector extensions of GCC and clang. The kernels of this
+ * folder are written once against these few names; csrc/kernels/<isa>/isa.h sets
+ *   EB_ISA    the name in kernel symbols
+ *   EB_VL     floats in a vector
+ *   EB_MR     most rows of a GEMM micro-tile; its columns are two vectors
+ */
+#ifndef EB_VEC_H
+#define EB_VEC_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#include "../../engine.h"
+#include "../../iterate.h"
+
+typedef float vf __attribute__((vector_size(EB_VL * 4)));
+typedef int32_t vi __attribute__((vector_size(EB_VL * 4)));
+typedef float vf_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
+typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weights in a file lie anywhere */
+
+#define EB_INLINE static inline __attribute__((always_inline))
+/* Before a loop of constant length over an array of vectors: unrolled in full, or the array would live in memory. */
+#if defined(__clang__)
+#define EB_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define EB_UNROLL _Pragma("GCC unroll 32")
+#endif
+#define EB_PASTE_(a, b, c, d, e, f) a##b##c##d##e##f
+#define EB_PASTE(a, b, c, d, e, f) EB_PASTE_(a, b, c, d, e, f)
+/* f32_<op>__<isa>_<variant> */
+#define EB_SYMBOL(op, variant) EB_PASTE(f32_, op, __, EB_ISA, _, variant)
+
+EB_INLINE vf vf_set(float v) { return v - (vf){0}; } /* - 0 keeps -0.0, + 0 would not */
+EB_INLINE vi vi_set(int32_t v) { return v + (vi){0}; }
+EB_INLINE vf vf_load(const void *p) { return *(const vf_unaligned *)p; }
+EB_INLINE void vf_store(float *p, vf v) { *(vf_unaligned *)p = v; }
+
+/* The first `count` floats, the rest zero; and the reverse. 0 <= count <= EB_VL. */
+EB_INLINE vf vf_load_part(const float *p, int64_t count) {
+    vf v = {0};
+    memcpy(&v, p, (size_t)count * 4);
+    return v;
+}
+EB_INLINE void vf_store_part(float *p, vf v, int64_t count) { memcpy(p, &v, (size_t)count * 4); }
+
+/* mask ? a : b, lane by lane; a mask is what a comparison answers. */
+EB_INLINE vi vi_select(vi mask, vi a, vi b) { return (mask & a) | (~mask & b); }
+EB_INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)vi_select(mask, (vi)a, (vi)b); }
+
+/* The larger (smaller); b where either is NaN, as the x86 instructions answer. GCC does not find them by itself. */
+#if defined(__AVX512F__) && EB_VL == 16
+EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
+EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
+EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+#elif defined(__AVX2__) && EB_VL == 8
+EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+#elif defined(__SSE2__) && EB_VL == 4
+EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
+EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
+EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
+#else
+EB_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
+EB_INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
+EB_INLINE vf vf_sqrt(vf a) {
+    for (int i = 0; i < EB_VL; i++) a[i] = sqrtf(a[i]);
+    return a;
+}
+#endif
+/* The larger (smaller); NaN where either is. */
+EB_INLINE vf vf_maximum(vf a, vf b) { return vf_select(a != a, a, vf_max(a, b)); }
+EB_INLINE vf vf_minimum(vf a, vf b) { return vf_select(a != a, a, vf_min(a, b)); }
+EB_INLINE vf vf_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
+
+/* Lanes 0 .. count - 1. */
+EB_INLINE vi vf_first(int64_t count) {
+    vi lane;
+    for (int i = 0; i < EB_VL; i++) lane[i] = i;
+    return lane < (int32_t)count;
+}
+
+#if EB_VL == 4
+#define EB_LOW_HALVES 0, 4, 1, 5
+#define EB_HIGH_HALVES 2, 6, 3, 7
+#elif EB_VL == 8
+#define EB_LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define EB_HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#elif EB_VL == 16
+#define EB_LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define EB_HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#endif
+#if defined(__clang__)
+#define EB_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define EB_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
+#endif
+
+/* Transpose EB_VL rows: log2(EB_VL) rounds, each interleaving row i with row i + EB_VL / 2. */
+EB_INLINE void vf_transpose(vf *rows) {
+    vf next[EB_VL];
+    EB_UNROLL
+    for (int round = 1; round < EB_VL; round *= 2) {
+        EB_UNROLL
+        for (int i = 0; i < EB_VL / 2; i++) {
+            next[2 * i] = EB_SHUFFLE(rows[i], rows[i + EB_VL / 2], EB_LOW_HALVES);
+            next[2 * i + 1] = EB_SHUFFLE(rows[i], rows[i + EB_VL / 2], EB_HIGH_HALVES);
+        }
+        EB_UNROLL
+        for (int i = 0; i < EB_VL; i++) rows[i] = next[i];
+    }
+}
+
+EB_INLINE float vf_sum(vf v) {
+    float lanes[EB_VL];
+    memcpy(lanes, &v, sizeof lanes);
+    for (int width = EB_VL / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
+    return lanes[0];
+}
+/* Largest lane; lanes that are NaN do not count. */
+EB_INLINE float vf_largest(vf v) {
+    float lanes[EB_VL];
+    memcpy(lanes, &v, sizeof lanes);
+    float top = -INFINITY;
+    for (int i = 0; i < EB_VL; i++) top = lanes[i] > top ? lanes[i] : top;
+    return top;
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* Generated from the op table by `python -m engine.ops.generate`; do not edit.
+ *
+ * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;
+ * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes
+ * are a bit mask.
+ */
+#ifndef ENGINE_OPS_H
+#define ENGINE_OPS_H
+
+enum { /* gelu */
+    EB_INT_GELU_APPROXIMATE = 0,
+    EB_GELU_APPROXIMATE_NONE = 0,
+    EB_GELU_APPROXIMATE_TANH = 1,
+};
+
+enum { /* cast */
+    EB_INT_CAST_DTYPE = 0,
+};
+
+enum { /* matmul */
+    EB_INT_MATMUL_TRANSPOSE_A = 0,
+    EB_INT_MATMUL_TRANSPOSE_B = 1,
+    EB_REAL_MATMUL_ALPHA = 0,
+};
+
+enum { /* linear */
+    EB_INT_LINEAR_TRANSPOSE_WEIGHT = 0,
+    EB_INT_LINEAR_ACTIVATION = 1,
+    EB_REAL_LINEAR_ALPHA = 0,
+    EB_LINEAR_ACTIVATION_NONE = 0,
+    EB_LINEAR_ACTIVATION_RELU = 1,
+    EB_LINEAR_ACTIVATION_GELU = 2,
+    EB_LINEAR_ACTIVATION_GELU_TANH = 3,
+    EB_LINEAR_ACTIVATION_SILU = 4,
+    EB_LINEAR_ACTIVATION_TANH = 5,
+    EB_LINEAR_ACTIVATION_SIGMOID = 6,
+};
+
+enum { /* attention */
+    EB_REAL_ATTENTION_SCALE = 0,
+    EB_INT_ATTENTION_CAUSAL = 0,
+    EB_INT_ATTENTION_MASKED_ROWS = 1,
+    EB_INT_ATTENTION_TRANSPOSE_OUTPUT = 2,
+    EB_ATTENTION_MASKED_ROWS_ZERO = 0,
+    EB_ATTENTION_MASKED_ROWS_NAN = 1,
+};
+
+enum { /* layer_norm */
+    EB_INT_LAYER_NORM_AXES = 0,
+    EB_REAL_LAYER_NORM_EPSILON = 0,
+};
+
+enum { /* rms_norm */
+    EB_INT_RMS_NORM_AXES = 0,
+    EB_REAL_RMS_NORM_EPSILON = 0,
+};
+
+enum { /* softmax */
+    EB_INT_SOFTMAX_AXIS = 0,
+};
+
+enum { /* log_softmax */
+    EB_INT_LOG_SOFTMAX_AXIS = 0,
+};
+
+enum { /* sum */
+    EB_INT_SUM_AXES = 0,
+    EB_INT_SUM_KEEPDIMS = 1,
+};
+
+enum { /* mean */
+    EB_INT_MEAN_AXES = 0,
+    EB_INT_MEAN_KEEPDIMS = 1,
+};
+
+enum { /* prod */
+    EB_INT_PROD_AXES = 0,
+    EB_INT_PROD_KEEPDIMS = 1,
+};
+
+enum { /* amax */
+    EB_INT_AMAX_AXES = 0,
+    EB_INT_AMAX_KEEPDIMS = 1,
+};
+
+enum { /* amin */
+    EB_INT_AMIN_AXES = 0,
+    EB_INT_AMIN_KEEPDIMS = 1,
+};
+
+enum { /* any */
+    EB_INT_ANY_AXES = 0,
+    EB_INT_ANY_KEEPDIMS = 1,
+};
+
+enum { /* all */
+    EB_INT_ALL_AXES = 0,
+    EB_INT_ALL_KEEPDIMS = 1,
+};
+
+enum { /* argmax */
+    EB_INT_ARGMAX_AXIS = 0,
+    EB_INT_ARGMAX_KEEPDIMS = 1,
+};
+
+enum { /* argmin */
+    EB_INT_ARGMIN_AXIS = 0,
+    EB_INT_ARGMIN_KEEPDIMS = 1,
+};
+
+enum { /* var */
+    EB_INT_VAR_AXES = 0,
+    EB_REAL_VAR_CORRECTION = 0,
+    EB_INT_VAR_KEEPDIMS = 1,
+};
+
+enum { /* cumsum */
+    EB_INT_CUMSUM_AXIS = 0,
+};
+
+enum { /* slice */
+    EB_INT_SLICE_AXIS = 0,
+    EB_INT_SLICE_START = 1,
+    EB_INT_SLICE_STOP = 2,
+    EB_INT_SLICE_STEP = 3,
+};
+
+enum { /* concat */
+    EB_INT_CONCAT_AXIS = 0,
+};
+
+enum { /* full */
+    EB_REAL_FULL_VALUE = 0,
+    EB_INT_FULL_DTYPE = 0,
+};
+
+enum { /* arange */
+    EB_REAL_ARANGE_START = 0,
+    EB_REAL_ARANGE_STEP = 1,
+    EB_INT_ARANGE_LENGTH = 0,
+    EB_INT_ARANGE_DTYPE = 1,
+};
+
+enum { /* tril */
+    EB_INT_TRIL_DIAGONAL = 0,
+};
+
+enum { /* triu */
+    EB_INT_TRIU_DIAGONAL = 0,
+};
+
+enum { /* gather */
+    EB_INT_GATHER_AXIS = 0,
+};
+
+enum { /* index_select */
+    EB_INT_INDEX_SELECT_AXIS = 0,
+};
+
+enum { /* index */
+    EB_INT_INDEX_AXES = 0,
+};
+
+#endif

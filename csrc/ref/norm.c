@@ -1,0 +1,145 @@
+/* Reference of layer_norm, rms_norm, softmax and log_softmax, in double. */
+#include "../ops.h"
+#include "element.h"
+
+/* --- over the trailing axes ------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int32_t dtype;
+    const void *x, *weight, *bias;
+    void *y;
+    eb_loop rows, row;               /* operands: x, y */
+    eb_loop weight_row, bias_row;
+} norm;
+
+static eb_loop pair_loop(const eb_tensor *x, const eb_tensor *y, int first, int last) {
+    eb_loop loop = eb_loop_new(2);
+    for (int axis = first; axis < last; axis++) {
+        int64_t strides[2] = {x->stride[axis], y->stride[axis]};
+        eb_loop_axis(&loop, x->shape[axis], strides);
+    }
+    return loop;
+}
+
+static eb_status plan_norm(eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0);
+    if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
+    int axes = (int)node->ints[0];
+    eb_loop rows = eb_loop_axes(x, 0, x->rank - axes), row = eb_loop_axes(x, x->rank - axes, x->rank);
+    node->tiles = eb_tile_count(row.count ? rows.count : 0, row.count);
+    return EB_OK;
+}
+
+static norm describe_norm(const eb_node *node, void *const *bases) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    int split = x->rank - (int)node->ints[0];
+    norm n = {.dtype = x->dtype, .x = eb_data(x, bases), .y = eb_data(y, bases)};
+    n.rows = pair_loop(x, y, 0, split);
+    n.row = pair_loop(x, y, split, x->rank);
+    if (eb_is_present(node, 1)) {
+        n.weight = eb_data(eb_input(node, 1), bases);
+        n.weight_row = eb_loop_axes(eb_input(node, 1), 0, eb_input(node, 1)->rank);
+    }
+    if (eb_is_present(node, 2)) {
+        n.bias = eb_data(eb_input(node, 2), bases);
+        n.bias_row = eb_loop_axes(eb_input(node, 2), 0, eb_input(node, 2)->rank);
+    }
+    return n;
+}
+
+static double x_value(const norm *n, const eb_cursor *row, int64_t i, int64_t *y_at) {
+    eb_cursor c;
+    eb_cursor_seek(&n->row, &c, i);
+    *y_at = row->offset[1] + c.offset[1];
+    return eb_load_real(n->dtype, n->x, row->offset[0] + c.offset[0]);
+}
+
+static eb_status run_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int centred) {
+    norm n = describe_norm(node, bases);
+    int64_t count = n.row.count, y_at;
+    for (int64_t r = eb_piece(n.rows.count, node->tiles, begin); r < eb_piece(n.rows.count, node->tiles, end); r++) {
+        eb_cursor row;
+        eb_cursor_seek(&n.rows, &row, r);
+        double mean = 0, square = 0;
+        for (int64_t i = 0; i < count && centred; i++) mean += x_value(&n, &row, i, &y_at);
+        mean /= (double)count;
+        for (int64_t i = 0; i < count; i++) {
+            double v = x_value(&n, &row, i, &y_at) - mean;
+            square += v * v;
+        }
+        double scale = 1 / sqrt(square / (double)count + node->reals[0]);
+        for (int64_t i = 0; i < count; i++) {
+            double v = (x_value(&n, &row, i, &y_at) - mean) * scale; /* y may lie on x: read, then write */
+            if (n.weight) v *= eb_load_real(n.dtype, n.weight, eb_loop_offset(&n.weight_row, i));
+            if (n.bias) v += eb_load_real(n.dtype, n.bias, eb_loop_offset(&n.bias_row, i));
+            eb_store_real(n.dtype, n.y, y_at, v);
+        }
+    }
+    return EB_OK;
+}
+
+static eb_status run_layer_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    return run_norm(node, bases, begin, end, 1);
+}
+static eb_status run_rms_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    return run_norm(node, bases, begin, end, 0);
+}
+const eb_kernel any_layer_norm__generic_reference = {plan_norm, run_layer_norm, NULL, NULL};
+const eb_kernel any_rms_norm__generic_reference = {plan_norm, run_rms_norm, NULL, NULL};
+
+/* --- along one axis --------------------------------------------------------------------------------------------- */
+
+/* The lines along `axis`: a loop over all other axes. */
+static eb_loop lines_of(const eb_tensor *x, const eb_tensor *y, int axis) {
+    eb_loop loop = eb_loop_new(2);
+    for (int i = 0; i < x->rank; i++) {
+        int64_t strides[2] = {x->stride[i], y->stride[i]};
+        if (i != axis) eb_loop_axis(&loop, x->shape[i], strides);
+    }
+    return loop;
+}
+
+static eb_status plan_softmax(eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0);
+    if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
+    int64_t size = x->rank ? x->shape[node->ints[0]] : 1;
+    node->tiles = eb_tile_count(size ? eb_size(x) / size : 0, size);
+    return EB_OK;
+}
+
+static eb_status run_any_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int is_log) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    int axis = (int)node->ints[0];
+    int64_t size = x->rank ? x->shape[axis] : 1, x_step = x->rank ? x->stride[axis] : 0, y_step = x->rank ? y->stride[axis] : 0;
+    const void *x_data = eb_data(x, bases);
+    eb_loop lines = lines_of(x, y, axis);
+    for (int64_t line = eb_piece(lines.count, node->tiles, begin); line < eb_piece(lines.count, node->tiles, end); line++) {
+        eb_cursor c;
+        eb_cursor_seek(&lines, &c, line);
+        double largest = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < size; i++) {
+            double v = eb_load_real(x->dtype, x_data, c.offset[0] + i * x_step);
+            if (v > largest || isnan(v)) largest = v;
+        }
+        for (int64_t i = 0; i < size; i++)
+            sum += exp(eb_load_real(x->dtype, x_data, c.offset[0] + i * x_step) - largest);
+        for (int64_t i = 0; i < size; i++) {
+            double v = eb_load_real(x->dtype, x_data, c.offset[0] + i * x_step) - largest;
+            eb_store_real(y->dtype, eb_data(y, bases), c.offset[1] + i * y_step, is_log ? v - log(sum) : exp(v) / sum);
+        }
+    }
+    return EB_OK;
+}
+
+static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    return run_any_softmax(node, bases, begin, end, 0);
+}
+static eb_status run_log_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    return run_any_softmax(node, bases, begin, end, 1);
+}
+const eb_kernel any_softmax__generic_reference = {plan_softmax, run_softmax, NULL, NULL};
+const eb_kernel any_log_softmax__generic_reference = {plan_softmax, run_log_softmax, NULL, NULL};

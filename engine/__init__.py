@@ -1,0 +1,30 @@
+"""An inference engine one can take apart: every optimisation is a named switch.
+
+    import engine
+    program = engine.compile(model, (x,))
+    y = program(x)
+
+`engine.load` runs a saved program where torch is not installed. Everything public is named in `__all__`.
+"""
+
+from engine.compiler import compile, load  # noqa: A004  # the name users expect beside torch.compile
+from engine.config import Config
+from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
+from engine.runtime import Program
+from engine.switches import Switch
+from engine.switches import all_switches as switches
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "EngineError",
+    "ExecutionError",
+    "Program",
+    "ProgramError",
+    "ShapeError",
+    "Switch",
+    "UnsupportedOp",
+    "compile",
+    "load",
+    "switches",
+]

@@ -1,0 +1,305 @@
+"""Program + machine -> BoundPlan: kernels chosen, copies inserted, memory planned. Torch-free; never reads inputs.
+
+Values become places in buffers. A view costs nothing: it is another layout of the same buffer. Where a kernel cannot
+take a layout, a dense copy is inserted before it. The memory planner then places every buffer that a kernel fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from engine import planner
+from engine.config import Config
+from engine.errors import ConfigError, ProgramError
+from engine.executors import native
+from engine.ops import TABLE, Layout, TensorType
+from engine.program import Artifact, Instruction
+
+
+class Storage(NamedTuple):
+    """What a value's bytes belong to: ``input``, ``output``, ``constant`` or ``arena``, and which of them."""
+
+    kind: str
+    number: int
+
+
+@dataclass
+class Place:
+    """Where a value lies: its storage and how it lies in it."""
+
+    storage: Storage
+    dtype: str
+    layout: Layout
+
+
+@dataclass
+class Step:
+    """One kernel call.
+
+    Attributes:
+        instruction: position in the artifact, or None for a copy that the binder inserted.
+        op: name of the op.
+        operands: inputs, then outputs; None for an absent input.
+        n_inputs: how many of them are inputs.
+        kernel: the chosen kernel.
+        tiles: independent pieces of work.
+        scratch_bytes: a thread.
+        packed: input position -> bytes of the packed copy that the kernel wants.
+    """
+
+    instruction: int | None
+    op: str
+    operands: list[Place | None]
+    n_inputs: int
+    ints: list[int]
+    reals: list[float]
+    kernel: native.Kernel
+    tiles: int = 1
+    scratch_bytes: int = 0
+    packed: dict[int, int] = field(default_factory=dict)
+    scratch_offset: int = 0
+
+
+@dataclass(frozen=True)
+class BoundPlan:
+    """A program made ready for one machine and one set of shapes.
+
+    Attributes:
+        steps: kernel calls in order.
+        places: value -> place, final (arena offsets are in `arena_offsets`).
+        arena_offsets: arena storage index -> bytes from the arena's start.
+        arena_bytes: size of the arena.
+        lower_bound: no plan for these buffers can be smaller.
+        in_place: how many steps write over an input that dies there.
+    """
+
+    steps: tuple[Step, ...]
+    places: tuple[Place, ...]
+    arena_offsets: tuple[int, ...]
+    arena_bytes: int
+    lower_bound: int
+    in_place: int
+
+
+def bind(artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
+    """Choose kernels and plan memory.
+
+    Args:
+        artifact: the program.
+        config: isa, variant, planner and threads are read.
+        keep: give every value memory of its own, so that all can be read after the run (trace, per-node dispatch).
+
+    Raises:
+        ProgramError: no kernel of the registry can run an instruction.
+        ConfigError: a variant was asked for and no instruction of that op can use it.
+    """
+    lowering = _Lowering(artifact, config, keep=keep)
+    for position, instruction in enumerate(artifact.instructions):
+        lowering.lower(position, instruction)
+    lowering.return_outputs()
+    return lowering.finish()
+
+
+def threads_of(config: Config) -> int:
+    """The number of threads that `config` means on this machine."""
+    return native.cores() if config.threads == "auto" else int(config.threads)
+
+
+class _Lowering:
+    """The state of one `bind`."""
+
+    def __init__(self, artifact: Artifact, config: Config, *, keep: bool) -> None:
+        self.artifact = artifact
+        self.config = config
+        self.keep = keep
+        self.kernels = native.kernels_for(config.isa)
+        if "openblas" in config.variant.values():
+            native.offer_openblas()
+        self.steps: list[Step] = []
+        self.places: dict[int, Place] = {}
+        self.arena: list[TensorType] = []
+        self.forced: dict[str, bool] = {}
+        for number, value in enumerate(artifact.inputs):
+            self.places[value] = self._whole(Storage("input", number), artifact.types[value])
+        for value in artifact.constants:
+            self.places[value] = self._whole(Storage("constant", value), artifact.types[value])
+
+    @staticmethod
+    def _whole(storage: Storage, type_: TensorType) -> Place:
+        return Place(storage, type_.dtype, Layout.dense(type_.shape))
+
+    def _allocate(self, type_: TensorType) -> Place:
+        self.arena.append(type_)
+        return self._whole(Storage("arena", len(self.arena) - 1), type_)
+
+    # --- instructions to steps -----------------------------------------------------------------------------------
+
+    def lower(self, position: int, instruction: Instruction) -> None:
+        """Add the steps of one instruction, or none where it is a view."""
+        op = TABLE[instruction.op]
+        inputs = [None if v is None else self.places[v] for v in instruction.inputs]
+        output = self.artifact.types[instruction.outputs[0]]
+        if op.view is not None:
+            source = inputs[0]
+            if source is None:
+                raise ProgramError(f"{instruction.op}: a view needs its input")
+            layout = op.view(source.layout, instruction.attributes, output.shape)
+            if layout is None:
+                source = self._copy(source)
+                layout = op.view(source.layout, instruction.attributes, output.shape)
+            if layout is None:
+                raise ProgramError(f"{instruction.op}: no view of a dense value at {instruction.source}")
+            self.places[instruction.outputs[0]] = Place(source.storage, source.dtype, layout)
+            return
+        outputs = [self._allocate(self.artifact.types[v]) for v in instruction.outputs]
+        ints, reals = op.native_attributes(instruction.attributes)
+        step = self._choose(position, instruction.op, inputs, outputs, ints, reals)
+        if step is None:
+            operands = ", ".join("none" if p is None else f"{p.dtype}{list(p.layout.shape)}" for p in inputs)
+            raise ProgramError(f"no kernel runs {instruction.op}({operands}) at {instruction.source or 'unknown line'}")
+        self.steps.append(step)
+        self.places |= zip(instruction.outputs, outputs, strict=True)
+
+    def _copy(self, source: Place) -> Place:
+        target = self._allocate(TensorType(source.dtype, source.layout.shape))
+        self._copy_into(source, target)
+        return target
+
+    def _copy_into(self, source: Place, target: Place) -> None:
+        step = self._choose(None, "copy", [source], [target], [], [])
+        if step is None:
+            raise ProgramError(f"no kernel copies {source.dtype}{list(source.layout.shape)}")
+        self.steps.append(step)
+
+    def _choose(
+        self,
+        position: int | None,
+        op: str,
+        inputs: Sequence[Place | None],
+        outputs: Sequence[Place],
+        ints: list[int],
+        reals: list[float],
+    ) -> Step | None:
+        """The first kernel that can run the step; dense copies of its inputs are inserted where it wants them."""
+        candidates = [k for k in self.kernels if k.op == op]
+        variant = self.config.variant.get(op)
+        if variant is not None:
+            self.forced.setdefault(op, False)
+            candidates = [k for k in candidates if k.variant == variant] + candidates
+        for kernel in candidates:
+            step = Step(position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel)
+            status = native.plan_step(step)
+            if status == native.NEEDS_DENSE:
+                dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]
+                step = replace(step, operands=[*dense, *outputs])
+                status = native.plan_step(step)
+            if status == native.OK:
+                if variant == kernel.variant:
+                    self.forced[op] = True
+                return step
+        return None
+
+    # --- outputs ---------------------------------------------------------------------------------------------------
+
+    def return_outputs(self) -> None:
+        """Let each output be written where the caller wants it: directly if it can be, by a copy otherwise."""
+        taken: set[Storage] = set()
+        for number, value in enumerate(self.artifact.outputs):
+            place = self.places[value]
+            target = Storage("output", number)
+            root = place.storage
+            whole = (
+                root.kind == "arena"
+                and root not in taken
+                and place.layout.offset == 0
+                and place.layout.is_dense
+                and self.arena[root.number].nbytes == self.artifact.types[value].nbytes
+            )
+            if whole and not self.keep:
+                taken.add(target)
+                self._move(root, target)
+            else:
+                self._copy_into(place, self._whole(target, self.artifact.types[value]))
+
+    def _move(self, old: Storage, new: Storage) -> None:
+        """Everything that lay in `old` lies in `new`."""
+        everyone = [p for s in self.steps for p in s.operands if p is not None]
+        for place in (*everyone, *self.places.values()):
+            if place.storage == old:
+                place.storage = new
+
+    # --- memory ----------------------------------------------------------------------------------------------------
+
+    def finish(self) -> BoundPlan:
+        """In-place writes, live ranges, offsets."""
+        for op, used in self.forced.items():
+            if not used:
+                raise ConfigError(f"variant {op}={self.config.variant[op]!r}: no {op} of this program can use it here")
+        in_place = 0 if self.keep else self._write_in_place()
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for place in step.operands:
+                if place is not None and place.storage.kind == "arena":
+                    first.setdefault(place.storage.number, number)
+                    last[place.storage.number] = number
+        end = len(self.steps)
+        requests: list[planner.Request] = []
+        slots: dict[int, int] = {}
+        for index in sorted(first):
+            slots[index] = len(requests)
+            live = (0, end) if self.keep else (first[index], last[index])
+            requests.append(planner.Request(self.arena[index].nbytes, *live))
+        threads = threads_of(self.config)
+        scratch: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            if step.scratch_bytes:
+                scratch[number] = len(requests)
+                requests.append(planner.Request(planner.aligned(step.scratch_bytes) * threads, number, number))
+        plan = planner.plan(requests, "no_reuse" if self.keep else self.config.planner)
+        for number, request in scratch.items():
+            self.steps[number].scratch_offset = plan.offsets[request]
+        return BoundPlan(
+            tuple(self.steps),
+            tuple(self.places.get(v) or self._whole(Storage("none", 0), t) for v, t in enumerate(self.artifact.types)),
+            tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena))),
+            plan.arena_bytes,
+            plan.lower_bound,
+            in_place,
+        )
+
+    def _write_in_place(self) -> int:
+        """Give a step's output the buffer of an input that dies there, where the op allows it."""
+        last: dict[Storage, int] = {}
+        for number, step in enumerate(self.steps):
+            for place in step.operands:
+                if place is not None:
+                    last[place.storage] = number
+        count = 0
+        for number, step in enumerate(self.steps):
+            output = step.operands[step.n_inputs]
+            if output is None or output.storage.kind != "arena":
+                continue
+            for position in TABLE[step.op].inplace:
+                victim = step.operands[position] if position < step.n_inputs else None
+                if victim is not None and last[victim.storage] == number and self._can_share(step, position, output):
+                    old, new = output.storage, victim.storage
+                    self._move(old, new)
+                    last[new] = last.pop(old)
+                    count += 1
+                    break
+        return count
+
+    def _can_share(self, step: Step, position: int, output: Place) -> bool:
+        victim = step.operands[position]
+        if victim is None or victim.storage.kind != "arena" or victim.dtype != output.dtype:
+            return False
+        if not victim.layout.is_dense or victim.layout.offset or victim.layout.shape != output.layout.shape:
+            return False
+        if TensorType(victim.dtype, victim.layout.shape).nbytes != self.arena[victim.storage.number].nbytes:
+            return False
+        # Another operand that reads the same buffer in another order would see what was just written.
+        others = [p for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]
+        return all(p.storage != victim.storage or p.layout == victim.layout for p in others)

@@ -1,0 +1,170 @@
+"""Between the user's arguments and addresses: structure, types, devices, contiguity. Torch only if the user brought it.
+
+Knows the signature of an artifact; knows no executor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes, tree
+from engine.errors import ShapeError
+from engine.ops import TensorType
+from engine.program import Artifact
+
+Rebuild = Callable[[list[Any]], Any]
+
+
+def _torch() -> Any:
+    """torch, if this process has imported it; the engine never does so by itself."""
+    return sys.modules.get("torch")
+
+
+class Boundary:
+    """Checks and unpacks the arguments of a call, makes and packs its results.
+
+    Args:
+        artifact: whose signature counts.
+        rebuild: makes the user's own output structure from leaves; None uses plain containers.
+    """
+
+    def __init__(self, artifact: Artifact, rebuild: Rebuild | None = None) -> None:
+        signature = artifact.signature
+        self.signature = signature
+        self.input_types = [artifact.types[v] for v in artifact.inputs]
+        self.output_types = [artifact.types[v] for v in artifact.outputs]
+        self.names = signature.input_names
+        self._rebuild: Rebuild = rebuild or (lambda leaves: tree.unflatten(signature.output_tree, leaves))
+        arguments = signature.input_tree
+        positional, keywords = arguments["tuple"]
+        flat = all(t == tree.LEAF for t in positional["tuple"]) and not keywords["dict"]
+        # A flat list of tensors, in order, needs no walk over a tree.
+        self._flat = flat and list(signature.input_slots) == list(range(len(self.input_types)))
+        self._single = signature.output_tree == tree.LEAF and list(signature.output_slots) == [0]
+        self._torch_types: list[tuple[Any, tuple[int, ...]]] | None = None
+
+    # --- inputs --------------------------------------------------------------------------------------------------
+
+    def unpack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Dense CPU tensors or arrays of the right types, one an artifact input, in order.
+
+        Raises:
+            ShapeError: number, names, structure, kind, dtype, shape or device differ; names the input and both sides.
+        """
+        if self._flat and not kwargs and len(args) == len(self.input_types):
+            leaves: Sequence[Any] = args
+        else:
+            leaves = self._leaves(args, kwargs)
+        torch = _torch()
+        found = []
+        for position, (leaf, expected) in enumerate(zip(leaves, self.input_types, strict=True)):
+            if torch is not None and isinstance(leaf, torch.Tensor):
+                found.append(self._tensor(torch, position, leaf))
+            else:
+                found.append(self._array(position, leaf, expected))
+        return found
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        try:
+            leaves = tree.flatten(self.signature.input_tree, (args, self._by_name(args, kwargs)))
+        except ValueError as e:
+            raise ShapeError(f"wrong arguments: {e}") from None
+        ordered: list[Any] = [None] * len(self.input_types)
+        where = list(tree.paths(self.signature.input_tree))
+        for path, slot, leaf in zip(where, self.signature.input_slots, leaves, strict=True):
+            if not isinstance(slot, Mapping):
+                ordered[slot] = leaf
+            elif leaf != slot["constant"] or type(leaf) is not type(slot["constant"]):
+                raise ShapeError(f"argument {path}: compiled for the constant {slot['constant']!r}, got {leaf!r}")
+        return ordered
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        expected = self.signature.input_tree["tuple"]
+        count, names = len(expected[0]["tuple"]), list(expected[1]["dict"])
+        if len(args) != count or set(kwargs) != set(names):
+            raise ShapeError(
+                f"wrong arguments: the program takes {count} positional input(s) and keywords {names} "
+                f"({', '.join(f'{n}: {t}' for n, t in zip(self.names, self.input_types, strict=True))}); "
+                f"got {len(args)} and {sorted(kwargs)}"
+            )
+        return {name: kwargs[name] for name in names}
+
+    def _tensor(self, torch: Any, position: int, tensor: Any) -> Any:
+        if self._torch_types is None:
+            self._torch_types = [(getattr(torch, t.dtype), t.shape) for t in self.input_types]
+        dtype, shape = self._torch_types[position]
+        if (
+            tensor.dtype is not dtype
+            or tensor.shape != shape
+            or not tensor.is_cpu
+            or tensor.layout is not torch.strided
+        ):
+            what = f"{tensor.layout} " if tensor.layout is not torch.strided else ""
+            got = f"{what}{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
+            raise self._wrong(position, got)
+        # The memory of a lazily conjugated or negated tensor does not hold its values.
+        if tensor.is_conj() or tensor.is_neg():
+            tensor = tensor.resolve_conj().resolve_neg()
+        return tensor if tensor.is_contiguous() else tensor.contiguous()
+
+    def _array(self, position: int, array: Any, expected: TensorType) -> np.ndarray:
+        if not isinstance(array, np.ndarray):
+            raise self._wrong(position, f"{type(array).__name__}, which is neither a NumPy array nor a torch tensor")
+        if array.dtype.name != expected.dtype or array.shape != expected.shape:
+            raise self._wrong(position, f"{array.dtype.name}{list(array.shape)}")
+        return np.require(array, dtypes.dtype(expected.dtype).numpy, ("C_CONTIGUOUS", "ALIGNED"))
+
+    def _wrong(self, position: int, got: str) -> ShapeError:
+        expected = self.input_types[position]
+        return ShapeError(
+            f"input {self.names[position]!r}: expected {expected.dtype}{list(expected.shape)} on cpu, got {got}"
+        )
+
+    # --- outputs -------------------------------------------------------------------------------------------------
+
+    def allocate(self, inputs: Sequence[Any]) -> list[Any]:
+        """Fresh outputs: torch tensors if any input is one, NumPy arrays otherwise."""
+        torch = _torch()
+        if torch is not None and (not inputs or any(isinstance(i, torch.Tensor) for i in inputs)):
+            return [torch.empty(t.shape, dtype=getattr(torch, t.dtype)) for t in self.output_types]
+        return [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types]
+
+    def pack(self, outputs: list[Any]) -> Any:
+        """The results in the model's own structure."""
+        if self._single:
+            return outputs[0]
+        taken: set[int] = set()
+        leaves = []
+        for slot in self.signature.output_slots:
+            if isinstance(slot, Mapping):
+                leaves.append(slot["constant"])
+                continue
+            # One result returned twice must not be one tensor: writing to one would change the other.
+            leaves.append(_clone(outputs[slot]) if slot in taken else outputs[slot])
+            taken.add(slot)
+        return self._rebuild(leaves)
+
+
+def _clone(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value.clone()
+
+
+def address(value: Any) -> int:
+    """Where the first element of a dense array or tensor lies."""
+    return int(value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr())
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A dense array or CPU tensor as a NumPy array over the same memory."""
+    if isinstance(value, np.ndarray):
+        return value
+    value = value.detach()
+    if str(value.dtype) == "torch.bfloat16":
+        import torch
+
+        return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
+    return np.asarray(value.numpy())

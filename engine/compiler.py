@@ -1,0 +1,85 @@
+"""compile and load: the stages, in order. Knows every stage's front and none of their insides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine import passes, program
+from engine.config import Config
+from engine.errors import ConfigError
+from engine.ir import Graph
+from engine.runtime import Program
+from engine.suggest import unknown
+
+
+def compile(  # noqa: A001  # the name users expect beside torch.compile
+    model: Any,
+    example_inputs: tuple[Any, ...],
+    config: Config | None = None,
+    *,
+    dynamic_shapes: Mapping[str, Any] | None = None,
+    calibration: Iterable[Any] | None = None,
+) -> Program:
+    """Compile a PyTorch model for these input shapes. Weights are taken as they are now.
+
+    Args:
+        model: an `nn.Module` in eval mode, a `torch.export.ExportedProgram` or a `torch.fx.GraphModule`.
+        example_inputs: positional inputs as a tuple, or ``(positional, keywords)`` as a tuple of a tuple and a dict.
+        config: the switches; None is ``Config()``.
+        dynamic_shapes: not offered yet; anything but None is refused.
+        calibration: not offered yet; anything but None is refused.
+
+    Raises:
+        UnsupportedOp: the model uses what the engine cannot compile; lists every such place with its source line.
+        ConfigError: an argument asks for what does not exist.
+        EngineError: torch.export could not capture the model; its reason is passed on.
+    """
+    # Imported here: the exporter needs torch, and a process that only loads programs does not have to have it.
+    from engine import exporter
+    from engine.exporter import trees
+
+    if calibration is not None:
+        raise ConfigError("calibration: quantisation is not offered yet; expected None")
+    config = Config() if config is None else config
+    exported = exporter.export(model, example_inputs, dynamic_shapes)
+    started = time.perf_counter() - exported.lower_seconds
+    log = passes.run(exported.graph, config)
+    _own_constants(exported.graph)
+    signature = program.Signature(
+        trees.describe(exported.input_tree),
+        trees.describe(exported.output_tree),
+        tuple(exported.input_slots),
+        tuple(exported.output_slots),
+        tuple(exported.input_names),
+    )
+    artifact = program.from_graph(exported.graph, signature, log)
+    rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
+    return Program(artifact, config, rebuild=rebuild, export_seconds=exported.export_seconds, started=started)
+
+
+def _own_constants(graph: Graph) -> None:
+    """Copy constants that still are the model's own memory: a program does not follow what happens to the model."""
+    for value in graph.constants():
+        if value.data is not None and value.data.base is not None:
+            value.data = value.data.copy()
+
+
+def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:
+    """Load a program that `Program.save` wrote. Needs no torch and executes nothing from the file.
+
+    Args:
+        path: the file.
+        verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the former.
+        config: the switches that matter when running (passes are already applied); None is ``Config()``.
+
+    Raises:
+        ProgramError: the file is missing, damaged, foreign or of another format version.
+        ConfigError: unknown `verify`.
+    """
+    if verify not in ("header", "full"):
+        raise ConfigError(unknown("verify", verify, ("header", "full")))
+    started = time.perf_counter()
+    return Program(program.load(path, verify), config or Config(), started=started)

@@ -1,0 +1,34 @@
+"""Every error a user can meet. Owns the classes only; knows nothing of what raises them."""
+
+
+class EngineError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class UnsupportedOp(EngineError):
+    """The model uses something that the engine cannot compile.
+
+    Attributes:
+        offenders: one line each, ``aten.op.overload: reason (file:line)``.
+    """
+
+    def __init__(self, offenders: list[str]) -> None:
+        self.offenders = list(offenders)
+        lines = "".join(f"\n  - {line}" for line in self.offenders)
+        super().__init__(f"{len(self.offenders)} unsupported operation(s):{lines}")
+
+
+class ShapeError(EngineError):
+    """Inputs of a call differ from what the program was compiled for (number, name, shape, dtype, device)."""
+
+
+class ProgramError(EngineError):
+    """A program file is damaged, foreign or of another format version."""
+
+
+class ConfigError(EngineError):
+    """A Config or an argument asks for something that does not exist."""
+
+
+class ExecutionError(EngineError):
+    """A program failed while running: for example an index outside of its table."""

@@ -1,0 +1,341 @@
+"""Runs a bound plan by the C library: builds its tables, packs weights, lends arenas to calls.
+
+The only file that talks to `engine._native`. Knows no graph and no passes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from engine import dtypes
+from engine._native import ffi, lib
+from engine.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from engine.bind import BoundPlan, Place, Step
+    from engine.ops import Layout
+    from engine.program import Artifact
+
+OK: int = lib.EB_OK
+NEEDS_DENSE: int = lib.EB_NEEDS_DENSE
+_CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
+# Bits of eb_isa_mask, from the least to the most capable.
+_ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
+_FAILURES = {
+    lib.EB_INDEX_OUT_OF_RANGE: "an index is out of range",
+    lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
+}
+
+
+class Kernel(NamedTuple):
+    """One row of the C registry."""
+
+    row: int
+    name: str
+    dtype: str
+    op: str
+    isa: str
+    variant: str
+
+
+@cache
+def kernels() -> tuple[Kernel, ...]:
+    """The registry, best first."""
+    rows = []
+    for index in range(lib.eb_kernel_count()):
+        info = lib.eb_kernel_describe(index)
+        text = [ffi.string(getattr(info, f)).decode() for f in ("name", "dtype", "op", "isa", "variant")]
+        rows.append(Kernel(index, *text))
+    return tuple(rows)
+
+
+def isas() -> tuple[str, ...]:
+    """Instruction sets of this machine, least capable first."""
+    mask = lib.eb_isa_mask()
+    return tuple(name for name, bit in _ISA_BITS.items() if mask & bit)
+
+
+@cache
+def kernels_for(isa: str | None) -> tuple[Kernel, ...]:
+    """Rows that this machine can run; with `isa`, none beyond it. ConfigError where the machine has it not."""
+    from engine.errors import ConfigError
+
+    allowed = isas()
+    if isa is not None:
+        if isa not in allowed:
+            raise ConfigError(f"isa {isa!r}: this machine has {', '.join(allowed)}")
+        allowed = tuple(i for i in allowed if _ISA_BITS[i] <= _ISA_BITS[isa])
+    return tuple(k for k in kernels() if k.isa in allowed)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def offer_openblas() -> bool:
+    """Hand OpenBLAS's sgemm to C. False where the package that carries it is not installed."""
+    try:
+        import scipy_openblas32
+    except ImportError:
+        return False
+    library = scipy_openblas32.dll
+    # Our tiles are the threads: OpenBLAS is called from inside of them. This copy of it serves nobody else.
+    library.scipy_openblas_set_num_threads(1)
+    lib.eb_set_sgemm(ffi.cast("void *", ctypes.cast(library.scipy_cblas_sgemm, ctypes.c_void_p).value))
+    return True
+
+
+def plan_step(step: Step) -> int:
+    """Ask the step's kernel about it. On OK fill `tiles`, `scratch_bytes` and `packed`. Returns the status."""
+    node, _keep = _node(step)
+    packed: dict[int, int] = {}
+    for position, place in enumerate(step.operands[: step.n_inputs]):
+        if place is not None and place.storage.kind == "constant" and place.layout.is_dense:
+            nbytes = lib.eb_packed_bytes(node, position)
+            if nbytes:
+                packed[position] = nbytes
+                node.operands[position].is_packed = 1
+    status: int = lib.eb_plan_node(node)
+    if status == OK:
+        step.packed = packed
+        step.tiles, step.scratch_bytes = node.tiles, node.scratch_bytes
+    return status
+
+
+def _node(step: Step, into: Any = None) -> tuple[Any, list[Any]]:
+    """`step` as an eb_node (a new one, or `into`), and what must stay alive as long as it."""
+    node = ffi.new("eb_node *") if into is None else into
+    operands = ffi.new("eb_tensor[]", len(step.operands))
+    for tensor, place in zip(operands, step.operands, strict=True):
+        _describe(tensor, place)
+    ints, reals = ffi.new("int64_t[]", step.ints or [0]), ffi.new("double[]", step.reals or [0.0])
+    node.kernel = step.kernel.row
+    node.n_inputs, node.n_outputs = step.n_inputs, len(step.operands) - step.n_inputs
+    node.n_ints, node.n_reals = len(step.ints), len(step.reals)
+    node.operands, node.ints, node.reals = operands, ints, reals
+    return node, [node, operands, ints, reals]
+
+
+def _describe(tensor: Any, place: Place | None) -> None:
+    if place is None:
+        tensor.dtype = -1
+        return
+    layout = place.layout
+    tensor.dtype = _CODES[place.dtype]
+    tensor.rank = len(layout.shape)
+    for axis, (size, stride) in enumerate(zip(layout.shape, layout.strides, strict=True)):
+        tensor.shape[axis], tensor.stride[axis] = size, stride
+    tensor.offset = layout.offset * dtypes.dtype(place.dtype).size
+
+
+class Weights:
+    """Constants as kernels want them: plain, or packed once and shared by every plan of one program."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.plain = {v: np.ascontiguousarray(a) for v, a in artifact.constants.items()}
+        self.packed: dict[tuple[int, str, tuple[int, ...]], np.ndarray] = {}
+        self._lock = threading.Lock()
+
+    def address(self, step: Step, node: Any, position: int) -> tuple[tuple[Any, ...], int]:
+        """(key of the buffer, its address) for constant operand `position` of `step`; packs at the first use."""
+        place = step.operands[position]
+        assert place is not None  # noqa: S101  # callers pass constant operands only
+        value = place.storage.number
+        plain = self.plain[value]
+        if position not in step.packed:
+            return (value,), plain.ctypes.data
+        # The attributes decide the layout too: one square weight may be read both as it is and transposed.
+        key = (value, step.kernel.name, tuple(step.ints))
+        with self._lock:
+            if key not in self.packed:
+                target = aligned_empty(step.packed[position])
+                source = ffi.cast("void *", plain.ctypes.data)
+                lib.eb_pack(node, position, source, ffi.cast("void *", target.ctypes.data))
+                self.packed[key] = target
+        return key, self.packed[key].ctypes.data
+
+
+def aligned_empty(nbytes: int, alignment: int = 64) -> np.ndarray:
+    """`nbytes` uninitialised bytes at an aligned address."""
+    raw = np.empty(nbytes + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + nbytes]
+
+
+class NativeExecutor:
+    """A bound plan as C tables. Any number of threads may call `run` at once: each call borrows an arena."""
+
+    def __init__(self, artifact: Artifact, plan: BoundPlan, weights: Weights, threads: int) -> None:
+        self.plan = plan
+        self.artifact = artifact
+        self.threads = threads
+        self.count = len(plan.steps)
+        self._keep: list[Any] = [weights]
+        self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.outputs)
+        self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
+        self._buffers: dict[Any, int] = {}
+        self._nodes = ffi.new("eb_node[]", max(self.count, 1))
+        for number, step in enumerate(plan.steps):
+            self._fill(number, step, weights)
+        self._free: list[tuple[Any, Any, np.ndarray]] = []
+
+    def _fill(self, number: int, step: Step, weights: Weights) -> None:
+        node, keep = _node(step, self._nodes + number)
+        self._keep += keep
+        for position, place in enumerate(step.operands):
+            if place is None:
+                continue
+            tensor = node.operands[position]
+            kind, index = place.storage
+            if kind == "arena":
+                tensor.buffer = 0
+                tensor.offset += self.plan.arena_offsets[index]
+            elif kind == "input":
+                tensor.buffer = 1 + index
+            elif kind == "output":
+                tensor.buffer = 1 + self._n_inputs + index
+            else:
+                tensor.is_packed = position in step.packed
+                key, address = weights.address(step, node, position)
+                tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
+                if tensor.buffer == len(self._addresses):
+                    self._addresses.append(address)
+        status = lib.eb_plan_node(node)
+        if status != OK:
+            raise ExecutionError(f"{step.kernel.name} refused in the plan what it took before (status {status})")
+        node.scratch_buffer, node.scratch_offset = 0, step.scratch_offset
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def _borrow(self) -> tuple[Any, Any, np.ndarray]:
+        """(bases, the same as integers, arena), for one call at a time."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            arena = aligned_empty(self.plan.arena_bytes)
+            words = ffi.new("uintptr_t[]", self._addresses)
+            words[0] = arena.ctypes.data
+            return ffi.cast("void **", words), words, arena
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One run. `inputs` and `outputs` are addresses of dense arrays of the artifact's types.
+
+        Raises:
+            ExecutionError: a kernel failed; names op and source.
+        """
+        context = self._borrow()
+        bases, words, _arena = context
+        position = 1
+        for address in inputs:
+            words[position] = address
+            position += 1
+        for address in outputs:
+            words[position] = address
+            position += 1
+        failed = ffi.new("int32_t *")
+        status = lib.eb_run(self._nodes, 0, self.count, bases, self.threads, ffi.NULL, failed)
+        self._free.append(context)
+        if status != OK:
+            raise self._failure(status, failed[0])
+
+    def run_timed(self, inputs: Sequence[int], outputs: Sequence[int]) -> list[float]:
+        """One run; seconds of each step, measured inside of C."""
+        context = self._borrow()
+        bases, words, _arena = context
+        words[1 : 1 + len(inputs) + len(outputs)] = [*inputs, *outputs]
+        seconds = ffi.new("double[]", max(self.count, 1))
+        failed = ffi.new("int32_t *")
+        status = lib.eb_run(self._nodes, 0, self.count, bases, self.threads, seconds, failed)
+        self._free.append(context)
+        if status != OK:
+            raise self._failure(status, failed[0])
+        return list(seconds)[: self.count]
+
+    def run_steps(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One C call a step."""
+        with self.reading(inputs, outputs, {}):
+            pass
+
+    @contextmanager
+    def reading(
+        self,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        roots: Mapping[tuple[str, int], np.ndarray],
+        observe: Callable[[int], None] | None = None,
+    ) -> Iterator[Callable[[Place], np.ndarray]]:
+        """Run one C call a step, then lend a reader of what lies in memory.
+
+        Args:
+            inputs: addresses, as for `run`.
+            outputs: addresses, as for `run`.
+            roots: arrays of the storages that are not the arena, such as ``("input", 0)``.
+            observe: called with the number of each step after it ran.
+
+        Yields:
+            A function from a place to a strided view of it, valid inside of the block.
+        """
+        context = self._borrow()
+        bases, words, arena = context
+        words[1 : 1 + len(inputs) + len(outputs)] = [*inputs, *outputs]
+        failed = ffi.new("int32_t *")
+
+        def read(place: Place) -> np.ndarray:
+            kind, layout = dtypes.dtype(place.dtype), place.layout
+            root, start = roots.get((place.storage.kind, place.storage.number), arena), layout.offset * kind.size
+            if place.storage.kind == "arena":
+                start += self.plan.arena_offsets[place.storage.number]
+            strides = [s * kind.size for s in layout.strides]
+            return np.lib.stride_tricks.as_strided(
+                root.reshape(-1).view(np.uint8)[start:][: kind.size * _span(layout)].view(kind.numpy),
+                layout.shape,
+                strides,
+                writeable=False,
+            )
+
+        try:
+            for number in range(self.count):
+                status = lib.eb_run(self._nodes, number, number + 1, bases, self.threads, ffi.NULL, failed)
+                if status != OK:
+                    raise self._failure(status, failed[0])
+                if observe is not None:
+                    observe(number)
+            yield read
+        finally:
+            self._free.append(context)
+
+    def _failure(self, status: int, number: int) -> ExecutionError:
+        step = self.plan.steps[number]
+        source = "" if step.instruction is None else self.artifact.instructions[step.instruction].source
+        what = _FAILURES.get(status, f"kernel {step.kernel.name} answered {status}")
+        return ExecutionError(f"{step.op} at {source or 'unknown line'}: {what}")
+
+
+def _span(layout: Layout) -> int:
+    """Elements from the first to the last one of `layout`, both counted; 0 for an empty one."""
+    if 0 in layout.shape:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True))
+
+
+def peak_flops(isa: str, seconds: float = 0.02) -> float:
+    """Measured FLOP/s of float32 fused multiply-adds on one core."""
+    return float(lib.eb_measure_fma(isa.encode(), seconds))
+
+
+def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
+    """Measured bytes/s of reading `nbytes` again and again on one core."""
+    data = np.zeros(nbytes, np.uint8)
+    data[:] = 1
+    return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), nbytes, seconds))

@@ -1,0 +1,180 @@
+"""torch.export program -> Graph. The only stage that knows torch; `aten/` says what each ATen call means.
+
+What cannot be lowered is collected and raised as one `UnsupportedOp` that names every offender with its source line.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
+from torch.fx import Node
+from torch.utils._pytree import TreeSpec
+
+from engine.errors import ConfigError, EngineError, UnsupportedOp
+from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
+from engine.exporter.capture import capture
+from engine.exporter.context import Missing, tensor_type
+from engine.exporter.lower import Lowered, Walk
+from engine.exporter.registry import Refusal
+from engine.exporter.weights import identity, to_numpy
+from engine.ir import Graph, Value
+
+__all__ = ["Exported", "export"]
+
+Slot = int | dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model as a graph, and how a user's arguments and results map to it.
+
+    Attributes:
+        graph: inputs in the order of the arguments; an output for each tensor of the result.
+        input_names: one a graph input, from the parameters of `forward`.
+        input_tree: torch's structure of ``(args, kwargs)``; None is a leaf there.
+        output_tree: torch's structure of the result.
+        input_slots: for each leaf of `input_tree` the position of a graph input, or ``{"constant": value}`` for an
+            argument that is no tensor: the graph holds for this value only.
+        output_slots: for each leaf of `output_tree` the position of a graph output, or ``{"constant": value}``.
+        export_seconds: spent in torch.export, decomposition included.
+        lower_seconds: spent making the graph.
+    """
+
+    graph: Graph
+    input_names: list[str]
+    input_tree: TreeSpec
+    output_tree: TreeSpec
+    input_slots: list[Slot]
+    output_slots: list[Slot]
+    export_seconds: float
+    lower_seconds: float
+
+
+def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
+    """Export `model` for the shapes of `example_inputs`.
+
+    Args:
+        model: an nn.Module in evaluation mode, an ExportedProgram or a GraphModule; parameters on the cpu. The
+            graph's constants share the parameters' memory.
+        example_inputs: the positional arguments as a tuple, or ``(tuple, dict)`` with keyword arguments.
+        dynamic_shapes: only None is offered.
+
+    Raises:
+        ConfigError: the model or an argument is of the wrong kind.
+        ShapeError: an input is not a dense tensor on the cpu.
+        UnsupportedOp: calls that cannot be lowered, all of them.
+        EngineError: torch.export cannot capture the model.
+    """
+    if dynamic_shapes is not None:
+        raise ConfigError("dynamic_shapes: only None is offered, shapes are those of example_inputs")
+    args, kwargs = _arguments(example_inputs)
+    begin = time.perf_counter()
+    program = capture(model, args, kwargs)
+    exported = time.perf_counter()
+    conversion = _Conversion(program, type(model).__name__)
+    graph = conversion.run()
+    spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
+    return Exported(
+        graph,
+        conversion.input_names,
+        spec_in,
+        spec_out,
+        conversion.input_slots,
+        conversion.output_slots,
+        exported - begin,
+        time.perf_counter() - exported,
+    )
+
+
+def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and keyword arguments that `example_inputs` stands for."""
+    if isinstance(example_inputs, list):
+        example_inputs = tuple(example_inputs)
+    if not isinstance(example_inputs, tuple):
+        kind = type(example_inputs).__name__
+        raise ConfigError(f"example_inputs: expected a tuple of arguments, or (tuple, dict), got {kind}")
+    match example_inputs:
+        case (tuple() as args, dict() as kwargs):
+            return args, kwargs
+        case _:
+            return example_inputs, {}
+
+
+class _Conversion:
+    """Inputs, constants and outputs of one program around a `Walk` over its calls."""
+
+    def __init__(self, program: ExportedProgram, name: str) -> None:
+        self.program = program
+        self.walk = Walk(Graph(name))
+        self.input_names: list[str] = []
+        self.input_slots: list[Slot] = []
+        self.output_slots: list[Slot] = []
+        self._constants: dict[tuple[Any, ...], Value] = {}
+
+    def run(self) -> Graph:
+        module = self.program.graph_module
+        placeholders = module.graph.find_nodes(op="placeholder")
+        specs = self.program.graph_signature.input_specs
+        env = {node: self._input(node, spec) for node, spec in zip(placeholders, specs, strict=True)}
+        self._outputs(self.walk.run(module, env))
+        if self.walk.offenders:
+            raise UnsupportedOp(list(dict.fromkeys(self.walk.offenders)))
+        return self.walk.graph
+
+    def _input(self, node: Node, spec: InputSpec) -> Lowered:
+        if spec.kind is InputKind.TOKEN:
+            return Missing(None)  # orders calls with effects, none of which can be lowered: each is refused by itself
+        if spec.kind is not InputKind.USER_INPUT:
+            return self._constant(spec)
+        if isinstance(spec.arg, ConstantArgument):
+            self.input_slots.append({"constant": spec.arg.value})
+            return spec.arg.value
+        sizes = tuple(node.meta["val"].shape)
+        if not all(isinstance(size, int) for size in sizes):
+            shown = ", ".join(map(str, sizes))
+            raise ConfigError(f"input {node.name}: shape [{shown}] is dynamic; export for fixed shapes")
+        try:
+            value = self.walk.graph.add_input(node.name, tensor_type(node.meta["val"]))
+        except Refusal as refusal:
+            raise UnsupportedOp([f"input {node.name}: {refusal}"]) from None
+        self.input_slots.append(len(self.input_names))
+        self.input_names.append(node.name)
+        return value
+
+    def _constant(self, spec: InputSpec) -> Value:
+        """A parameter, a buffer or a lifted constant; tied ones are one value."""
+        target = str(spec.target)
+        held = self.program.state_dict  # without lifted constants and the buffers that are not saved
+        tensor = held[target] if target in held else self.program.constants[target]
+        if not isinstance(tensor, torch.Tensor):
+            raise UnsupportedOp([f"{target}: a {type(tensor).__name__} cannot be a constant of a program"])
+        key = identity(tensor)
+        if key not in self._constants:
+            try:
+                tensor_type(tensor)
+            except Refusal as refusal:
+                raise UnsupportedOp([f"{target}: {refusal}"]) from None
+            self._constants[key] = self.walk.graph.constant(to_numpy(tensor), target)
+        return self._constants[key]
+
+    def _outputs(self, results: list[Lowered]) -> None:
+        for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
+            if spec.kind is OutputKind.TOKEN:
+                continue
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                what = spec.kind.name.lower().removesuffix("_mutation").replace("_", " ")
+                self.walk.offenders.append(
+                    f"{what} {spec.target}: the model writes to it, and state that outlives a call is not supported"
+                )
+            elif isinstance(result, Value):
+                self.output_slots.append(len(self.walk.graph.outputs))
+                self.walk.graph.outputs.append(result)
+            elif isinstance(spec.arg, TensorArgument) and not self.walk.offenders:
+                raise EngineError(f"internal: output {spec.arg.name} was lost while lowering")
+            else:
+                self.output_slots.append({"constant": result})

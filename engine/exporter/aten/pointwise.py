@@ -1,0 +1,253 @@
+"""Elementwise calls: arithmetic, comparisons, logic, choice, casts. Most are rows of a table.
+
+Operands are cast to the type that torch computes in, which is the result's for arithmetic and the operands' common
+one for comparisons; Python numbers become constants of that type.
+"""
+
+from __future__ import annotations
+
+from engine import dtypes
+from engine.exporter.context import Lowering, Number, Operand
+from engine.exporter.registry import FROM_META, aten
+from engine.ir import Value
+
+
+def _is_float(dtype: str) -> bool:
+    return dtypes.dtype(dtype).kind == "float"
+
+
+# --- one operand ------------------------------------------------------------------------------------------------
+
+IN_RESULT_TYPE = (
+    *("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh"),
+    *("sigmoid", "erf", "relu", "silu", "bitwise_not"),
+)
+ROUNDINGS = ("floor", "ceil", "round", "trunc")
+TESTS = ("isnan", "isinf")
+
+
+def _unary(op: str) -> None:
+    @aten(op)
+    def lower(x: Lowering, self: Value) -> Value:
+        return x.emit(op, x.cast(self, x.result.dtype))
+
+
+def _rounding(op: str) -> None:
+    @aten(op)
+    def lower(x: Lowering, self: Value) -> Value:
+        return x.emit(op, self) if _is_float(self.dtype) else self  # an integer is its own rounding
+
+
+def _test(op: str) -> None:
+    @aten(op)
+    def lower(x: Lowering, self: Value) -> Value:
+        return x.emit(op, self if _is_float(self.dtype) else x.cast(self, "float32"))  # integers are neither
+
+
+for _op in IN_RESULT_TYPE:
+    _unary(_op)
+for _op in ROUNDINGS:
+    _rounding(_op)
+for _op in TESTS:
+    _test(_op)
+
+
+@aten("logical_not")
+def logical_not(x: Lowering, self: Value) -> Value:
+    return x.emit("logical_not", self)
+
+
+@aten("square")
+def square(x: Lowering, self: Value) -> Value:
+    value = x.cast(self, x.result.dtype)
+    return x.emit("mul", value, value)
+
+
+# --- two operands -----------------------------------------------------------------------------------------------
+
+ARITHMETIC = {  # ATen overload -> op, computed in the result's type
+    "mul.Tensor": "mul",
+    "mul.Scalar": "mul",
+    "div.Tensor": "div",
+    "div.Scalar": "div",
+    "floor_divide": "floor_div",
+    "floor_divide.Scalar": "floor_div",
+    "remainder.Tensor": "remainder",
+    "remainder.Scalar": "remainder",
+    "remainder.Scalar_Tensor": "remainder",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "max.other": "maximum",
+    "min.other": "minimum",
+    "bitwise_and.Tensor": "bitwise_and",
+    "bitwise_and.Scalar": "bitwise_and",
+    "bitwise_and.Scalar_Tensor": "bitwise_and",
+    "bitwise_or.Tensor": "bitwise_or",
+    "bitwise_or.Scalar": "bitwise_or",
+    "bitwise_or.Scalar_Tensor": "bitwise_or",
+    "bitwise_xor.Tensor": "bitwise_xor",
+    "bitwise_xor.Scalar": "bitwise_xor",
+    "bitwise_xor.Scalar_Tensor": "bitwise_xor",
+    "__and__.Tensor": "bitwise_and",
+    "__and__.Scalar": "bitwise_and",
+    "__or__.Tensor": "bitwise_or",
+    "__or__.Scalar": "bitwise_or",
+    "__xor__.Tensor": "bitwise_xor",
+    "__xor__.Scalar": "bitwise_xor",
+}
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
+
+
+def _arithmetic(name: str, op: str) -> None:
+    @aten(name)
+    def lower(x: Lowering, self: Operand, other: Operand) -> Value:
+        dtype = x.result.dtype
+        return x.emit(op, x.cast(self, dtype), x.cast(other, dtype))
+
+
+def _comparison(op: str) -> None:
+    @aten(f"{op}.Tensor", f"{op}.Scalar")
+    def lower(x: Lowering, self: Operand, other: Operand) -> Value:
+        dtype = x.common_dtype(self, other)
+        return x.emit(op, x.cast(self, dtype), x.cast(other, dtype))
+
+
+def _logical(op: str) -> None:
+    @aten(op)
+    def lower(x: Lowering, self: Value, other: Value) -> Value:
+        return x.emit(op, x.cast(self, "bool"), x.cast(other, "bool"))
+
+
+for _name, _op in ARITHMETIC.items():
+    _arithmetic(_name, _op)
+for _op in COMPARISONS:
+    _comparison(_op)
+for _op in LOGICAL:
+    _logical(_op)
+
+
+def _times(x: Lowering, operand: Operand, alpha: Number) -> Value:
+    value = x.cast(operand, x.result.dtype)
+    return value if alpha == 1 else x.emit("mul", value, x.scalar(alpha, value.dtype))
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(x: Lowering, self: Operand, other: Operand, alpha: Number) -> Value:
+    return x.emit("add", x.cast(self, x.result.dtype), _times(x, other, alpha))
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def sub(x: Lowering, self: Operand, other: Operand, alpha: Number) -> Value:
+    return x.emit("sub", x.cast(self, x.result.dtype), _times(x, other, alpha))
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def rsub(x: Lowering, self: Operand, other: Operand, alpha: Number) -> Value:
+    """The difference other - alpha * self."""
+    return x.emit("sub", x.cast(other, x.result.dtype), _times(x, self, alpha))
+
+
+@aten("div.Tensor_mode", "div.Scalar_mode")
+def div(x: Lowering, self: Operand, other: Operand, rounding_mode: str | None) -> Value:
+    dtype = x.result.dtype
+    a, b = x.cast(self, dtype), x.cast(other, dtype)
+    if rounding_mode is None:
+        return x.emit("div", a, b)
+    if rounding_mode == "floor":
+        return x.emit("floor_div", a, b)
+    if rounding_mode != "trunc":
+        x.refuse(f"rounding_mode {rounding_mode!r}")
+    return x.emit("trunc", x.emit("div", a, b)) if _is_float(dtype) else _truncated_quotient(x, a, b)
+
+
+def _truncated_quotient(x: Lowering, a: Value, b: Value) -> Value:
+    """Integer division towards zero: the floor, and one more where it fell below zero and left a remainder."""
+    zero = x.scalar(0, a.dtype)
+    left = x.emit("ne", x.emit("remainder", a, b), zero)
+    negative = x.emit("logical_xor", x.emit("lt", a, zero), x.emit("lt", b, zero))
+    short = x.emit("logical_and", left, negative)
+    return x.emit("add", x.emit("floor_div", a, b), x.emit("cast", short, dtype=a.dtype))
+
+
+def _power(x: Lowering, base: Operand, exponent: Operand) -> Value:
+    dtype = x.result.dtype
+    return x.emit("pow", x.cast(base, dtype), x.cast(exponent, dtype))
+
+
+@aten("pow.Tensor_Tensor", "pow.Scalar")
+def pow_of_tensor(x: Lowering, self: Operand, exponent: Operand) -> Value:
+    return _power(x, self, exponent)
+
+
+ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}  # so torch computes these powers, and it differs from pow for -0 and -inf
+
+
+@aten("pow.Tensor_Scalar")
+def pow_of_number(x: Lowering, self: Value, exponent: Number) -> Value:
+    if exponent < 0 and not _is_float(x.result.dtype):
+        x.refuse("an integer to a negative power, which torch refuses too")
+    if exponent in ROOTS:
+        return x.emit(ROOTS[exponent], x.cast(self, x.result.dtype))
+    return _power(x, self, exponent)
+
+
+# --- limits and choice ------------------------------------------------------------------------------------------
+
+
+def clamped(x: Lowering, value: Operand, low: Operand | None, high: Operand | None) -> Value:
+    """The value, no lower than `low`, then no higher than `high`; NaN in any of them wins."""
+    dtype = x.result.dtype
+    y = x.cast(value, dtype)
+    if low is not None:
+        y = x.emit("maximum", y, x.cast(low, dtype))
+    return y if high is None else x.emit("minimum", y, x.cast(high, dtype))
+
+
+@aten("clamp", "clamp.Tensor")
+def clamp(x: Lowering, self: Value, min: Operand | None, max: Operand | None) -> Value:
+    return clamped(x, self, min, max)
+
+
+@aten("clamp_min", "clamp_min.Tensor")
+def clamp_min(x: Lowering, self: Value, min: Operand) -> Value:
+    return clamped(x, self, min, None)
+
+
+@aten("clamp_max", "clamp_max.Tensor")
+def clamp_max(x: Lowering, self: Value, max: Operand) -> Value:
+    return clamped(x, self, None, max)
+
+
+@aten("hardtanh")
+def hardtanh(x: Lowering, self: Value, min_val: Number, max_val: Number) -> Value:
+    return clamped(x, self, min_val, max_val)
+
+
+@aten("relu6")
+def relu6(x: Lowering, self: Value) -> Value:
+    return clamped(x, self, 0, 6)
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(x: Lowering, condition: Value, self: Operand, other: Operand) -> Value:
+    dtype = x.result.dtype
+    return x.emit("where", x.cast(condition, "bool"), x.cast(self, dtype), x.cast(other, dtype))
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(x: Lowering, self: Value, mask: Value, value: Operand) -> Value:
+    return x.emit("where", mask, x.cast(value, self.dtype), self)
+
+
+# --- casts ------------------------------------------------------------------------------------------------------
+
+
+@aten("to.dtype", "to.device", "to.dtype_layout", "_to_copy", harmless={"dtype": FROM_META})
+def to(x: Lowering, self: Value) -> Value:
+    return x.cast(self, x.result.dtype)
+
+
+@aten("to.other", "type_as", harmless={"other": FROM_META})
+def to_other(x: Lowering, self: Value) -> Value:
+    return x.cast(self, x.result.dtype)

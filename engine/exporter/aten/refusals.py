@@ -1,0 +1,19 @@
+"""Calls that are refused for what they are, with the reason that a user can act upon."""
+
+from engine.exporter.registry import refused
+
+refused(
+    "its result depends on the values of tensors, and a program's shapes and branches are fixed",
+    *("item", "_local_scalar_dense", "nonzero", "masked_select", "where", "unique_dim", "_unique2", "bincount"),
+)
+refused(
+    "it draws random numbers (dropout: call model.eval())",
+    *("bernoulli", "bernoulli.p", "rand", "randn", "randint", "randint.low", "rand_like", "randn_like", "randperm"),
+    *("multinomial", "native_dropout", "normal.Tensor_Tensor", "normal_functional"),
+)
+refused(
+    "the contents of uninitialised memory are undefined; use zeros",
+    *("empty.memory_format", "empty_like", "new_empty", "empty_strided", "empty_permuted", "new_empty_strided"),
+)
+refused("it reads the bits of one element type as another", "view.dtype")
+refused("it needs negative strides, which no layout here has", "flip")

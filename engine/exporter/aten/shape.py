@@ -1,0 +1,330 @@
+"""Calls that rearrange: views, permutations, slices, joins, repeats, and writes into a part of a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.exporter.context import Lowering, Number
+from engine.exporter.registry import aten
+from engine.ir import Value
+from engine.ops.check import MAX_RANK
+
+# --- the same elements under another shape ----------------------------------------------------------------------
+
+
+def _sizes(shape: Sequence[int], count: int) -> tuple[int, ...]:
+    """`shape` with its -1, if it has one, replaced by what is left of `count`."""
+    known = math.prod(size for size in shape if size != -1)
+    return tuple(count // known if size == -1 else size for size in shape)
+
+
+@aten("view", "_unsafe_view")
+def view(x: Lowering, self: Value, size: Sequence[int]) -> Value:
+    return x.reshape(self, _sizes(size, self.type.size))
+
+
+@aten("reshape")
+def reshape(x: Lowering, self: Value, shape: Sequence[int]) -> Value:
+    return x.reshape(self, _sizes(shape, self.type.size))
+
+
+@aten("view_as", "reshape_as")
+def view_as(x: Lowering, self: Value, other: Value) -> Value:
+    return x.reshape(self, other.shape)
+
+
+@aten("flatten.using_ints")
+def flatten(x: Lowering, self: Value, start_dim: int, end_dim: int) -> Value:
+    rank = len(self.shape)
+    first, last = x.axis(start_dim, rank), x.axis(end_dim, rank)
+    return x.reshape(self, (*self.shape[:first], math.prod(self.shape[first : last + 1]), *self.shape[last + 1 :]))
+
+
+@aten("unflatten.int")
+def unflatten(x: Lowering, self: Value, dim: int, sizes: Sequence[int]) -> Value:
+    axis = x.axis(dim, len(self.shape))
+    return x.reshape(self, (*self.shape[:axis], *_sizes(sizes, self.shape[axis]), *self.shape[axis + 1 :]))
+
+
+def _squeezed(x: Lowering, value: Value, dims: Sequence[int]) -> Value:
+    axes = {x.axis(dim, len(value.shape)) for dim in dims}
+    return x.reshape(value, [size for axis, size in enumerate(value.shape) if axis not in axes or size != 1])
+
+
+@aten("squeeze")
+def squeeze(x: Lowering, self: Value) -> Value:
+    return _squeezed(x, self, range(len(self.shape)))
+
+
+@aten("squeeze.dim")
+def squeeze_dim(x: Lowering, self: Value, dim: int) -> Value:
+    return _squeezed(x, self, [dim])
+
+
+@aten("squeeze.dims")
+def squeeze_dims(x: Lowering, self: Value, dim: Sequence[int]) -> Value:
+    return _squeezed(x, self, dim)
+
+
+def _unsqueezed(x: Lowering, value: Value, dim: int) -> Value:
+    axis = x.axis(dim, len(value.shape) + 1)
+    return x.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:]))
+
+
+@aten("unsqueeze")
+def unsqueeze(x: Lowering, self: Value, dim: int) -> Value:
+    return _unsqueezed(x, self, dim)
+
+
+# --- another order of axes --------------------------------------------------------------------------------------
+
+
+def _swapped(x: Lowering, value: Value, dim0: int, dim1: int) -> Value:
+    rank = len(value.shape)
+    order = list(range(max(rank, 1)))
+    a, b = x.axis(dim0, rank), x.axis(dim1, rank)
+    order[a], order[b] = order[b], order[a]
+    return x.permute(value, order) if rank else value
+
+
+@aten("transpose.int")
+def transpose(x: Lowering, self: Value, dim0: int, dim1: int) -> Value:
+    return _swapped(x, self, dim0, dim1)
+
+
+@aten("swapaxes")
+def swapaxes(x: Lowering, self: Value, axis0: int, axis1: int) -> Value:
+    return _swapped(x, self, axis0, axis1)
+
+
+@aten("t", "numpy_T")
+def reversed_axes(x: Lowering, self: Value) -> Value:
+    """`t` is for rank 2 at most, where it is the same."""
+    return x.permute(self, range(len(self.shape))[::-1])
+
+
+@aten("mT")
+def mT(x: Lowering, self: Value) -> Value:  # noqa: N802  # torch's name
+    return _swapped(x, self, -2, -1)
+
+
+@aten("permute")
+def permute(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
+    return x.permute(self, [x.axis(dim, len(self.shape)) for dim in dims])
+
+
+def _moved(x: Lowering, value: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
+    rank = len(value.shape)
+    if not rank:
+        return value
+    placed = {x.axis(to, rank): x.axis(dim, rank) for dim, to in zip(source, destination, strict=True)}
+    rest = iter(axis for axis in range(rank) if axis not in placed.values())
+    return x.permute(value, [placed[axis] if axis in placed else next(rest) for axis in range(rank)])
+
+
+@aten("movedim.int")
+def movedim(x: Lowering, self: Value, source: int, destination: int) -> Value:
+    return _moved(x, self, [source], [destination])
+
+
+@aten("movedim.intlist")
+def movedim_list(x: Lowering, self: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
+    return _moved(x, self, source, destination)
+
+
+# --- repetition -------------------------------------------------------------------------------------------------
+
+
+@aten("expand")
+def expand(x: Lowering, self: Value, size: Sequence[int]) -> Value:
+    kept = (*[-1] * (len(size) - len(self.shape)), *self.shape)
+    return x.expand(self, [own if wanted == -1 else wanted for own, wanted in zip(kept, size, strict=True)])
+
+
+@aten("expand_as")
+def expand_as(x: Lowering, self: Value, other: Value) -> Value:
+    return x.expand(self, other.shape)
+
+
+def _repeated(x: Lowering, value: Value, repeats: Sequence[int]) -> Value:
+    """Every repeated axis gets one of size 1 in front of it, which is expanded and merged."""
+    value = x.reshape(value, (*[1] * (len(repeats) - len(value.shape)), *value.shape))
+    apart: list[int] = []
+    wide: list[int] = []
+    for size, times in zip(value.shape, repeats, strict=True):
+        split = times != 1 and size != 1
+        apart += [1, size] if split else [size]
+        wide += [times, size] if split else [size * times]
+    if len(wide) > MAX_RANK:
+        x.refuse(f"repeating {value.type} by {list(repeats)} at once takes more than {MAX_RANK} axes")
+    shape = [size * times for size, times in zip(value.shape, repeats, strict=True)]
+    return x.reshape(x.expand(x.reshape(value, apart), wide), shape)
+
+
+@aten("repeat")
+def repeat(x: Lowering, self: Value, repeats: Sequence[int]) -> Value:
+    return _repeated(x, self, repeats)
+
+
+@aten("tile")
+def tile(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
+    return _repeated(x, self, (*[1] * (len(self.shape) - len(dims)), *dims))
+
+
+# --- parts ------------------------------------------------------------------------------------------------------
+
+
+def bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
+    """Python's reading of a slice's start and end, with an empty slice for start > end."""
+    first, last, _step = slice(start, end).indices(size)
+    return first, max(first, last)
+
+
+@aten("slice.Tensor")
+def slice_tensor(x: Lowering, self: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
+    axis = x.axis(dim, len(self.shape))
+    return x.slice(self, axis, *bounds(start, end, self.shape[axis]), step)
+
+
+@aten("narrow")
+def narrow(x: Lowering, self: Value, dim: int, start: int, length: int) -> Value:
+    axis = x.axis(dim, len(self.shape))
+    first = start + self.shape[axis] if start < 0 else start
+    return x.slice(self, axis, first, first + length)
+
+
+def _selected(x: Lowering, value: Value, axis: int, index: int) -> Value:
+    part = x.slice(value, axis, index, index + 1)
+    return x.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :]))
+
+
+@aten("select.int")
+def select(x: Lowering, self: Value, dim: int, index: int) -> Value:
+    axis = x.axis(dim, len(self.shape))
+    return _selected(x, self, axis, range(self.shape[axis])[index])
+
+
+@aten("unbind.int")
+def unbind(x: Lowering, self: Value, dim: int) -> list[Value]:
+    axis = x.axis(dim, len(self.shape))
+    return [_selected(x, self, axis, index) for index in range(self.shape[axis])]
+
+
+def _parts(x: Lowering, value: Value, dim: int, sizes: Sequence[int]) -> list[Value]:
+    axis = x.axis(dim, len(value.shape))
+    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    return [x.slice(value, axis, end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _even(size: int, each: int) -> list[int]:
+    """`size` in steps of `each`, the last one shorter; one empty part where there is nothing."""
+    return [min(each, size - start) for start in range(0, size, each)] if size else [0]
+
+
+@aten("split.Tensor")
+def split(x: Lowering, self: Value, split_size: int, dim: int) -> list[Value]:
+    return _parts(x, self, dim, _even(self.shape[x.axis(dim, len(self.shape))], split_size))
+
+
+@aten("split_with_sizes")
+def split_with_sizes(x: Lowering, self: Value, split_sizes: Sequence[int], dim: int) -> list[Value]:
+    return _parts(x, self, dim, split_sizes)
+
+
+@aten("split.sizes")
+def split_sizes(x: Lowering, self: Value, split_size: Sequence[int], dim: int) -> list[Value]:
+    return _parts(x, self, dim, split_size)
+
+
+@aten("chunk")
+def chunk(x: Lowering, self: Value, chunks: int, dim: int) -> list[Value]:
+    """Parts of equal size, rounded up, so there may be fewer than asked for; exactly `chunks` where all are empty."""
+    size = self.shape[x.axis(dim, len(self.shape))]
+    return _parts(x, self, dim, _even(size, -(-size // chunks)) if size else [0] * chunks)
+
+
+# --- joins ------------------------------------------------------------------------------------------------------
+
+
+@aten("cat")
+def cat(x: Lowering, tensors: Sequence[Value], dim: int) -> Value:
+    """Vectors without elements are left out, whatever the rank of the others: so torch does for old code's sake."""
+    full = [t for t in tensors if t.shape != (0,)] or list(tensors[:1])
+    parts = [x.cast(t, x.result.dtype) for t in full]
+    return parts[0] if len(parts) == 1 else x.emit("concat", *parts, axis=x.axis(dim, len(parts[0].shape)))
+
+
+@aten("stack")
+def stack(x: Lowering, tensors: Sequence[Value], dim: int) -> Value:
+    parts = [_unsqueezed(x, x.cast(t, x.result.dtype), dim) for t in tensors]
+    return parts[0] if len(parts) == 1 else x.emit("concat", *parts, axis=x.axis(dim, len(parts[0].shape)))
+
+
+@aten("roll")
+def roll(x: Lowering, self: Value, shifts: Sequence[int], dims: Sequence[int]) -> Value:
+    """Without dims the elements are rolled in row-major order."""
+    if not dims:
+        return x.reshape(_rolled(x, x.reshape(self, (self.type.size,)), shifts[0], 0), self.shape)
+    y = self
+    for shift, dim in zip(shifts, dims, strict=True):
+        y = _rolled(x, y, shift, x.axis(dim, len(self.shape)))
+    return y
+
+
+def _rolled(x: Lowering, value: Value, shift: int, axis: int) -> Value:
+    size = value.shape[axis]
+    cut = -shift % size if size else 0
+    if not cut:
+        return value
+    return x.emit("concat", x.slice(value, axis, cut, size), x.slice(value, axis, 0, cut), axis=axis)
+
+
+# --- a tensor with a part replaced (what writes into views become) ----------------------------------------------
+
+
+@aten("slice_scatter")
+def slice_scatter(
+    x: Lowering, self: Value, src: Value, dim: int, start: int | None, end: int | None, step: int
+) -> Value:
+    axis = x.axis(dim, len(self.shape))
+    size = self.shape[axis]
+    first, last = bounds(start, end, size)
+    src = x.cast(src, self.dtype)
+    if step == 1:
+        return _joined(x, axis, x.slice(self, axis, 0, first), src, x.slice(self, axis, last, size))
+    places = np.arange(size)
+    inside = (places >= first) & (places < last) & ((places - first) % step == 0)
+    if not inside.any():
+        return self
+    column = [1] * len(self.shape)
+    column[axis] = size
+    spread = x.emit("index_select", src, x.constant(np.where(inside, (places - first) // step, 0)), axis=axis)
+    return x.emit("where", x.constant(inside.reshape(column)), spread, self)
+
+
+@aten("select_scatter")
+def select_scatter(x: Lowering, self: Value, src: Value, dim: int, index: int) -> Value:
+    axis = x.axis(dim, len(self.shape))
+    size = self.shape[axis]
+    place = range(size)[index]
+    part = x.reshape(x.cast(src, self.dtype), (*self.shape[:axis], 1, *self.shape[axis + 1 :]))
+    return _joined(x, axis, x.slice(self, axis, 0, place), part, x.slice(self, axis, place + 1, size))
+
+
+def _joined(x: Lowering, axis: int, *parts: Value) -> Value:
+    kept = [part for part in parts if part.shape[axis]] or [parts[0]]
+    return kept[0] if len(kept) == 1 else x.emit("concat", *kept, axis=axis)
+
+
+@aten("copy", harmless={"non_blocking": "copies within one device are synchronous"})
+def copy(x: Lowering, self: Value, src: Value) -> Value:
+    """`self` with every element replaced by those of `src`."""
+    return x.expand(x.cast(src, self.dtype), self.shape)
+
+
+@aten("fill.Scalar", "fill.Tensor")
+def fill(x: Lowering, self: Value, value: Value | Number) -> Value:
+    return x.expand(x.cast(value, self.dtype), self.shape)

@@ -1,0 +1,198 @@
+"""From a model to a functional ExportedProgram: checks, torch.export, functionalisation. Knows no Graph.
+
+Also the errors of that road: torch's become one sentence with the user's line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import ExportedProgram, default_decompositions
+from torch.export.graph_signature import InputKind
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from engine.errors import ConfigError, EngineError, ShapeError
+from engine.exporter.registry import HANDLERS, REFUSED
+from engine.exporter.sources import from_error
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+# Of torch's own: it says more than once what the raised error says, and warns of its own deprecated calls.
+_CHATTY_LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export")
+_MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
+
+
+def capture(model: Any, args: Args, kwargs: Kwargs) -> ExportedProgram:
+    """The model as a functional program of ATen calls.
+
+    Raises:
+        ConfigError: the model is no model, is in training mode, or has parameters that are not on the cpu.
+        ShapeError: an input is not a dense tensor on the cpu.
+        EngineError: torch.export cannot capture it; says why and where.
+    """
+    if torch.is_autocast_enabled("cpu"):
+        raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
+    if isinstance(model, ExportedProgram):
+        _check_tensors((model.state_dict | model.constants).items(), ConfigError)
+        _check_examples(model, args, kwargs)
+        program = model
+    else:
+        check_module(model)
+        _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
+        args, kwargs = _apart(model, args, kwargs)
+        with _captured():
+            program = torch.export.export(model, args, kwargs, strict=False)
+        _check_tensors(program.constants.items(), ConfigError)
+    return _decomposed(program)
+
+
+def check_module(model: Any) -> None:
+    """ConfigError unless `model` is a module in evaluation mode with real parameters on the cpu."""
+    if not isinstance(model, torch.nn.Module):
+        raise ConfigError(
+            f"model: expected an nn.Module, an ExportedProgram or a GraphModule, got {type(model).__name__}"
+        )
+    # A GraphModule does not follow .eval(): what was traced is fixed, and handlers refuse dropout that drops.
+    if model.training and not isinstance(model, GraphModule):
+        raise ConfigError(f"model: {type(model).__name__} is in training mode; call model.eval() first")
+    _check_tensors((*model.named_parameters(), *model.named_buffers()), ConfigError)
+
+
+def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError]) -> None:
+    for name, tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        if tensor.device.type != "cpu":
+            raise error(f"{name}: expected a tensor on cpu, got one on {tensor.device}")
+        if tensor.layout is not torch.strided or isinstance(tensor, FakeTensor):
+            kind = "FakeTensor" if isinstance(tensor, FakeTensor) else str(tensor.layout)
+            raise error(f"{name}: expected a dense tensor with data, got {kind}")
+
+
+def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
+    """ShapeError unless the inputs are like those that `program` was exported for."""
+    specs = program.graph_signature.input_specs
+    placeholders = program.graph.find_nodes(op="placeholder")
+    users = [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
+    given = tree_leaves((args, kwargs))
+    if len(given) != len(users):
+        raise ShapeError(f"example_inputs: the ExportedProgram takes {len(users)} input(s), got {len(given)}")
+    for node, leaf in zip(users, given, strict=True):
+        wanted = node.meta.get("val")
+        fixed = isinstance(wanted, torch.Tensor) and all(isinstance(size, int) for size in wanted.shape)
+        if fixed and _kind(leaf) != _kind(wanted):
+            raise ShapeError(f"example_inputs: {node.name} was exported as {_kind(wanted)}, got {_kind(leaf)}")
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]".removeprefix("torch.")
+
+
+def _inputs_by_name(args: Args, kwargs: Kwargs) -> Iterator[tuple[str, Any]]:
+    for position, argument in enumerate(args):
+        yield from ((f"input {position}", leaf) for leaf in tree_leaves(argument))
+    for name, argument in kwargs.items():
+        yield from ((f"input {name}", leaf) for leaf in tree_leaves(argument))
+
+
+def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The inputs, no two of which share memory with each other or with a weight.
+
+    torch.export takes two arguments that are one tensor for one input: the program would ignore the other.
+    """
+    seen = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    leaves, spec = tree_flatten((args, kwargs))
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            address = leaf.untyped_storage().data_ptr()
+            if address in seen and address:
+                leaves[position] = leaf.detach().clone()
+            seen.add(address)
+    args, kwargs = tree_unflatten(leaves, spec)
+    return args, kwargs
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """The program without calls that write to a tensor, and with calls that nothing lowers replaced by torch's own
+    decompositions, where it has one. Calls that have a handler stay whole.
+    """
+    table: dict[OpOverload, Any] = {}
+    for _ in range(_MAX_ROUNDS):
+        unknown = {target for target in _targets(program) if target not in HANDLERS and target not in REFUSED}
+        known_rules = default_decompositions() if unknown - table.keys() else {}
+        rules = {op: known_rules[op] for op in unknown - table.keys() if op in known_rules}
+        if not rules and not any(map(_mutates, _targets(program))):
+            break
+        table |= rules
+        with _captured():
+            program = program.run_decompositions(table)
+    return program
+
+
+_MAX_ROUNDS = 4  # a decomposition may bring in calls that decompose in turn; torch's go two deep at most
+
+
+def _targets(program: ExportedProgram) -> Iterator[OpOverload]:
+    for module in program.graph_module.modules():
+        if isinstance(module, GraphModule):
+            yield from (n.target for n in module.graph.nodes if isinstance(n.target, OpOverload))
+
+
+def _mutates(target: OpOverload) -> bool:
+    return target._schema.is_mutable and target not in _MUTATES_NOTHING_HERE  # noqa: SLF001  # no public way
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch's own logging, warnings and printed graphs from the user; all settings are put back."""
+    loggers = [logging.getLogger(name) for name in _CHATTY_LOGGERS]
+    levels = [logger.level for logger in loggers]
+    printed = io.StringIO()
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        with warnings.catch_warnings(), contextlib.redirect_stderr(printed):
+            for category in (FutureWarning, DeprecationWarning):
+                warnings.filterwarnings("ignore", category=category, module=r"torch\.|copyreg")
+            yield
+    except Exception as error:
+        graph = str(getattr(error, "partial_fx_graph", ""))
+        printed = io.StringIO(printed.getvalue().replace(graph + "\n", "") if graph else printed.getvalue())
+        raise
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        sys.stderr.write(printed.getvalue())
+
+
+@contextlib.contextmanager
+def _captured() -> Iterator[None]:
+    """Where torch works: quietly, without gradients, and its errors become one sentence."""
+    try:
+        with _quiet(), torch.no_grad():
+            yield
+    except Exception as error:
+        raise _sentence(error) from error
+
+
+def _sentence(error: Exception) -> EngineError:
+    """What torch says, as one sentence with the user's line."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, GuardOnDataDependentSymNode):
+        text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
+    where = from_error(error)
+    return EngineError(f"torch.export could not capture the model: {text}" + (f" ({where})" if where else ""))

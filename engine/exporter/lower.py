@@ -1,0 +1,166 @@
+"""From the fx graph of an ExportedProgram to a Graph. Owns the walk; what an ATen call means is the handlers' business.
+
+Every call that cannot be lowered is collected, so that the user sees all of them at once: after an offender the walk
+goes on with a stand-in of the type that torch gives the result.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
+
+from engine.exporter.context import Lowering, Missing, tensor_type
+from engine.exporter.registry import HANDLERS, REFUSED, Refusal, bind, overload
+from engine.exporter.sources import from_trace
+from engine.ir import Graph, Value
+
+Lowered = Any  # a Value, a Missing, a number, or a list of them
+
+DROPPED: dict[OpOverload, str] = {
+    overload("_assert_tensor_metadata"): "restates types that the example inputs fixed; a call checks its inputs",
+    overload("_assert_scalar"): "holds for the shapes exported with; sizes that depend on data are refused elsewhere",
+    overload("sym_constrain_range"): "bounds a size that depends on data, which is refused where it is made",
+    overload("sym_constrain_range_for_size"): "as sym_constrain_range",
+}
+"""Calls without a result that need not run, each with the reason."""
+
+
+class Walk:
+    """One conversion.
+
+    Attributes:
+        graph: the graph being built.
+        offenders: what cannot be lowered, one line each.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.offenders: list[str] = []
+
+    def run(self, module: GraphModule, env: dict[Node, Lowered]) -> list[Lowered]:
+        """Lower all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
+        needed = _needed(module.graph.nodes)
+        for node in module.graph.nodes:
+            if node.op == "call_function" and node in needed:
+                env[node] = self._call(node, env)
+            elif node.op == "get_attr":
+                env[node] = getattr(module, str(node.target))
+        (outputs,) = module.graph.output_node().args
+        return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
+
+    def _call(self, node: Node, env: dict[Node, Lowered]) -> Lowered:
+        args = map_arg(node.args, env.__getitem__)
+        kwargs = map_arg(node.kwargs, env.__getitem__)
+        source = _source(node)
+        try:
+            if node.target is operator.getitem:
+                return _item(args)
+            if isinstance(node.target, HigherOrderOperator):
+                return self._inline(node.target, args)
+            if not isinstance(node.target, OpOverload):
+                return Missing(None)  # arithmetic on sizes: torch has computed it, unless a refused call made the size
+            return _lower(node.target, args, kwargs, Lowering(self.graph, node.meta.get("val"), source))
+        except Refusal as refusal:
+            call = node.all_input_nodes[0] if node.target is operator.getitem else node
+            self.offenders.append(f"{call.target}: {refusal}" + (f" ({source})" if source else ""))
+            return _stand_in(node.meta.get("val"))
+
+    def _inline(self, target: HigherOrderOperator, args: Any) -> Lowered:
+        if target.name() not in INLINED:
+            raise Refusal("control flow and other operations on functions are not supported")
+        body, values = INLINED[target.name()](args)
+        placeholders = body.graph.find_nodes(op="placeholder")
+        return self.run(body, dict(zip(placeholders, values, strict=True)))
+
+
+def _source(node: Node) -> str:
+    """``file:line`` of a call. An operation on functions has no line itself: that of the first call in its body."""
+    nodes = [node, *(n for body in node.all_input_nodes for n in _body(body))]
+    return next((source for n in nodes if (source := from_trace(n.meta.get("stack_trace")))), "")
+
+
+def _body(node: Node) -> Iterable[Node]:
+    module = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
+    return module.graph.nodes if isinstance(module, GraphModule) else ()
+
+
+def _item(args: Any) -> Lowered:
+    """One of several results."""
+    several, position = args
+    chosen = several if isinstance(several, Missing) else several[position]
+    if isinstance(chosen, Missing) and chosen.reason is not None:
+        raise Refusal(chosen.reason)
+    return chosen
+
+
+def _lower(target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
+    if target not in HANDLERS:
+        raise Refusal(REFUSED.get(target, "no handler"))
+    if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
+        return _stand_in(context.meta)  # whatever made the argument has been refused already
+    handler = HANDLERS[target]
+    result = handler.lower(context, **bind(handler, args, kwargs))
+    _check(result, context.meta)
+    return result
+
+
+def _check(result: Lowered, meta: Any) -> None:
+    """Compare what a handler made with what torch says of it."""
+    if isinstance(result, list):
+        for one, its_meta in zip(result, meta, strict=True):
+            _check(one, its_meta)
+    elif isinstance(result, Value) and result.type != tensor_type(meta):
+        raise Refusal(f"internal: lowered as {result.type}, torch says {tensor_type(meta)}")
+
+
+def _stand_in(meta: Any) -> Lowered:
+    """A value of the type that torch gives, for what could not be lowered; Missing where the type is not known."""
+    if isinstance(meta, list | tuple):
+        return [_stand_in(one) for one in meta]
+    try:
+        return Value("stand_in", tensor_type(meta))
+    except Refusal:
+        return Missing(None)
+
+
+def _without_grad(args: Any) -> tuple[GraphModule, Sequence[Lowered]]:
+    """wrap_with_set_grad_enabled(enabled, body, *values): gradients do not exist here, the body is all of it."""
+    _enabled, body, *values = args
+    return body, values
+
+
+def _without_autocast(args: Any) -> tuple[GraphModule, Sequence[Lowered]]:
+    """wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *values); the body where it is disabled."""
+    _device, _dtype, enabled, _cache, body, *values = args
+    if enabled:
+        raise Refusal("autocast is not supported inside of a model; cast explicitly")
+    return body, values
+
+
+INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Lowered]]]] = {
+    "wrap_with_set_grad_enabled": _without_grad,
+    "wrap_with_autocast": _without_autocast,
+}
+"""Operations on functions whose body can simply be read in place."""
+
+
+def _needed(nodes: Iterable[Node]) -> set[Node]:
+    """Nodes that the outputs depend on, and calls without a result that nothing allows to drop."""
+    needed: set[Node] = set()
+    for node in reversed(list(nodes)):
+        if node.op == "output" or node in needed or _must_run(node):
+            needed.add(node)
+            needed.update(node.all_input_nodes)
+    return needed
+
+
+def _must_run(node: Node) -> bool:
+    if isinstance(node.target, OpOverload):
+        return not node.target._schema.returns and node.target not in DROPPED  # noqa: SLF001  # no public way
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() not in INLINED

@@ -1,0 +1,36 @@
+"""Where in the user's model something comes from. Reads stack traces as text or as frames; knows no graph."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+
+import torch
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_TORCH = str(Path(torch.__file__).parent)
+_ENGINE = str(Path(__file__).parents[1])
+_STDLIB = sysconfig.get_paths()["stdlib"]
+_SITE = sysconfig.get_paths()["purelib"]
+
+
+def from_trace(trace: str | None) -> str:
+    """``file:line`` of the innermost frame outside of torch, else of the innermost frame, else ""."""
+    frames = [frame for frame in _FRAME.findall(trace or "") if not frame[0].startswith("<")]
+    users = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    chosen = users or frames
+    return f"{chosen[-1][0]}:{chosen[-1][1]}" if chosen else ""
+
+
+def from_error(error: BaseException) -> str:
+    """``file:line`` of the innermost frame of the user's own code that an error passed through, or ""."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith((_TORCH, _ENGINE, "<")):
+        return False
+    return file.startswith(_SITE) or not file.startswith(_STDLIB)

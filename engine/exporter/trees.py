@@ -1,0 +1,57 @@
+"""torch's pytree specifications as the engine's own trees, and back to the user's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils._pytree import TreeSpec, tree_unflatten
+
+from engine import tree
+from engine.errors import UnsupportedOp
+
+_CONTAINERS = {tuple: "tuple", list: "list"}
+
+
+def describe(spec: TreeSpec) -> tree.Tree:
+    """`spec` as a tree. Dict subclasses and registered classes become objects named by their class.
+
+    Raises:
+        UnsupportedOp: a structure whose parts have no names that a file could hold.
+    """
+    if spec.is_leaf():
+        return tree.LEAF
+    children = [describe(child) for child in spec.children()]
+    if spec.type in _CONTAINERS:
+        return {_CONTAINERS[spec.type]: children}
+    keys = spec.context if spec.type is dict else _fields(spec, len(children))
+    if not all(isinstance(key, str) for key in keys):
+        raise UnsupportedOp([f"a {spec.type.__name__} with the keys {keys}: keys must be strings"])
+    fields = dict(zip(keys, children, strict=True))
+    if spec.type is dict:
+        return {"dict": fields}
+    return {"object": f"{spec.type.__module__}.{spec.type.__qualname__}", "fields": fields}
+
+
+def _fields(spec: TreeSpec, count: int) -> list[Any]:
+    """Names of the children of a namedtuple, of an ordered dict or of a class whose context lists them."""
+    context = spec.context
+    names = getattr(context, "_fields", context)
+    if isinstance(names, tuple) and len(names) == 2 and isinstance(names[0], list | tuple):  # dataclasses: (names, ...)
+        names = names[0]
+    listed = list(names) if isinstance(names, list | tuple) else []
+    return listed if len(listed) == count else [f"field_{i}" for i in range(count)]
+
+
+def rebuilder(spec: TreeSpec, described: tree.Tree) -> Callable[[list[Any]], Any] | None:
+    """Makes the user's own classes from leaves; None where plain containers are all there is."""
+    return (lambda leaves: tree_unflatten(leaves, spec)) if _has_objects(described) else None
+
+
+def _has_objects(described: tree.Tree) -> bool:
+    if described == tree.LEAF:
+        return False
+    if "object" in described:
+        return True
+    children = next(iter(described.values()))
+    return any(map(_has_objects, children.values() if isinstance(children, dict) else children))

@@ -1,0 +1,200 @@
+"""The graph: values, nodes, text form, and the few ways to change it. Knows the op table; knows no pass and no torch.
+
+A graph is functional: a node never changes its inputs. Nodes are kept in a valid execution order at all times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes
+from engine.ops import TABLE, Op, TensorType
+
+
+class Value:
+    """One tensor of a graph: an input, a constant (then `data` is set) or an output of a node."""
+
+    __slots__ = ("data", "name", "node", "type")
+
+    def __init__(self, name: str, type_: TensorType, data: np.ndarray | None = None, node: Node | None = None) -> None:
+        self.name = name
+        self.type = type_
+        self.data = data
+        self.node = node
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        """The name of the element type."""
+        return self.type.dtype
+
+    @property
+    def is_constant(self) -> bool:
+        """True where the value is known when compiling."""
+        return self.data is not None
+
+    @property
+    def scalar(self) -> float | int | bool | None:
+        """The value of a constant with one element; None for everything else."""
+        return self.data.reshape(-1)[0].item() if self.data is not None and self.data.size == 1 else None
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+class Node:
+    """One application of an op.
+
+    Attributes:
+        op: the declaration.
+        inputs: values in declared order; None for an absent optional input.
+        attributes: complete (defaults filled in).
+        outputs: the values that it makes.
+        source: ``file:line`` in the user's model, or "".
+    """
+
+    __slots__ = ("attributes", "inputs", "op", "outputs", "source")
+
+    def __init__(self, op: Op, inputs: list[Value | None], attributes: dict[str, Any], source: str) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attributes = attributes
+        self.source = source
+        self.outputs: list[Value] = []
+
+    @property
+    def output(self) -> Value:
+        """The only output; ValueError where there are several."""
+        (value,) = self.outputs
+        return value
+
+    def input(self, position: int) -> Value:
+        """The input at `position`, which must be present."""
+        value = self.inputs[position]
+        if value is None:
+            raise ValueError(f"{self.op.name}: input {position} is absent")
+        return value
+
+    def flops(self) -> int:
+        """Arithmetic operations of one run."""
+        return self.op.flops(_types(self.inputs), [v.type for v in self.outputs], self.attributes)
+
+    def nbytes(self) -> int:
+        """Bytes read and written by one run, each operand once."""
+        return self.op.nbytes(_types(self.inputs), [v.type for v in self.outputs], self.attributes)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join("none" if v is None else f"%{v.name}" for v in self.inputs)
+        attributes = "".join(f", {k}={v}" for k, v in self.attributes.items())
+        outputs = ", ".join(map(repr, self.outputs))
+        return f"{outputs} = {self.op.name}({inputs}{attributes})"
+
+
+def _types(values: Iterable[Value | None]) -> list[TensorType | None]:
+    return [None if v is None else v.type for v in values]
+
+
+class Graph:
+    """Inputs, nodes in execution order, outputs. Constants are values with data, found through the nodes."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self._names: dict[str, int] = {}
+
+    # --- making values and nodes -------------------------------------------------------------------------------
+
+    def unique(self, stem: str) -> str:
+        """A name not given before, made from `stem`."""
+        count = self._names.get(stem, 0)
+        self._names[stem] = count + 1
+        return stem if count == 0 else self.unique(f"{stem}_{count}")
+
+    def add_input(self, name: str, type_: TensorType) -> Value:
+        """A new graph input, after the present ones."""
+        value = Value(self.unique(name), type_)
+        self.inputs.append(value)
+        return value
+
+    def constant(self, data: np.ndarray, name: str = "const") -> Value:
+        """A value known now. The array is shared, not copied, and must not change."""
+        data = np.asarray(data)
+        return Value(self.unique(name), TensorType(dtypes.from_numpy(data.dtype).name, data.shape), data)
+
+    def scalar(self, value: float, dtype: str) -> Value:
+        """A constant of rank 0."""
+        return self.constant(np.asarray(value, dtype=dtypes.dtype(dtype).numpy), "scalar")
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        *,
+        before: Node | None = None,
+        source: str = "",
+        name: str = "",
+        **attributes: Any,
+    ) -> Value:
+        """Add a node (at the end, or before another), infer its types, return its first output.
+
+        Raises:
+            ValueError: the op refuses these inputs or attributes.
+        """
+        declared = TABLE[op]
+        declared.check_arity(len(inputs))
+        node = Node(declared, list(inputs), declared.complete(attributes), source)
+        types = declared.infer(_types(inputs), node.attributes)
+        node.outputs = [Value(self.unique(name or op), t, node=node) for t in types]
+        if before is None:
+            self.nodes.append(node)
+        else:
+            self.nodes.insert(self.nodes.index(before), node)
+        return node.outputs[0]
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def users(self) -> dict[Value, list[Node]]:
+        """For each value the nodes that read it, once a use. Made anew at each call."""
+        users: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in node.inputs:
+                if value is not None:
+                    users.setdefault(value, []).append(node)
+        return users
+
+    def constants(self) -> Iterator[Value]:
+        """Each constant that a node reads or the graph returns, once, in order of first use."""
+        seen: set[Value] = set()
+        for value in (*(v for n in self.nodes for v in n.inputs), *self.outputs):
+            if value is not None and value.is_constant and value not in seen:
+                seen.add(value)
+                yield value
+
+    # --- changing ----------------------------------------------------------------------------------------------
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Let every reader of `old`, and the graph's outputs, read `new` instead."""
+        for node in self.nodes:
+            node.inputs = [new if v is old else v for v in node.inputs]
+        self.outputs = [new if v is old else v for v in self.outputs]
+
+    def remove(self, nodes: Iterable[Node]) -> None:
+        """Take `nodes` out. Whoever calls has made sure that nothing reads them."""
+        gone = set(map(id, nodes))
+        self.nodes = [n for n in self.nodes if id(n) not in gone]
+
+    def __str__(self) -> str:
+        lines = [f"graph {self.name}({', '.join(map(repr, self.inputs))}):"]
+        lines += [f"  const {v!r}" for v in self.constants() if v.data is not None and v.data.size > 1]
+        lines += [f"  {n!r}" for n in self.nodes]
+        lines.append(f"  return {', '.join(f'%{v.name}' for v in self.outputs)}")
+        return "\n".join(lines)

@@ -1,0 +1,124 @@
+"""What the shape and dtype rules of all families share: checks that name the op, what was expected and what came.
+
+Also the rounding rule of the references: floats are computed in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from engine import dtypes
+from engine.ops.table import TensorType, Types, broadcast
+
+MAX_RANK = 8  # EB_MAX_RANK of csrc/engine.h
+
+FLOATS = frozenset(d.name for d in dtypes.DTYPES if d.kind == "float")
+INTS = frozenset(d.name for d in dtypes.DTYPES if d.kind == "int")
+BOOL = frozenset({"bool"})
+NUMBERS = FLOATS | INTS
+ANY = NUMBERS | BOOL
+INDICES = frozenset({"int64", "int32"})
+
+_KIND_NAMES = {
+    FLOATS: "a float",
+    INTS: "an integer",
+    BOOL: "bool",
+    NUMBERS: "a float or an integer",
+    INTS | BOOL: "an integer or bool",
+    ANY: "any element type",
+    INDICES: "int64 or int32",
+}
+
+
+def wrong(op: str, expected: str, came: object) -> ValueError:
+    """The one form of a refusal."""
+    return ValueError(f"{op}: expected {expected}, got {came}")
+
+
+def present(op: str, inputs: Types, position: int, name: str) -> TensorType:
+    """The type of a required input; ValueError where it is absent."""
+    if position >= len(inputs) or inputs[position] is None:
+        raise wrong(op, f"input {name!r} to be present", "none")
+    found = inputs[position]
+    assert found is not None  # noqa: S101  (said above; a type checker does not follow an index)
+    return found
+
+
+def optional(inputs: Types, position: int) -> TensorType | None:
+    """The type of an optional input, or None where it is absent."""
+    return inputs[position] if position < len(inputs) else None
+
+
+def of_dtype(op: str, name: str, operand: TensorType, allowed: frozenset[str]) -> TensorType:
+    """`operand` itself, if its element type is one of `allowed`."""
+    if operand.dtype not in allowed:
+        raise wrong(op, f"{name!r} of {_KIND_NAMES.get(allowed, ' or '.join(sorted(allowed)))}", operand)
+    return operand
+
+
+def of_same_dtype(op: str, name: str, operand: TensorType, dtype: str) -> TensorType:
+    """`operand` itself, if its element type is `dtype`, that of the first operand."""
+    if operand.dtype != dtype:
+        raise wrong(op, f"{name!r} of {dtype} as the first operand", operand)
+    return operand
+
+
+def of_shape(op: str, name: str, operand: TensorType, shape: tuple[int, ...]) -> TensorType:
+    """`operand` itself, if its shape is exactly `shape`."""
+    if operand.shape != shape:
+        raise wrong(op, f"{name!r} of shape {list(shape)}", operand)
+    return operand
+
+
+def of_rank(op: str, name: str, operand: TensorType, least: int, most: int = MAX_RANK) -> TensorType:
+    """`operand` itself, if its rank lies in [least, most]."""
+    if not least <= len(operand.shape) <= most:
+        bounds = f"rank {least}" if least == most else f"rank {least} to {most}"
+        raise wrong(op, f"{name!r} of {bounds}", operand)
+    return operand
+
+
+def axis_of(op: str, axis: int, operand: TensorType) -> int:
+    """`axis` itself, if `operand` has it."""
+    if not 0 <= axis < len(operand.shape):
+        raise wrong(op, f"an axis of {operand}", f"axis {axis}")
+    return axis
+
+
+def broadcast_of(op: str, operands: Sequence[TensorType]) -> tuple[int, ...]:
+    """NumPy's broadcast of the operands' shapes."""
+    try:
+        return broadcast(*(t.shape for t in operands))
+    except ValueError:
+        raise wrong(op, "shapes that broadcast", ", ".join(map(str, operands))) from None
+
+
+def result(op: str, dtype: str, shape: Sequence[int]) -> tuple[TensorType]:
+    """The single output of an op, its rank checked."""
+    if len(shape) > MAX_RANK:
+        raise wrong(op, f"a result of rank {MAX_RANK} at most", f"shape {list(shape)}")
+    return (TensorType(dtype, tuple(int(s) for s in shape)),)
+
+
+def is_float(array: np.ndarray) -> bool:
+    """True for every float type, bfloat16 included (which NumPy itself does not count as one)."""
+    return dtypes.from_numpy(array.dtype).kind == "float"
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """Floats as float64 (a copy unless they are); everything else as it is."""
+    return array.astype(np.float64, copy=False) if is_float(array) else array
+
+
+def rounded(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """`function` of the widened arrays, rounded to the element type of the first, quiet about NaN and overflow."""
+    with np.errstate(all="ignore"):
+        return cast_array(function(*map(widened, arrays)), arrays[0].dtype)
+
+
+def cast_array(values: np.ndarray, numpy_dtype: np.dtype) -> np.ndarray:
+    """`values` as `numpy_dtype`, with C's rules (float to integer cuts off; to bool: anything but zero)."""
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(numpy_dtype, copy=False)

@@ -1,0 +1,102 @@
+"""Writes what follows from the op table: `csrc/ops.h` and `docs/ops.md`. Run as `python -m engine.ops.generate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.ops import FAMILIES, TABLE, Attribute, Op
+from engine.ops.table import REQUIRED
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = "csrc/ops.h"
+PAGE = "docs/ops.md"
+_MARK = "Generated from the op table by `python -m engine.ops.generate`; do not edit."
+
+
+def _families() -> dict[str, list[Op]]:
+    """The ops by family, families in the order of the package, ops in that of their files."""
+    names = [module.__name__.rsplit(".", 1)[-1] for module in FAMILIES]
+    return {name: [op for op in TABLE.values() if op.family == name] for name in names}
+
+
+def positions(op: Op) -> dict[str, tuple[str, int]]:
+    """For each attribute that C receives: ("INT" or "REAL", its position there), as `Op.native_attributes` orders."""
+    found: dict[str, tuple[str, int]] = {}
+    counts = {"INT": 0, "REAL": 0}
+    for name, attribute in op.attributes.items():
+        if attribute.kind != "shape":
+            array = "REAL" if attribute.kind == "float" else "INT"
+            found[name] = (array, counts[array])
+            counts[array] += 1
+    return found
+
+
+def header() -> str:
+    """The text of csrc/ops.h."""
+    lines = [
+        f"/* {_MARK}",
+        " *",
+        " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
+        " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
+        " * are a bit mask.",
+        " */",
+        "#ifndef ENGINE_OPS_H",
+        "#define ENGINE_OPS_H",
+    ]
+    for op in (op for ops in _families().values() for op in ops):
+        constants = _constants(op)
+        if constants:
+            lines += ["", f"enum {{ /* {op.name} */", *(f"    {name} = {value}," for name, value in constants), "};"]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def _constants(op: Op) -> list[tuple[str, int]]:
+    constants = [
+        (f"EB_{array}_{op.name}_{name}".upper(), position) for name, (array, position) in positions(op).items()
+    ]
+    for name, attribute in op.attributes.items():
+        constants += [(f"EB_{op.name}_{name}_{c}".upper(), value) for value, c in enumerate(attribute.choices)]
+    return constants
+
+
+def page() -> str:
+    """The text of docs/ops.md."""
+    lines = [
+        "# Graph ops",
+        "",
+        f"<!-- {_MARK} -->",
+        "",
+        f"{len(TABLE)} ops. `name?` is an optional input, `name*` takes any number. Operands of one op have one",
+        "element type unless its line says otherwise; shapes of pointwise ops broadcast as in NumPy. *View*: shares",
+        "the input's memory where strides permit. *In place*: inputs whose memory the result may take over.",
+    ]
+    docs = {module.__name__.rsplit(".", 1)[-1]: module.__doc__ or "" for module in FAMILIES}
+    for family, ops in _families().items():
+        lines += ["", f"## {family}", "", docs[family].strip(), "", "| op | inputs | attributes | memory | meaning |"]
+        lines += ["|---|---|---|---|---|", *(_row(op) for op in ops)]
+    return "\n".join([*lines, ""])
+
+
+def _row(op: Op) -> str:
+    attributes = ", ".join(_attribute(name, attribute) for name, attribute in op.attributes.items())
+    memory = ["view"] if op.view else []
+    if op.inplace:
+        memory.append("in place: " + ", ".join(op.inputs[position].rstrip("?") for position in op.inplace))
+    cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), op.doc)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _attribute(name: str, attribute: Attribute) -> str:
+    kind = " or ".join(attribute.choices) if attribute.choices else attribute.kind
+    default = "" if attribute.default is REQUIRED else f" = {attribute.default}"
+    return f"{name}: {kind}{default}"
+
+
+def main() -> None:
+    """Write both files."""
+    (ROOT / HEADER).write_text(header())
+    (ROOT / PAGE).write_text(page())
+
+
+if __name__ == "__main__":
+    main()

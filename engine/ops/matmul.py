@@ -1,0 +1,142 @@
+"""Products of matrices: the batched product, and the linear layer with its epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from engine.ops.check import (
+    FLOATS,
+    broadcast_of,
+    cast_array,
+    of_dtype,
+    of_rank,
+    of_same_dtype,
+    of_shape,
+    optional,
+    present,
+    result,
+    widened,
+    wrong,
+)
+from engine.ops.pointwise import ACTIVATION_FLOPS, gelu_none, gelu_tanh, relu, sigmoid, silu
+from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "none": lambda x: x,
+    "relu": relu,
+    "gelu": gelu_none,
+    "gelu_tanh": gelu_tanh,
+    "silu": silu,
+    "tanh": np.tanh,
+    "sigmoid": sigmoid,
+}
+
+
+def _swapped(shape: tuple[int, ...], swap: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if swap else shape
+
+
+def _infer_matmul(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    a = of_rank("matmul", "a", of_dtype("matmul", "a", present("matmul", inputs, 0, "a"), FLOATS), 2)
+    b = of_rank("matmul", "b", of_same_dtype("matmul", "b", present("matmul", inputs, 1, "b"), a.dtype), 2)
+    *batch_a, m, k = _swapped(a.shape, attributes["transpose_a"])
+    *batch_b, k_b, n = _swapped(b.shape, attributes["transpose_b"])
+    if k != k_b:
+        raise wrong("matmul", f"inner sizes that agree: {k} of a", f"{k_b} of b ({a} and {b})")
+    batch = broadcast_of("matmul", [TensorType(a.dtype, tuple(batch_a)), TensorType(a.dtype, tuple(batch_b))])
+    return result("matmul", a.dtype, (*batch, m, n))
+
+
+def _matmul_reference(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool, alpha: float) -> np.ndarray:
+    left = np.swapaxes(a, -1, -2) if transpose_a else a
+    right = np.swapaxes(b, -1, -2) if transpose_b else b
+    with np.errstate(all="ignore"):
+        product = np.matmul(widened(left), widened(right))
+        return cast_array(product if alpha == 1 else alpha * product, a.dtype)
+
+
+def _matmul_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
+    a = present("matmul", inputs, 0, "a")
+    k = a.shape[-2] if attributes["transpose_a"] else a.shape[-1]
+    return outputs[0].size * (2 * k + (attributes["alpha"] != 1))
+
+
+declare(
+    Op(
+        "matmul",
+        "matmul",
+        ("a", "b"),
+        _infer_matmul,
+        _matmul_reference,
+        {
+            "transpose_a": Attribute("bool", False),
+            "transpose_b": Attribute("bool", False),
+            "alpha": Attribute("float", 1.0),
+        },
+        flops=_matmul_flops,
+        doc="alpha * (A @ B) over the last two axes; the axes before them broadcast",
+    )
+)
+
+
+def _infer_linear(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x = of_rank("linear", "x", of_dtype("linear", "x", present("linear", inputs, 0, "x"), FLOATS), 1)
+    weight = of_same_dtype("linear", "weight", present("linear", inputs, 1, "weight"), x.dtype)
+    k, n = _swapped(of_rank("linear", "weight", weight, 2, 2).shape, attributes["transpose_weight"])
+    if x.shape[-1] != k:
+        raise wrong("linear", f"x of last size {k}, as weight {weight} says", x)
+    shape = (*x.shape[:-1], n)
+    for position, name, expected in ((2, "bias", (n,)), (3, "residual", shape)):
+        operand = optional(inputs, position)
+        if operand is not None:
+            of_shape("linear", name, of_same_dtype("linear", name, operand, x.dtype), expected)
+    return result("linear", x.dtype, shape)
+
+
+def _linear_reference(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    *,
+    transpose_weight: bool,
+    activation: str,
+    alpha: float,
+) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        y = np.matmul(widened(x), widened(weight.T if transpose_weight else weight))
+        if alpha != 1:
+            y = alpha * y
+        for addend in (bias, residual):
+            if addend is not None:
+                y = y + widened(addend)
+        return cast_array(ACTIVATIONS[activation](y), x.dtype)
+
+
+def _linear_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
+    k = present("linear", inputs, 0, "x").shape[-1]
+    addends = sum(optional(inputs, position) is not None for position in (2, 3))
+    epilogue = (attributes["alpha"] != 1) + addends + ACTIVATION_FLOPS[attributes["activation"]]
+    return outputs[0].size * (2 * k + epilogue)
+
+
+declare(
+    Op(
+        "linear",
+        "matmul",
+        ("x", "weight", "bias?", "residual?"),
+        _infer_linear,
+        _linear_reference,
+        {
+            "transpose_weight": Attribute("bool", True),
+            "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
+            "alpha": Attribute("float", 1.0),
+        },
+        flops=_linear_flops,
+        inplace=(3,),  # the residual is read at the index that is written, and nowhere else
+        doc="activation(alpha * x @ W + bias + residual); x [..., K], W [N, K] if transpose_weight else [K, N], "
+        "bias [N], residual [..., N]",
+    )
+)

@@ -1,0 +1,233 @@
+"""What one op declares, and the table of all of them. Knows no graph, no executor and no torch.
+
+An op is declared once, by `declare(Op(...))` in a file of its family. Everything that must know ops (verifier,
+interpreter, planner, binder, C enumerators, docs) reads this table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from engine import dtypes
+
+Attributes = Mapping[str, Any]
+
+
+class TensorType(NamedTuple):
+    """Element type and shape of a value."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the dense value."""
+        return self.size * dtypes.dtype(self.dtype).size
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Layout(NamedTuple):
+    """How a value lies in its buffer: shape, strides and offset, all in elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    def dense(shape: Sequence[int]) -> Layout:
+        """Row-major, no gaps, offset 0."""
+        strides: list[int] = []
+        step = 1
+        for size in reversed(shape):
+            strides.append(step)
+            step *= max(size, 1)
+        return Layout(tuple(shape), tuple(reversed(strides)))
+
+    @property
+    def is_dense(self) -> bool:
+        """True where elements lie row-major without gaps (axes of size 1 may have any stride)."""
+        if 0 in self.shape:
+            return True
+        step = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1:
+                if stride != step:
+                    return False
+                step *= size
+        return True
+
+
+Types = Sequence[TensorType | None]
+AttributeKind = Literal["int", "bool", "float", "choice", "dtype", "axis", "axes", "shape"]
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an op.
+
+    Kinds and their Python values: int, bool, float, choice (a string of `choices`), dtype (a name), axis (a
+    non-negative int), axes (a sorted tuple of non-negative ints), shape (a tuple of ints). What C receives: int, bool,
+    axis as they are, choice and dtype as an index, axes as a bit mask (all in ``ints``), float in ``reals``; shape is
+    not handed over, since operand shapes say it.
+    """
+
+    kind: AttributeKind
+    default: Any = REQUIRED
+    choices: tuple[str, ...] = ()
+
+
+def no_flops(_inputs: Types, _outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+    """For ops that only move data."""
+    return 0
+
+
+def elementwise_flops(_inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+    """One operation an element."""
+    return outputs[0].size
+
+
+def dense_bytes(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+    """Every operand once: the least traffic that an executor without caches must move."""
+    return sum(t.nbytes for t in (*inputs, *outputs) if t is not None)
+
+
+@dataclass(frozen=True)
+class Op:
+    """The declaration of one op.
+
+    Attributes:
+        name: the op's name, unique in the table.
+        family: the file it lives in; used to group documentation.
+        inputs: names in order; ``name?`` is optional, ``name*`` (last) takes any number.
+        attributes: what is not a tensor.
+        infer: input types and attributes -> output types. Raises ValueError for what the op refuses.
+        reference: NumPy definition: ``reference(*arrays, **attributes)``; None for an absent optional input.
+            Floats are computed in float64 and rounded once. Never writes to its inputs.
+        flops: arithmetic operations (a multiply-add counts 2).
+        nbytes: bytes moved to and from memory, each operand once.
+        view: for ops that can share memory with input 0: layout of the input, attributes and output shape -> layout
+            of the output in the same buffer, or None where a copy is needed.
+        inplace: positions of inputs whose buffer the output may take over (same size and dtype, last use).
+        doc: one line.
+    """
+
+    name: str
+    family: str
+    inputs: tuple[str, ...]
+    infer: Callable[[Types, Attributes], tuple[TensorType, ...]]
+    reference: Callable[..., Any]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    flops: Callable[[Types, Sequence[TensorType], Attributes], int] = no_flops
+    nbytes: Callable[[Types, Sequence[TensorType], Attributes], int] = dense_bytes
+    view: Callable[[Layout, Attributes, tuple[int, ...]], Layout | None] | None = None
+    inplace: tuple[int, ...] = ()
+    doc: str = ""
+
+    def complete(self, given: Attributes) -> dict[str, Any]:
+        """`given` with defaults filled in, checked against the declaration; ValueError names what is wrong."""
+        unknown = set(given) - set(self.attributes)
+        if unknown:
+            raise ValueError(f"{self.name} has no attribute {sorted(unknown)}; it has {sorted(self.attributes)}")
+        full = {}
+        for name, attribute in self.attributes.items():
+            value = given.get(name, attribute.default)
+            if value is REQUIRED:
+                raise ValueError(f"{self.name} needs attribute {name!r}")
+            full[name] = _checked(self.name, name, attribute, value)
+        return full
+
+    def check_arity(self, count: int) -> None:
+        """ValueError unless `count` inputs (absent optional ones counted) fit the declaration."""
+        variadic = bool(self.inputs) and self.inputs[-1].endswith("*")
+        least = len(self.inputs) - 1 if variadic else len(self.inputs)
+        if count < least or (count > least and not variadic):
+            raise ValueError(f"{self.name} takes inputs {self.inputs}, got {count}")
+
+    def native_attributes(self, attributes: Attributes) -> tuple[list[int], list[float]]:
+        """(ints, reals) as C receives them, in declaration order."""
+        ints: list[int] = []
+        reals: list[float] = []
+        for name, attribute in self.attributes.items():
+            value = attributes[name]
+            match attribute.kind:
+                case "float":
+                    reals.append(float(value))
+                case "choice":
+                    ints.append(attribute.choices.index(value))
+                case "dtype":
+                    ints.append(next(i for i, d in enumerate(dtypes.DTYPES) if d.name == value))
+                case "axes":
+                    ints.append(sum(1 << axis for axis in value))
+                case "int" | "bool" | "axis":
+                    ints.append(int(value))
+                case "shape":
+                    pass
+        return ints, reals
+
+
+_PYTHON_TYPES: dict[str, Any] = {
+    "int": int,
+    "bool": bool,
+    "float": (int, float),
+    "choice": str,
+    "dtype": str,
+    "axis": int,
+    "axes": (tuple, list),
+    "shape": (tuple, list),
+}
+
+
+def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
+    wrong = ValueError(f"{op}: attribute {name}={value!r} is not of kind {attribute.kind} {attribute.choices or ''}")
+    if not isinstance(value, _PYTHON_TYPES[attribute.kind]):
+        raise wrong
+    match attribute.kind:
+        case "choice":
+            if value not in attribute.choices:
+                raise wrong
+        case "dtype":
+            if value not in dtypes.BY_NAME:
+                raise wrong
+        case "axis":
+            if value < 0:
+                raise wrong
+        case "axes":
+            value = tuple(int(v) for v in value)
+            if any(v < 0 for v in value) or list(value) != sorted(set(value)):
+                raise wrong
+        case "shape":
+            value = tuple(int(v) for v in value)
+        case "float":
+            value = float(value)
+        case _:
+            pass
+    return value
+
+
+TABLE: dict[str, Op] = {}
+
+
+def declare(op: Op) -> Op:
+    """Put `op` into the table; a second op of the same name is an error."""
+    if op.name in TABLE:
+        raise ValueError(f"op {op.name!r} is declared twice")
+    TABLE[op.name] = op
+    return op
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's broadcast of `shapes`; ValueError where they do not fit."""
+    return np.broadcast_shapes(*shapes)

@@ -1,0 +1,105 @@
+"""The pipeline: Graph -> Graph, in order, by name. One small pass a file; each is a switch.
+
+A pass is a function that changes the graph and returns how many changes it made. After each, the graph verifies and
+computes the same function. A name may stand several times in the pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine import verify
+from engine.config import Config
+from engine.ir import Graph
+from engine.passes import (
+    absorb_mask,
+    absorb_scalar,
+    absorb_transpose,
+    common_subexpressions,
+    dead_code,
+    drop_identities,
+    fold_constants,
+    fuse_attention,
+    fuse_epilogue,
+    fuse_gelu,
+    fuse_layer_norm,
+    fuse_softmax,
+    merge_linear,
+    simplify_views,
+    use_linear,
+)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named step of the pipeline."""
+
+    name: str
+    run: Callable[[Graph], int]
+    summary: str
+
+
+PASSES: dict[str, Pass] = {
+    module.__name__.rsplit(".", 1)[1]: Pass(
+        module.__name__.rsplit(".", 1)[1], module.run, (module.__doc__ or "").split("\n")[0].rstrip(".")
+    )
+    for module in (
+        fold_constants,
+        common_subexpressions,
+        drop_identities,
+        simplify_views,
+        absorb_transpose,
+        absorb_scalar,
+        fuse_softmax,
+        fuse_layer_norm,
+        fuse_gelu,
+        fuse_attention,
+        absorb_mask,
+        use_linear,
+        merge_linear,
+        fuse_epilogue,
+        dead_code,
+    )
+}
+
+# Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
+# attention, whose pattern then has one spelling; merging before epilogues, since a linear with an epilogue of its own
+# cannot be merged; transposes once more, for those that follow an attention.
+PIPELINE: tuple[str, ...] = (
+    "fold_constants",
+    "common_subexpressions",
+    "drop_identities",
+    "simplify_views",
+    "absorb_transpose",
+    "absorb_scalar",
+    "fuse_softmax",
+    "fuse_layer_norm",
+    "fuse_gelu",
+    "fuse_attention",
+    "absorb_mask",
+    "simplify_views",
+    "absorb_transpose",
+    "use_linear",
+    "merge_linear",
+    "fuse_epilogue",
+    "dead_code",
+)
+
+
+def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
+    """Run the pipeline that `config` describes on `graph`. Returns (pass, changes) in order.
+
+    Args:
+        graph: changed in place.
+        config: `pipeline` and `disable` are read.
+        check: verify the graph after every pass (tests do).
+    """
+    log = []
+    for name in config.pipeline or PIPELINE:
+        if name in config.disable:
+            continue
+        log.append((name, PASSES[name].run(graph)))
+        if check:
+            verify.graph(graph)
+    return tuple(log)

@@ -1,0 +1,51 @@
+"""Drop arithmetic with a constant that changes nothing: x * 1, x / 1, x - 0, x & true, x | false.
+
+Adding 0 is not among them: it turns -0 into 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.ir import Graph, Node, Value
+
+# Op -> the constant that changes nothing, and whether it may stand on the left.
+_NEUTRAL: dict[str, tuple[float | bool, bool]] = {
+    "mul": (1, True),
+    "div": (1, False),
+    "sub": (0, False),
+    "bitwise_and": (True, True),
+    "bitwise_or": (False, True),
+    "logical_and": (True, True),
+    "logical_or": (False, True),
+}
+
+
+def _kept(node: Node) -> Value | None:
+    """The operand that alone decides the result, or None."""
+    neutral, either = _NEUTRAL[node.op.name]
+    left, right = node.input(0), node.input(1)
+    for kept, other in ((left, right), (right, left)) if either else ((left, right),):
+        if other.data is None or kept.dtype != node.output.dtype:
+            continue
+        # For integers, `& true` would keep only the lowest bit; -0.0 subtracted is +0.0 added.
+        if isinstance(neutral, bool) and other.dtype != "bool":
+            continue
+        if other.data.size and np.all(other.data == neutral) and not (neutral == 0 and np.any(np.signbit(other.data))):
+            return kept
+    return None
+
+
+def run(graph: Graph) -> int:
+    """Number of nodes dropped, or turned into the broadcast that is left of them."""
+    count = 0
+    for node in list(graph.nodes):
+        kept = _kept(node) if node.op.name in _NEUTRAL else None
+        if kept is None:
+            continue
+        if kept.shape != node.output.shape:
+            kept = graph.emit("expand", [kept], before=node, source=node.source, shape=node.output.shape)
+        graph.replace(node.output, kept)
+        graph.remove([node])
+        count += 1
+    return count

@@ -1,0 +1,72 @@
+"""Recognise LayerNorm written by hand, then take its scale and shift in."""
+
+from __future__ import annotations
+
+from engine.ir import Graph, Value
+from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
+
+_X = Var("x")
+_CENTRED = call("sub", _X, call("mean", _X, keepdims=True, name="mean"), name="centred")
+_SQUARE = OneOf((call("pow", _CENTRED, Scalar(value=2.0)), call("mul", _CENTRED, _CENTRED)))
+_VARIANCE = OneOf(
+    (
+        call("mean", _SQUARE, keepdims=True, name="variance"),
+        call("var", _X, keepdims=True, correction=0.0, name="variance"),
+    )
+)
+_SHIFTED = call("add", _VARIANCE, Scalar("epsilon"))
+_NORM = OneOf(
+    (
+        call("div", _CENTRED, call("sqrt", _SHIFTED)),
+        call("mul", _CENTRED, call("rsqrt", _SHIFTED)),
+        call("mul", _CENTRED, call("reciprocal", call("sqrt", _SHIFTED))),
+    )
+)
+
+
+def _trailing_axes(found: Match) -> bool:
+    """Mean and variance over the same trailing axes of x."""
+    axes = found.calls["mean"].attributes["axes"]
+    rank = len(found.values["x"].shape)
+    trailing = axes == tuple(range(rank - len(axes), rank))
+    return bool(axes) and trailing and axes == found.calls["variance"].attributes["axes"]
+
+
+def _norm(graph: Graph, found: Match) -> Value:
+    root = found.nodes[0]
+    return graph.emit(
+        "layer_norm",
+        [found.values["x"], None, None],
+        before=root,
+        source=root.source,
+        axes=len(found.calls["mean"].attributes["axes"]),
+        epsilon=found.scalar("epsilon"),
+    )
+
+
+def _affine(op: str, position: int) -> Rule:
+    """layer_norm * weight, or layer_norm + bias, where the slot is free and the other has exactly its shape."""
+    pattern: Pattern = call(op, call("layer_norm", _X, name="norm"), Var("other"))
+
+    def fits(found: Match) -> bool:
+        norm, other = found.calls["norm"], found.values["other"]
+        shape = norm.output.shape[len(norm.output.shape) - norm.attributes["axes"] :]
+        # A weight after a bias would scale the bias too.
+        free = norm.inputs[position] is None and (position == 2 or norm.inputs[2] is None)
+        return free and other.shape == shape and other.dtype == norm.output.dtype and other.is_constant
+
+    def rewrite(graph: Graph, found: Match) -> Value:
+        norm, root = found.calls["norm"], found.nodes[0]
+        inputs = list(norm.inputs)
+        inputs[position] = found.values["other"]
+        return graph.emit("layer_norm", inputs, before=root, source=norm.source, **norm.attributes)
+
+    return Rule(pattern, rewrite, (fits,))
+
+
+RULES = (Rule(_NORM, _norm, (_trailing_axes,)), _affine("mul", 1), _affine("add", 2))
+
+
+def run(graph: Graph) -> int:
+    """Number of nodes recognised or taken in."""
+    return apply(graph, RULES)

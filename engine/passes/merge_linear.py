@@ -1,0 +1,58 @@
+"""Compute linears that read the same value as one (query, key and value; gate and up), and slice the result."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from engine.ir import Graph, Node, Value
+
+
+def _key(node: Node) -> Hashable | None:
+    """Linears with the same key can be one; None where a linear cannot be merged at all."""
+    x, weight, bias, residual = node.inputs
+    if x is None or weight is None or not weight.is_constant or residual is not None:
+        return None
+    if bias is not None and not bias.is_constant:
+        return None
+    return (id(x), weight.dtype, bias is None, tuple(node.attributes.items()))
+
+
+def _merge(graph: Graph, nodes: list[Node]) -> None:
+    """One linear over the concatenated weights in place of `nodes`."""
+    first = nodes[0]
+    rows = 0 if first.attributes["transpose_weight"] else 1
+    weights, biases = [n.input(1).data for n in nodes], [n.inputs[2] for n in nodes]
+    name = "+".join(n.input(1).name for n in nodes)
+    weight = graph.constant(np.concatenate([w for w in weights if w is not None], axis=rows), name)
+    bias: Value | None = None
+    if biases[0] is not None:
+        stacked = np.concatenate([b.data for b in biases if b is not None and b.data is not None])
+        bias = graph.constant(stacked, "+".join(b.name for b in biases if b is not None))
+    inputs = [first.input(0), weight, bias, None]
+    merged = graph.emit("linear", inputs, before=first, source=first.source, **first.attributes)
+    axis, start = len(merged.shape) - 1, 0
+    for node in nodes:
+        stop = start + node.output.shape[-1]
+        part = graph.emit(
+            "slice", [merged], before=first, source=node.source, axis=axis, start=start, stop=stop, step=1
+        )
+        graph.replace(node.output, part)
+        start = stop
+    graph.remove(nodes)
+
+
+def run(graph: Graph) -> int:
+    """Number of linears merged into another."""
+    groups: dict[Hashable, list[Node]] = {}
+    for node in graph.nodes:
+        key = _key(node) if node.op.name == "linear" else None
+        if key is not None:
+            groups.setdefault(key, []).append(node)
+    count = 0
+    for nodes in groups.values():
+        if len(nodes) > 1:
+            _merge(graph, nodes)
+            count += len(nodes) - 1
+    return count

@@ -1,0 +1,183 @@
+"""The matcher of graph patterns, and the driver that rewrites matches. Patterns are data; guards are predicates.
+
+A pattern is a tree of `Call`, `Var`, `Scalar` and `OneOf`. The same `Var` twice must match the same value, so that
+patterns describe DAGs. A match is rewritten only if every node inside of it serves nobody else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.ir import Graph, Node, Value
+
+
+@dataclass(frozen=True)
+class Var:
+    """Any value, bound to `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A constant with one element: of that value (relative 1e-6, since models write rounded constants), or any."""
+
+    name: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node of op `op` whose inputs match; `attributes` must be equal to the node's; binds the node to `name`."""
+
+    op: str
+    inputs: tuple[Pattern, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The first alternative that matches."""
+
+    alternatives: tuple[Pattern, ...]
+
+
+Pattern = Var | Scalar | Call | OneOf
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
+
+
+@dataclass
+class Match:
+    """What a pattern found.
+
+    Attributes:
+        values: by the names of `Var` and `Scalar`.
+        calls: nodes by the names of `Call`.
+        nodes: every matched node, the root first.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict)
+    calls: dict[str, Node] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+
+    def copy(self) -> Match:
+        """An independent copy, for trying an alternative."""
+        return Match(dict(self.values), dict(self.calls), list(self.nodes))
+
+    def scalar(self, name: str) -> float:
+        """The number that `name` is bound to."""
+        number = self.values[name].scalar
+        if number is None:
+            raise ValueError(f"{name} is not a scalar")
+        return float(number)
+
+
+def call(op: str, *inputs: Pattern, name: str = "", **attributes: Any) -> Call:
+    """`Call` in the order one reads it."""
+    return Call(op, inputs, attributes, name)
+
+
+def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
+    """Every way in which `value` fits `pattern`, on top of what `found` has bound."""
+    match pattern:
+        case Var(name):
+            if name in found.values and found.values[name] is not value:
+                return
+            result = found.copy()
+            result.values[name] = value
+            yield result
+        case Scalar(name, expected):
+            number = value.scalar
+            if number is None or (expected is not None and not math.isclose(number, expected, rel_tol=1e-6)):
+                return
+            result = found.copy()
+            if name:
+                result.values[name] = value
+            yield result
+        case OneOf(alternatives):
+            for alternative in alternatives:
+                yield from matches(alternative, value, found)
+        case Call():
+            yield from _call(pattern, value, found)
+
+
+def _call(pattern: Call, value: Value, found: Match) -> Iterator[Match]:
+    node = value.node
+    if node is None or node.op.name != pattern.op:
+        return
+    if any(node.attributes[k] != v for k, v in pattern.attributes.items()):
+        return
+    if pattern.name in found.calls and found.calls[pattern.name] is not node:
+        return
+    here = found.copy()
+    here.nodes.append(node)
+    if pattern.name:
+        here.calls[pattern.name] = node
+    inputs = node.inputs[: len(pattern.inputs)]
+    orders = [inputs, inputs[::-1]] if node.op.name in COMMUTATIVE else [inputs]
+    for order in orders:
+        yield from _inputs(pattern.inputs, order, here)
+
+
+def _inputs(patterns: Sequence[Pattern], values: Sequence[Value | None], found: Match) -> Iterator[Match]:
+    if not patterns:
+        yield found
+        return
+    if values[0] is None:
+        return
+    for result in matches(patterns[0], values[0], found):
+        yield from _inputs(patterns[1:], values[1:], result)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern, the guards that must all hold, and what to put in place of a match.
+
+    Attributes:
+        pattern: what to look for; the root is a `Call` or a choice of them.
+        rewrite: makes the new value in front of the root; None declines.
+        guards: predicates of the match.
+    """
+
+    pattern: Pattern
+    rewrite: Callable[[Graph, Match], Value | None]
+    guards: tuple[Callable[[Match], bool], ...] = ()
+
+
+def apply(graph: Graph, rules: Sequence[Rule]) -> int:
+    """Rewrite every match of every rule, first rule first at each node. Returns the number of rewrites."""
+    count = 0
+    users = graph.users()
+    for node in list(graph.nodes):
+        if not any(v in users or v in graph.outputs for v in node.outputs):
+            continue
+        for rule in rules:
+            if _rewrite(graph, node, rule, users):
+                count += 1
+                users = graph.users()
+                break
+    return count
+
+
+def _rewrite(graph: Graph, root: Node, rule: Rule, users: Mapping[Value, list[Node]]) -> bool:
+    for found in matches(rule.pattern, root.outputs[0], Match()):
+        inner = {id(n) for n in found.nodes}
+        if not all(_private(graph, n, inner, users) for n in found.nodes if n is not root):
+            continue
+        if not all(guard(found) for guard in rule.guards):
+            continue
+        new = rule.rewrite(graph, found)
+        if new is not None:
+            graph.replace(root.outputs[0], new)
+            graph.remove(found.nodes)
+            return True
+    return False
+
+
+def _private(graph: Graph, node: Node, inner: set[int], users: Mapping[Value, list[Node]]) -> bool:
+    """True where nothing outside of the match reads what `node` makes."""
+    return all(v not in graph.outputs and all(id(u) in inner for u in users.get(v, ())) for v in node.outputs)

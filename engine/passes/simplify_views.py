@@ -1,0 +1,77 @@
+"""Drop views that change nothing, join chains of them, and compute before broadcasting rather than after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.ir import Graph, Node, Value
+
+
+def _reshape(graph: Graph, node: Node, source: Value) -> Value | None:
+    if source.shape == node.output.shape:
+        return source
+    inner = source.node
+    if inner is not None and inner.op.name == "reshape":
+        origin = inner.input(0)
+        if origin.shape == node.output.shape:
+            return origin
+        return graph.emit("reshape", [origin], before=node, source=node.source, shape=node.output.shape)
+    return None
+
+
+def _permute(graph: Graph, node: Node, source: Value) -> Value | None:
+    order = node.attributes["axes_order"]
+    if order == tuple(range(len(order))):
+        return source
+    inner = source.node
+    if inner is not None and inner.op.name == "permute":
+        first = inner.attributes["axes_order"]
+        joined = tuple(first[axis] for axis in order)
+        if joined == tuple(range(len(order))):
+            return inner.input(0)
+        return graph.emit("permute", [inner.input(0)], before=node, source=node.source, axes_order=joined)
+    return None
+
+
+def _same_type(_graph: Graph, node: Node, source: Value) -> Value | None:
+    return source if source.type == node.output.type else None
+
+
+def _slice(_graph: Graph, node: Node, source: Value) -> Value | None:
+    return source if source.shape == node.output.shape and node.attributes["start"] == 0 else None
+
+
+def _before_expanding(graph: Graph, node: Node) -> Value | None:
+    """pointwise(expand(x), scalars) -> expand(pointwise(x, scalars)): fewer elements, and the broadcast stays free."""
+    wide = [v for v in node.inputs if v is not None and v.scalar is None]
+    maker = wide[0].node if len(wide) == 1 else None
+    if node.op.family != "pointwise" or maker is None or maker.op.name != "expand":
+        return None
+    narrow = maker.input(0)
+    inputs = [narrow if v is wide[0] else v for v in node.inputs]
+    if any(v is not None and v is not narrow and v.shape for v in inputs):
+        return None
+    small = graph.emit(node.op.name, inputs, before=node, source=node.source, **node.attributes)
+    return graph.emit("expand", [small], before=node, source=node.source, shape=node.output.shape)
+
+
+RULES: dict[str, Callable[[Graph, Node, Value], Value | None]] = {
+    "reshape": _reshape,
+    "permute": _permute,
+    "expand": _same_type,
+    "cast": _same_type,
+    "slice": _slice,
+}
+
+
+def run(graph: Graph) -> int:
+    """Number of nodes dropped or joined with the one before them."""
+    count = 0
+    for node in list(graph.nodes):
+        rule = RULES.get(node.op.name)
+        new = rule(graph, node, node.input(0)) if rule else _before_expanding(graph, node)
+        if new is not None:
+            graph.replace(node.output, new)
+            graph.remove([node])
+            count += 1
+    return count

@@ -1,0 +1,310 @@
+"""The artifact: a program as linear instructions and weights. Torch-free, target-independent; save, load, digest.
+
+Knows the op table and how to read a Graph; knows no executor, no kernel and no memory plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine import container, tree
+from engine.errors import ProgramError, UnsupportedOp
+from engine.ir import Graph, Value
+from engine.ops import MAX_RANK, TABLE, TensorType
+
+FORMAT = "enginebench"
+VERSION = 1
+
+
+class Instruction(NamedTuple):
+    """One op applied to values, which are positions in `Artifact.types`."""
+
+    op: str
+    inputs: tuple[int | None, ...]
+    attributes: Mapping[str, Any]
+    outputs: tuple[int, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a user's arguments and results map to values.
+
+    Attributes:
+        input_tree: structure of ``(args, kwargs)``.
+        output_tree: structure of the result.
+        input_slots: for each input leaf the position among `Artifact.inputs`, or ``{"constant": value}``.
+        output_slots: for each output leaf the position among `Artifact.outputs`, or ``{"constant": value}``.
+        input_names: one a value of `Artifact.inputs`, for messages.
+    """
+
+    input_tree: tree.Tree
+    output_tree: tree.Tree
+    input_slots: tuple[Any, ...]
+    output_slots: tuple[Any, ...]
+    input_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        slots = (s["constant"] for s in (*self.input_slots, *self.output_slots) if isinstance(s, Mapping))
+        strange = [c for c in slots if not isinstance(c, bool | int | float | str | None)]
+        if strange:
+            raise UnsupportedOp([f"{c!r} as an argument or a result: only None, numbers and strings" for c in strange])
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model, ready to be bound to a machine.
+
+    Attributes:
+        name: the model's name.
+        types: element type and shape of every value.
+        names: a name for every value, for reports.
+        inputs: values that a call brings.
+        outputs: values that a call returns (may repeat, may be inputs or constants).
+        instructions: in execution order.
+        constants: value -> array. Arrays are read-only by agreement and may be memory-mapped.
+        signature: the user's structure.
+        passes: ``(pass, what it changed)`` in the order they ran.
+    """
+
+    name: str
+    types: tuple[TensorType, ...]
+    names: tuple[str, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    instructions: tuple[Instruction, ...]
+    constants: Mapping[int, np.ndarray]
+    signature: Signature
+    passes: tuple[tuple[str, int], ...] = field(default=())
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(a.nbytes for a in self.constants.values())
+
+    def header(self) -> dict[str, Any]:
+        """All but the weights, as JSON-able values. What the digest covers: no sources, no log."""
+        s = self.signature
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "types": [[t.dtype, list(t.shape)] for t in self.types],
+            "names": list(self.names),
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "instructions": [
+                {"op": i.op, "inputs": list(i.inputs), "attributes": dict(i.attributes), "outputs": list(i.outputs)}
+                for i in self.instructions
+            ],
+            "constants": {str(v): _tensor_name(v) for v in self.constants},
+            "signature": {
+                "input_tree": s.input_tree,
+                "output_tree": s.output_tree,
+                "input_slots": list(s.input_slots),
+                "output_slots": list(s.output_slots),
+                "input_names": list(s.input_names),
+            },
+        }
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """SHA-256 of each constant's bytes, by tensor name."""
+        return {_tensor_name(v): container.checksum(a) for v, a in self.constants.items()}
+
+    @cached_property
+    def structure_digest(self) -> str:
+        """Hash of everything but the weights' bytes: cheap, and enough to compare two compilations of one model."""
+        return hashlib.sha256(_canonical(self.header())).hexdigest()
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of structure and weights; the same on every machine."""
+        return hashlib.sha256(_canonical([self.structure_digest, self.checksums])).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file: tensors are the weights, metadata is the header."""
+        header = self.header() | {
+            "sources": [i.source for i in self.instructions],
+            "passes": [list(p) for p in self.passes],
+            "checksums": self.checksums,
+        }
+        container.write(Path(path), {_tensor_name(v): a for v, a in self.constants.items()}, _canonical(header))
+
+
+def _tensor_name(value: int) -> str:
+    return f"constant.{value}"
+
+
+def _canonical(data: Any) -> bytes:
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+
+
+def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
+    """Number the values of `graph` and list its nodes."""
+    numbers: dict[Value, int] = {}
+    constants: dict[int, np.ndarray] = {}
+
+    def number(value: Value) -> int:
+        if value not in numbers:
+            numbers[value] = len(numbers)
+            if value.data is not None:
+                constants[numbers[value]] = value.data
+        return numbers[value]
+
+    inputs = tuple(number(v) for v in graph.inputs)
+    instructions = tuple(
+        Instruction(
+            node.op.name,
+            tuple(None if v is None else number(v) for v in node.inputs),
+            node.attributes,
+            tuple(number(v) for v in node.outputs),
+            _short(node.source),
+        )
+        for node in graph.nodes
+    )
+    outputs = tuple(number(v) for v in graph.outputs)
+    return Artifact(
+        graph.name,
+        tuple(v.type for v in numbers),
+        tuple(v.name for v in numbers),
+        inputs,
+        outputs,
+        instructions,
+        constants,
+        signature,
+        passes,
+    )
+
+
+def _short(source: str) -> str:
+    """The last two parts of a path: enough to find the line, and no folder of the machine that compiled."""
+    return "/".join(source.split("/")[-2:])
+
+
+def load(path: str | Path, verify: str = "full") -> Artifact:
+    """Read an artifact; weights stay memory-mapped.
+
+    Args:
+        path: a file written by `Artifact.save`.
+        verify: ``full``: also the checksum of every weight; ``header``: the header's hash only.
+
+    Raises:
+        ProgramError: the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
+    """
+    raw, tensors = container.read(Path(path))
+    try:
+        header = json.loads(raw)
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise ProgramError(f"{path}: not a program of this engine")
+        if header.get("version") != VERSION:
+            raise ProgramError(f"{path}: format version {header.get('version')!r}; this engine reads {VERSION}")
+        artifact = _parse(header, tensors)
+        _check(artifact)
+        if verify == "full" and (artifact.checksums != header["checksums"]):
+            raise ProgramError(f"{path}: the checksum of a weight does not match: the file is damaged")
+    except ProgramError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as e:
+        raise ProgramError(f"{path}: damaged program header: {type(e).__name__}: {e}") from None
+    return artifact
+
+
+def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifact:
+    s = header["signature"]
+    return Artifact(
+        name=str(header["name"]),
+        types=tuple(TensorType(d, tuple(map(_size, shape))) for d, shape in header["types"]),
+        names=tuple(map(str, header["names"])),
+        inputs=tuple(map(_size, header["inputs"])),
+        outputs=tuple(map(_size, header["outputs"])),
+        instructions=tuple(
+            Instruction(
+                i["op"],
+                tuple(None if v is None else _size(v) for v in i["inputs"]),
+                TABLE[i["op"]].complete(i["attributes"]),
+                tuple(map(_size, i["outputs"])),
+                str(source),
+            )
+            for i, source in zip(header["instructions"], header["sources"], strict=True)
+        ),
+        constants={int(v): tensors[name] for v, name in header["constants"].items()},
+        signature=Signature(
+            s["input_tree"],
+            s["output_tree"],
+            tuple(s["input_slots"]),
+            tuple(s["output_slots"]),
+            tuple(map(str, s["input_names"])),
+        ),
+        passes=tuple((str(name), int(n)) for name, n in header["passes"]),
+    )
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
+        raise ValueError(f"not a size: {value!r}")
+    return value
+
+
+def _check(artifact: Artifact) -> None:
+    """Every rule that executors rely on. ValueError or ProgramError otherwise."""
+    types = artifact.types
+    if len(artifact.names) != len(types):
+        raise ValueError("names and types differ in number")
+    for t in types:
+        if len(t.shape) > MAX_RANK:
+            raise ValueError(f"rank {len(t.shape)} is over {MAX_RANK}")
+        if t.nbytes >= 1 << 48:
+            raise ValueError(f"{t} is too large")
+    known = set(artifact.inputs)
+    if len(known) != len(artifact.inputs):
+        raise ValueError("an input is listed twice")
+    for value, data in artifact.constants.items():
+        if value in known or TensorType(str(data.dtype.name), data.shape) != types[value]:
+            raise ValueError(f"constant {value} does not fit its type")
+        known.add(value)
+    for i in artifact.instructions:
+        op = TABLE[i.op]
+        op.check_arity(len(i.inputs))
+        if any(v is None and not op.inputs[p].endswith("?") for p, v in enumerate(i.inputs)):
+            raise ValueError(f"{i.op}: a required input is absent")
+        if any(v is not None and v not in known for v in i.inputs):
+            raise ValueError(f"{i.op}: reads a value before it is made")
+        expected = op.infer([None if v is None else types[v] for v in i.inputs], i.attributes)
+        if tuple(types[v] for v in i.outputs) != tuple(expected):
+            raise ValueError(f"{i.op}: output types do not follow from its inputs")
+        if known & set(i.outputs):
+            raise ValueError(f"{i.op}: makes a value twice")
+        known.update(i.outputs)
+    if not known.issuperset(artifact.outputs):
+        raise ValueError("an output is never made")
+    _check_signature(artifact)
+
+
+def _check_signature(artifact: Artifact) -> None:
+    s = artifact.signature
+    for t, slots, limit in (
+        (s.input_tree, s.input_slots, len(artifact.inputs)),
+        (s.output_tree, s.output_slots, len(artifact.outputs)),
+    ):
+        tree.check(t)
+        if tree.count(t) != len(slots):
+            raise ValueError("structure and slots differ in number")
+        for slot in slots:
+            if not (isinstance(slot, dict) and set(slot) == {"constant"}) and not 0 <= _size(slot) < limit:
+                raise ValueError(f"slot {slot!r} is out of range")
+    match s.input_tree:
+        case {"tuple": [{"tuple": _}, {"dict": _}]}:
+            pass
+        case _:
+            raise ValueError("the input tree is not one of positional and keyword arguments")
+    if len(s.input_names) != len(artifact.inputs):
+        raise ValueError("input names and inputs differ in number")

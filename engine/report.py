@@ -1,0 +1,206 @@
+"""What a program says of itself: report, profile and trace, as dataclasses that print as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns aligned by width; numbers to the right."""
+    texts = [list(header), *([_text(c) for c in row] for row in rows)]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(header))]
+    right = [
+        bool(rows) and all(isinstance(r[i], int | float) or r[i] is None for r in rows) for i in range(len(header))
+    ]
+
+    def line(row: list[str]) -> str:
+        cells = zip(row, widths, right, strict=True)
+        return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in cells).rstrip()
+
+    return "\n".join([line(texts[0]), line(["-" * w for w in widths]), *map(line, texts[1:])])
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A compiled program at a glance. Sizes in bytes, times in seconds.
+
+    Attributes:
+        name: the model's name.
+        nodes: instructions of the program (views among them).
+        launches: kernel calls a run.
+        fallback_nodes: instructions that do not run natively; 0 unless fallback was asked for.
+        copies: launches that only rearrange memory for another kernel.
+        in_place: launches that write over an input that dies there.
+        arena_bytes: memory for intermediate values and scratch of one call.
+        arena_lower_bound_bytes: no memory plan could be smaller.
+        weight_bytes: constants in the artifact.
+        packed_bytes: packed copies of weights.
+        flops: arithmetic operations a run (a multiply-add counts 2).
+        bytes: bytes a run moves at least, each operand of each instruction once.
+        export_seconds: torch.export's own time; None for a loaded program.
+        compile_seconds: all that came after: lowering, passes, planning, packing.
+        passes: (pass, changes) in the order they ran.
+        kernels: (kernel, launches), most used first.
+        switches: the configuration in force.
+        digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
+        run_digest: of structure, kernels, threads and memory plan.
+    """
+
+    name: str
+    nodes: int
+    launches: int
+    fallback_nodes: int
+    copies: int
+    in_place: int
+    arena_bytes: int
+    arena_lower_bound_bytes: int
+    weight_bytes: int
+    packed_bytes: int
+    flops: int
+    bytes: int
+    export_seconds: float | None
+    compile_seconds: float
+    passes: tuple[tuple[str, int], ...]
+    kernels: tuple[tuple[str, int], ...]
+    switches: dict[str, Any]
+    digest: str
+    run_digest: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        skip = {"passes", "kernels", "switches"}
+        facts = [(k, v if not isinstance(v, str) else v[:24]) for k, v in asdict(self).items() if k not in skip]
+        switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
+        return "\n\n".join(
+            [
+                "\n".join(f"{k:<24} {_text(v)}" for k, v in facts) + f"\n{'switches':<24} {switches}",
+                table(("pass", "changes"), self.passes),
+                table(("kernel", "launches"), self.kernels),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class NodeProfile:
+    """One launch of a profiled run. `share_of_roof` is of the roof that binds the node."""
+
+    op: str
+    kernel: str
+    source: str
+    shape: tuple[int, ...]
+    seconds: float
+    flops: int
+    bytes: int
+    share_of_time: float
+    share_of_roof: float | None
+    bound: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of a run goes: the median of several runs for each launch.
+
+    Attributes:
+        nodes: in execution order.
+        seconds: sum over the nodes.
+        call_seconds: median time of a whole call, from Python.
+        runs: how many runs were measured.
+        peak_flops, bandwidth: the measured roofs of one core, FLOP/s and bytes/s; 0 where not measured.
+        threads: of the profiled run.
+    """
+
+    nodes: tuple[NodeProfile, ...]
+    seconds: float
+    call_seconds: float
+    runs: int
+    peak_flops: float
+    bandwidth: float
+    threads: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                n.op,
+                n.kernel,
+                "x".join(map(str, n.shape)) or "scalar",
+                n.seconds * 1e6,
+                f"{n.share_of_time:6.1%}",
+                n.flops / n.seconds / 1e9 if n.seconds else None,
+                n.bytes / n.seconds / 1e9 if n.seconds else None,
+                "-" if n.share_of_roof is None else f"{n.share_of_roof:.0%} {n.bound}",
+                n.source,
+            )
+            for n in self.nodes
+        ]
+        header = ("op", "kernel", "output", "us", "time", "GFLOP/s", "GB/s", "of roof", "source")
+        total = (
+            f"{len(self.nodes)} launches, {self.seconds * 1e6:.1f} us inside of kernels, "
+            f"{self.call_seconds * 1e6:.1f} us a call from Python; "
+            f"medians of {self.runs} runs, {self.threads} thread(s)\n"
+            f"roofs of one core, measured now: {self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
+        )
+        return f"{table(header, rows)}\n\n{total}"
+
+
+@dataclass(frozen=True)
+class TensorStatistics:
+    """Of one tensor. Minimum, maximum and mean are over finite elements; None where there are none."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    nans: int
+    infinities: int
+
+
+@dataclass(frozen=True)
+class NodeTrace:
+    """One instruction of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept."""
+
+    index: int
+    op: str
+    name: str
+    source: str
+    seconds: float
+    input_statistics: tuple[TensorStatistics | None, ...]
+    output_statistics: tuple[TensorStatistics, ...]
+    inputs: tuple[Any, ...] | None
+    outputs: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every instruction of one run, in order."""
+
+    nodes: tuple[NodeTrace, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values; arrays are left out."""
+        return {"nodes": [{k: v for k, v in asdict(n).items() if k not in ("inputs", "outputs")} for n in self.nodes]}
+
+    def __str__(self) -> str:
+        rows = []
+        for n in self.nodes:
+            s = n.output_statistics[0]
+            shape = "x".join(map(str, s.shape)) or "scalar"
+            rows.append((n.index, n.op, n.name, s.dtype, shape, s.minimum, s.maximum, s.mean, s.nans, s.infinities))
+        return table(("#", "op", "value", "dtype", "shape", "min", "max", "mean", "NaN", "Inf"), rows)

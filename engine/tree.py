@@ -1,0 +1,110 @@
+"""Nested inputs and outputs as JSON-able trees. Knows neither torch nor the engine.
+
+A tree is ``"*"`` (a leaf), ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": {key: tree}}`` or
+``{"object": "module.Class", "fields": {key: tree}}``. None, numbers and strings are leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Tree = Any
+LEAF = "*"
+
+
+def count(tree: Tree) -> int:
+    """Number of leaves."""
+    return sum(1 for _ in paths(tree))
+
+
+def paths(tree: Tree, prefix: str = "") -> Iterator[str]:
+    """A name for each leaf, in order, such as ``[0]['mask']``."""
+    if tree == LEAF:
+        yield prefix
+        return
+    for key, child in _children(tree):
+        yield from paths(child, f"{prefix}[{key!r}]")
+
+
+def _children(tree: Tree) -> list[tuple[Any, Tree]]:
+    for kind in ("tuple", "list"):
+        if kind in tree:
+            return list(enumerate(tree[kind]))
+    return list((tree["dict"] if "dict" in tree else tree["fields"]).items())
+
+
+def flatten(tree: Tree, value: Any, where: str = "inputs") -> list[Any]:
+    """Leaves of `value` in the order of `tree`.
+
+    Raises:
+        ValueError: the structure differs; says where, what was expected and what came.
+    """
+    leaves: list[Any] = []
+    _flatten(tree, value, where, leaves)
+    return leaves
+
+
+def _flatten(tree: Tree, value: Any, where: str, leaves: list[Any]) -> None:
+    if tree == LEAF:
+        leaves.append(value)
+        return
+    if "tuple" in tree or "list" in tree:
+        kind = tuple if "tuple" in tree else list
+        children = tree["tuple"] if kind is tuple else tree["list"]
+        if not isinstance(value, kind):
+            raise ValueError(  # wrong data, not a wrong call
+                f"{where}: expected a {kind.__name__}, got {type(value).__name__}"
+            )
+        if len(value) != len(children):
+            raise ValueError(f"{where}: expected {len(children)} element(s), got {len(value)}")
+        for index, (child, element) in enumerate(zip(children, value, strict=True)):
+            _flatten(child, element, f"{where}[{index}]", leaves)
+        return
+    fields: Mapping[str, Tree] = tree["dict"] if "dict" in tree else tree["fields"]
+    if not isinstance(value, Mapping):
+        raise ValueError(  # noqa: TRY004  # as above
+            f"{where}: expected a dict with keys {list(fields)}, got {type(value).__name__}"
+        )
+    missing, extra = [k for k in fields if k not in value], [k for k in value if k not in fields]
+    if missing or extra:
+        raise ValueError(f"{where}: expected keys {list(fields)}; missing {missing}, unknown {extra}")
+    for key, child in fields.items():
+        _flatten(child, value[key], f"{where}[{key!r}]", leaves)
+
+
+def unflatten(tree: Tree, leaves: list[Any]) -> Any:
+    """`leaves` in the structure of `tree`; an object comes back as a dict of its fields."""
+    iterator = iter(leaves)
+    return _unflatten(tree, iterator)
+
+
+def _unflatten(tree: Tree, leaves: Iterator[Any]) -> Any:
+    if tree == LEAF:
+        return next(leaves)
+    if "tuple" in tree:
+        return tuple(_unflatten(c, leaves) for c in tree["tuple"])
+    if "list" in tree:
+        return [_unflatten(c, leaves) for c in tree["list"]]
+    fields = tree["dict"] if "dict" in tree else tree["fields"]
+    return {key: _unflatten(child, leaves) for key, child in fields.items()}
+
+
+def check(tree: Tree, depth: int = 0) -> None:
+    """ValueError unless `tree` is well formed (for trees read from a file)."""
+    if depth > 64:
+        raise ValueError("tree is nested too deeply")
+    if tree == LEAF:
+        return
+    if not isinstance(tree, dict):
+        raise ValueError(f"not a tree: {type(tree).__name__}")  # noqa: TRY004  # wrong data, not a wrong call
+    if set(tree) in ({"tuple"}, {"list"}) and isinstance(next(iter(tree.values())), list):
+        children = next(iter(tree.values()))
+    elif set(tree) == {"dict"} and isinstance(tree["dict"], dict):
+        children = tree["dict"].values()
+    elif set(tree) == {"object", "fields"} and isinstance(tree["fields"], dict) and isinstance(tree["object"], str):
+        children = tree["fields"].values()
+    else:
+        raise ValueError(f"not a tree: keys {sorted(map(str, tree))}")
+    for child in children:
+        check(child, depth + 1)

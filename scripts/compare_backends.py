@@ -1,0 +1,46 @@
+"""One model at its default size, every backend that is installed here: who is how fast, and what it costs to get there.
+
+python scripts/compare_backends.py [MODEL ...]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from suites import backends
+from suites.harness import plan, progress, run, store, table
+from suites.harness.case import BackendRef
+from suites.harness.spec import Suite
+from suites.harness.store import Line
+
+COSTS = ("import_s", "export_s", "compile_s", "first_call_s")
+
+
+def measured(model: str) -> list[Line]:
+    """Summaries of one model over the installed backends; eager is the baseline."""
+    installed = [name for name in backends.BACKENDS if backends.unavailable(BackendRef(name)) is None]
+    suite = Suite.model_validate({"name": "compare_backends", "backends": installed, "models": [{"name": model}]})
+    with progress.reporter() as reporter:
+        return run.run(plan.make(suite), store.results_folder(None), reporter).summaries
+
+
+def show(model: str) -> Table:
+    """The table of one model."""
+    header = ("backend", "latency", "ratio to eager [95%] verdict", "error", *COSTS, "peak memory", "artifact")
+    found = Table(*header, title=model)
+    for line in measured(model):
+        time, ratio = table.cell_time(line)
+        error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
+        costs = [table.seconds(line[name]) for name in COSTS]
+        sizes = [table.size(line[name]) for name in ("peak_rss_bytes", "artifact_bytes")]
+        found.add_row(line["backend"], time, ratio.replace("[", "\\["), error, *costs, *sizes)
+    found.caption = "ratio below 1 is faster than eager; everything else: lower is better; memory above the imports"
+    return found
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or ["minilm"]:
+        Console(width=170).print(show(chosen))

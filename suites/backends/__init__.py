@@ -1,0 +1,188 @@
+"""The competitors, declared: name, where it lives, what it needs. Listing them imports none of them.
+
+A backend is one class in one file (see docs/add-a-backend.md). A suite may also name its own as ``path.py:Class``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.suggest import unknown
+from suites.harness.case import BackendRef
+from suites.harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from suites.backends.base import Backend
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One line of the registry.
+
+    Attributes:
+        name: as suites and the command line spell it.
+        target: ``module:Class``.
+        summary: how it is used, in one line.
+        imports: modules whose import is timed as `import_s`: what a user of the runtime imports.
+        needs: further modules that must be importable.
+        install: the command that brings them.
+        provisions: True where `Backend.provision` has something to do.
+        switches: options that it understands; ``variant.`` stands for ``variant.<op>``.
+    """
+
+    name: str
+    target: str
+    summary: str
+    imports: tuple[str, ...]
+    needs: tuple[str, ...]
+    install: str
+    switches: tuple[str, ...] = ()
+    provisions: bool = False
+
+
+_SUITES = "pip install 'enginebench[suites]'"
+_ENGINE_SWITCHES = ("disable", "pipeline", "planner", "variant.", "dispatch", "isa")
+
+BACKENDS: dict[str, Declared] = {
+    declared.name: declared
+    for declared in (
+        Declared("eager", "suites.backends.eager:Eager", "PyTorch eager under inference_mode", ("torch",), (), _SUITES),
+        Declared(
+            "torch_compile",
+            "suites.backends.torch_compile:TorchCompile",
+            "torch.compile (inductor) with freezing, static shapes",
+            ("torch",),
+            (),
+            _SUITES,
+            ("mode",),
+            provisions=True,
+        ),
+        Declared(
+            "onnxruntime",
+            "suites.backends.onnxruntime:OnnxRuntime",
+            "ONNX Runtime on the dynamo export, all graph optimisations",
+            ("onnxruntime",),
+            ("torch", "onnx", "onnxscript"),
+            _SUITES,
+        ),
+        Declared(
+            "openvino",
+            "suites.backends.openvino:OpenVino",
+            "OpenVINO with the latency hint, float32 kept",
+            ("openvino",),
+            ("torch",),
+            "pip install openvino",
+        ),
+        Declared(
+            "engine",
+            "suites.backends.engine:Engine",
+            "this engine, native executor, one configuration everywhere",
+            ("engine",),
+            ("torch",),
+            "make venv",
+            _ENGINE_SWITCHES,
+        ),
+        Declared(
+            "engine_interpreter",
+            "suites.backends.engine:EngineInterpreter",
+            "this engine, the NumPy reference executor",
+            ("engine",),
+            ("torch",),
+            "make venv",
+            _ENGINE_SWITCHES[:3],
+        ),
+    )
+}
+
+
+def check(ref: BackendRef) -> None:
+    """UsageError where `ref` names no backend, or an option that the backend does not have."""
+    if _own(ref.name) is not None:
+        return
+    if ref.name not in BACKENDS:
+        raise UsageError(unknown("backend", ref.name, BACKENDS))
+    known = BACKENDS[ref.name].switches
+    for key in ref.options:
+        if not _understands(known, key):
+            raise UsageError(f"backend {ref.name}: {unknown('switch', key, known)}")
+    if ref.options and unavailable(ref) is None:
+        load(ref).check_options(ref.options)
+
+
+def unavailable(ref: BackendRef) -> str | None:
+    """Why the backend cannot run here, with the way to install it; None where it can."""
+    if _own(ref.name) is not None:
+        return None
+    declared = BACKENDS[ref.name]
+    missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
+    return f"{', '.join(missing)} not installed: {declared.install}" if missing else None
+
+
+def load(ref: BackendRef) -> type[Backend]:
+    """The class behind `ref`. Imports the file of the backend, not yet its runtime."""
+    own = _own(ref.name)
+    if own is None:
+        module_name, _, class_name = BACKENDS[ref.name].target.partition(":")
+        found: type[Backend] = getattr(importlib.import_module(module_name), class_name)
+        return found
+    path, class_name = own
+    spec = importlib.util.spec_from_file_location(f"backend_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"backend {ref.name!r}: {path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        own_class: type[Backend] = getattr(module, class_name)
+    except AttributeError:
+        raise UsageError(f"backend {ref.name!r}: {path} has no {class_name}") from None
+    return own_class
+
+
+def imports(ref: BackendRef) -> tuple[str, ...]:
+    """Modules whose import is timed; none are known of a ``path.py:Class``."""
+    return BACKENDS[ref.name].imports if ref.name in BACKENDS else ()
+
+
+def applicable(ref: BackendRef, switches: dict[str, str]) -> dict[str, str]:
+    """The options of one run: the switches of the case that the backend has, and its own over them."""
+    known = BACKENDS[ref.name].switches if ref.name in BACKENDS else ()
+    return {key: value for key, value in switches.items() if _understands(known, key)} | dict(ref.options)
+
+
+def check_switches(switches: dict[str, str]) -> None:
+    """EngineError where no backend has one of `switches`, or it does not take the value."""
+    for key, value in switches.items():
+        owner = next((d.name for d in BACKENDS.values() if _understands(d.switches, key)), None)
+        if owner is None:
+            raise UsageError(unknown("switch", key, switch_names()))
+        check(BackendRef(owner, {key: value}))
+
+
+def switch_names() -> list[str]:
+    """Every switch that some backend has."""
+    return sorted({key for declared in BACKENDS.values() for key in declared.switches})
+
+
+def _understands(known: tuple[str, ...] | list[str], key: str) -> bool:
+    return any(key == name or (name.endswith(".") and key.startswith(name) and key != name) for name in known)
+
+
+def _own(name: str) -> tuple[Path, str] | None:
+    """File and class of ``path.py:Class``; None for a declared name; UsageError where the file is missing."""
+    path, colon, class_name = name.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        return None
+    if not Path(path).is_file():
+        raise UsageError(f"backend {name!r}: no such file {path}")
+    return Path(path), class_name
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

@@ -1,0 +1,5 @@
+"""``python -m suites.cli`` is ``enginebench``."""
+
+from suites.cli import main
+
+main()

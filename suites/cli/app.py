@@ -1,0 +1,205 @@
+"""The commands. Each is short: arguments in, one call of the harness, an answer printed as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from suites.cli import catalogue
+from suites.harness import machine, plan, progress, spec, store, table
+from suites.harness import run as harness
+from suites.harness.case import Scalar, split_labels
+from suites.harness.errors import UsageError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Weigh an inference engine and its competitors: correct before timed, isolated, interleaved, with intervals.",
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", help="Results folder (default: results/ of the checkout, else per user).")
+]
+
+
+def _print_json(answer: Any) -> None:
+    print(json.dumps(answer, indent=2))
+
+
+def _console() -> Console:
+    """Standard output; wide where it is no terminal, so that tables in logs are not folded."""
+    console = Console()
+    return console if console.is_terminal else Console(width=180)
+
+
+@app.command(epilog="Example: enginebench run transformer --only 'threads == 1' --backends eager,engine")
+def run(
+    suites: Annotated[list[str], typer.Argument(help="Suites by name or path.", show_default=False)],
+    only: Annotated[str | None, typer.Option(help="Expression over model, threads, batch, backend, ...")] = None,
+    backends: Annotated[str | None, typer.Option(help="Comma-separated backends instead of the suite's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cases and an estimate; run nothing.")] = False,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run suites: verify, time interleaved, print the table, store the records."""
+    labels = split_labels(backends) if backends is not None else None
+    plans = [plan.make(spec.load(spec.find(name)), only, labels) for name in suites]
+    folder = store.results_folder(results)
+    if dry_run:
+        _dry_run(plans, folder, as_json=as_json)
+        return
+    with progress.reporter() as reporter:
+        outcomes = [harness.run(one, folder, reporter, resume=resume) for one in plans]
+    if as_json:
+        _print_json([_outcome(one) for one in outcomes])
+    for outcome in outcomes if not as_json else ():
+        _show(outcome.summaries, outcome.environment)
+        print(f"stored: {outcome.path}")
+    if not all(outcome.succeeded for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: enginebench show last --into README.md")
+def show(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run by name or path, or `last`.")] = "last",
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    into: Annotated[Path | None, typer.Option(help="Write the Markdown between the markers of this file.")] = None,
+    marker: Annotated[str, typer.Option(help="Name of the markers: <!-- NAME --> ... <!-- /NAME -->.")] = "table",
+    svg: Annotated[Path | None, typer.Option(help="Draw the table into this SVG file.")] = None,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print a stored run again."""
+    found = store.find_run(store.results_folder(results), name)
+    latest = {(line["case"], line["backend"]): line for line in found.of("summary")}
+    summaries = list(latest.values())
+    if svg is not None:
+        table.draw(svg, summaries, found.environment)
+    elif into is not None:
+        table.write_between(into, marker, table.markdown(summaries, found.environment))
+    elif as_json:
+        _print_json({"path": str(found.path), "environment": found.environment, "summaries": summaries})
+    elif markdown:
+        print(table.markdown(summaries, found.environment))
+    else:
+        _show(summaries, found.environment)
+
+
+@app.command("list", epilog="Example: enginebench list models")
+def list_(
+    kind: Annotated[str, typer.Argument(metavar="models|suites|backends|switches|ops|runs", help="What to list.")],
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List models, suites, backends, switches, ops or stored runs."""
+    rows = catalogue.rows(kind, store.results_folder(results))
+    if as_json:
+        _print_json(rows)
+        return
+    _console().print(_plain_table(rows) if rows else f"no {kind}")
+
+
+@app.command(epilog="Example: enginebench profile transformer --threads 2 --set sequence=128 --set attention=manual")
+def profile(
+    model: Annotated[str, typer.Argument(help="A model name or path.py:factory.")],
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a call.")] = 1,
+    chosen: Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compile a model with the engine and print where the time of a call goes, node by node."""
+    import engine
+    from suites import models
+
+    found = models.get(model)
+    arguments = dict(_setting(text) for text in chosen or [])
+    module, inputs = found.build(**arguments)
+    program = engine.compile(module, inputs, config=engine.Config(threads=threads))
+    answer = program.profile(*inputs)
+    if as_json:
+        _print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict()})
+    else:
+        print(answer)
+
+
+@app.command("machine", epilog="Example: enginebench machine --json")
+def machine_(as_json: JsonFlag = False) -> None:
+    """What this machine and this checkout are, as every record states it."""
+    facts = machine.environment()
+    if as_json:
+        _print_json(facts)
+        return
+    _console().print(_plain_table([{"fact": key, "value": _text(facts[key])} for key in facts]))
+
+
+def _dry_run(plans: Sequence[plan.Plan], folder: Path, *, as_json: bool) -> None:
+    answer: list[dict[str, Any]] = []
+    for one in plans:
+        estimate, recorded = one.seconds(folder)
+        cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
+        answer.append(
+            {
+                "suite": one.suite.name,
+                "cases": cases,
+                "workers": one.units(),
+                "estimate_s": round(estimate),
+                "recorded": recorded,
+            }
+        )
+    if as_json:
+        _print_json(answer)
+        return
+    for entry in answer:
+        for case, labels in entry["cases"].items():
+            print(f"{case}  {', '.join(labels)}")
+        basis = "from records of this machine" if entry["recorded"] else f"assuming {plan.ASSUMED_WORKER_S:g} s each"
+        minutes = entry["estimate_s"] / 60
+        print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
+        print(f"about {minutes:.1f} minutes ({basis})")
+
+
+def _outcome(outcome: harness.Outcome) -> dict[str, Any]:
+    return {"path": str(outcome.path), "environment": outcome.environment, "summaries": outcome.summaries}
+
+
+def _show(summaries: Sequence[store.Line], environment: store.Line) -> None:
+    console = _console()
+    console.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
+    console.print(table.rich_table(summaries))
+    for line in summaries:
+        if line["status"] != "ok":
+            console.print(f"{line['case']}  {table.sentence(line)}", markup=False, highlight=False)
+
+
+def _plain_table(rows: Sequence[dict[str, Any]]) -> Table:
+    found = Table(*rows[0])
+    for row in rows:
+        found.add_row(*(_text(value).replace("[", "\\[") for value in row.values()))
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
+def _setting(text: str) -> tuple[str, Scalar]:
+    """``key=value`` with the value read as TOML would read it, or as plain text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text!r}: expected key=value")
+    known: dict[str, Scalar] = {"true": True, "false": False}
+    if value in known:
+        return key, known[value]
+    return key, int(value) if value.lstrip("-").isdigit() else value

@@ -1,0 +1,120 @@
+"""What can be listed: one function a kind, each giving rows of plain values. Imports only what its kind needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.suggest import unknown
+from suites.harness.errors import UsageError
+
+Row = dict[str, Any]
+
+
+def rows(kind: str, results: Path) -> list[Row]:
+    """Rows of one kind; `results` is where runs lie. UsageError for an unknown kind."""
+    if kind not in _KINDS:
+        raise UsageError(f"list: {unknown('kind', kind, _KINDS)}")
+    return _KINDS[kind](results)
+
+
+def _models(_: Path) -> list[Row]:
+    from suites import models
+
+    specs = [models.get(name) for name in models.names()]
+    return [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "shape": dict(one.shape_keys),
+            "options": {key: option.default for key, option in one.options.items()},
+            "unavailable": one.unavailable(),
+        }
+        for one in specs
+    ]
+
+
+def _suites(_: Path) -> list[Row]:
+    from suites.harness import spec
+
+    found = []
+    for path in spec.shipped().values():
+        suite = spec.load(path)
+        cases = list(suite.cases())
+        found.append(
+            {
+                "name": suite.name,
+                "description": suite.description,
+                "cases": len(cases),
+                "backends": suite.backends,
+                "threads": suite.threads,
+            }
+        )
+    return found
+
+
+def _backends(_: Path) -> list[Row]:
+    from suites import backends
+    from suites.harness.case import BackendRef
+
+    return [
+        {
+            "name": one.name,
+            "summary": one.summary,
+            "switches": list(one.switches),
+            "unavailable": backends.unavailable(BackendRef(one.name)),
+        }
+        for one in backends.BACKENDS.values()
+    ]
+
+
+def _switches(_: Path) -> list[Row]:
+    from engine.switches import all_switches
+
+    return [
+        {"kind": one.kind, "name": one.name, "default": one.default, "summary": one.summary} for one in all_switches()
+    ]
+
+
+def _ops(_: Path) -> list[Row]:
+    from engine.ops import TABLE
+
+    return [
+        {
+            "name": op.name,
+            "family": op.family,
+            "inputs": list(op.inputs),
+            "attributes": list(op.attributes),
+            "summary": op.doc,
+        }
+        for op in TABLE.values()
+    ]
+
+
+def _runs(results: Path) -> list[Row]:
+    from suites.harness import store
+
+    found: list[Row] = []
+    for path in store.all_run_files(results):
+        try:
+            run = store.read(path)
+        except UsageError as error:
+            found.append({"run": path.stem, "machine": path.parent.name, "rows": None, "state": str(error)})
+            continue
+        planned = run.environment.get("plan", {}).get("cases", {})
+        rows_planned = sum(len(labels) for labels in planned.values())
+        done = {(line["case"], line["backend"]) for line in run.of("summary")}
+        state = "complete" if len(done) >= rows_planned else f"{len(done)} of {rows_planned} rows"
+        found.append({"run": path.stem, "machine": path.parent.name, "rows": len(done), "state": state})
+    return found
+
+
+_KINDS: dict[str, Callable[[Path], list[Row]]] = {
+    "models": _models,
+    "suites": _suites,
+    "backends": _backends,
+    "switches": _switches,
+    "ops": _ops,
+    "runs": _runs,
+}

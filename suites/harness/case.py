@@ -1,0 +1,115 @@
+"""A case (model x shape x options x threads x precision x switches), its id, and a backend as a suite names it.
+
+Owns the two grammars that records, tables and the command line share. Knows no model and imports no backend.
+
+Case id:       ``bert/b1_s128/t1/fp32[/key=value...]`` (options of the model first, then switches, each sorted).
+Backend label: ``engine``, ``eager#2`` (a second copy), ``engine[disable=fuse_gelu,planner=none]``, ``path.py:Class``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from suites.harness.errors import UsageError
+
+Scalar = str | int | float | bool
+_SHORT = {"batch": "b", "sequence": "s"}
+_LABEL = re.compile(r"(?P<name>[^\[\]#]+?)(?:\[(?P<options>[^\[\]]*)\])?(?:#(?P<copy>\d+))?")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure, the same for every backend.
+
+    Attributes:
+        model: a name that ``suites.models`` knows, or ``path.py:factory``.
+        shape: sizes such as ``{"batch": 1, "sequence": 128}``.
+        threads: worker threads of every backend.
+        precision: element type of weights and activations.
+        options: variants of the model, such as ``{"attention": "sdpa"}``.
+        switches: options for the backends that have such switches, such as ``{"disable": "fuse_gelu"}``.
+    """
+
+    model: str
+    shape: Mapping[str, int]
+    threads: int = 1
+    precision: str = "fp32"
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    switches: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The name of the case in records and tables; names no folder of this machine."""
+        sizes = "_".join(f"{_SHORT.get(key, key)}{value}" for key, value in self.shape.items()) or "default"
+        parts = [PurePath(self.model).name, sizes, f"t{self.threads}", self.precision]
+        for chosen in (self.options, self.switches):
+            parts += [f"{key}={chosen[key]}" for key in sorted(chosen)]
+        return "/".join(parts)
+
+    @property
+    def build_arguments(self) -> dict[str, Scalar]:
+        """Keyword arguments of the model's ``build``."""
+        return {**self.shape, **self.options}
+
+    @property
+    def fields(self) -> dict[str, Scalar]:
+        """What ``--only`` may ask about."""
+        fixed: dict[str, Scalar] = {"case": self.id, "model": self.model, "threads": self.threads}
+        return {**self.switches, **self.options, **self.shape, **fixed, "precision": self.precision}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values; ``Case(**case.to_dict())`` is the same case."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class BackendRef:
+    """A backend as a suite names it.
+
+    Attributes:
+        name: a declared name, or ``path.py:Class``.
+        options: switches of this backend, over those of the case.
+        copy: 1, or the number of a further copy of the same backend (an A/A pair).
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    copy: int = 1
+
+    @property
+    def label(self) -> str:
+        """The name in records and tables."""
+        name = PurePath(self.name).name
+        chosen = ",".join(f"{key}={self.options[key]}" for key in sorted(self.options))
+        return name + (f"[{chosen}]" if chosen else "") + (f"#{self.copy}" if self.copy > 1 else "")
+
+    def again(self, copy: int = 2) -> BackendRef:
+        """The same backend under another label."""
+        return BackendRef(self.name, self.options, copy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        return asdict(self)
+
+    @staticmethod
+    def parse(text: str) -> BackendRef:
+        """The reference that `text` spells; UsageError where it spells none."""
+        found = _LABEL.fullmatch(text.strip())
+        if not found:
+            raise UsageError(f"backend {text!r}: expected name, name[key=value,...] or path.py:Class")
+        options: dict[str, str] = {}
+        for part in filter(None, (found["options"] or "").split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip() or not value.strip():
+                raise UsageError(f"backend {text!r}: expected key=value in the brackets, got {part!r}")
+            options[key.strip()] = value.strip()
+        return BackendRef(found["name"].strip(), options, int(found["copy"] or 1))
+
+
+def split_labels(text: str) -> list[str]:
+    """Labels of a comma-separated list; commas inside of brackets belong to a label."""
+    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]

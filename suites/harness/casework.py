@@ -1,0 +1,317 @@
+"""One case in the parent: verify everybody, then interleave them, one generation of processes at a time.
+
+Gives the lines of the record; writes none. Knows no file format and no statistics.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from suites import backends, models
+from suites.harness import machine, verify
+from suites.harness.case import BackendRef, Case
+from suites.harness.progress import Reporter
+from suites.harness.references import References
+from suites.harness.session import Worker, WorkerFailed, scratch_folder, tidy, usable_cpus
+from suites.harness.spec import Suite
+from suites.harness.store import Line
+from suites.harness.summary import PHASES
+from suites.harness.verify import Reference
+
+CHECK_EVERY = 5
+"""In every so-many-th round, starting with the first, the result of each backend's last timed call is checked."""
+MIN_ROUNDS = 3
+"""Rounds that a generation has at least, whatever the budget."""
+
+
+@dataclass
+class Entry:
+    """One backend in one generation: its worker while it lives, and the line that it will leave."""
+
+    ref: BackendRef
+    line: Line
+    worker: Worker | None = None
+    seconds: list[list[float]] = field(default_factory=list)
+    involuntary: int = 0
+    kept: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def alive(self) -> bool:
+        """True while it takes part in rounds."""
+        return self.worker is not None
+
+    def fail(self, status: str, reason: str) -> None:
+        """Take it out: the others go on."""
+        self.line.update(status=status, reason=reason)
+        self.close()
+
+    def close(self) -> None:
+        """End its worker."""
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+
+class CaseWork:
+    """The measurements of one case.
+
+    Args:
+        case: what is measured.
+        refs: who takes part, in the order in which they are prepared.
+        suite: rounds, generations, budgets, time limits.
+        folder: scratch of this case.
+        cache: compiled code that generations share; empty but for what provisioning left.
+        references: where right outputs come from.
+        reporter: told what happens.
+        done: `samples` lines of an interrupted run.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        refs: Sequence[BackendRef],
+        suite: Suite,
+        folder: Path,
+        cache: Path,
+        references: References,
+        reporter: Reporter,
+        done: Sequence[Line] = (),
+    ) -> None:
+        self.case = case
+        self.refs = list(refs)
+        self.suite = suite
+        self._folder = folder
+        self._cache = cache
+        self._reporter = reporter
+        self._references = references
+        self.lines = self._restore(done)
+
+    def generations(self) -> Iterator[list[Line]]:
+        """Run what is missing; after each generation its lines, one a backend that took part."""
+        finished = {line["generation"] for line in self.lines}
+        for generation in range(self.suite.generations):
+            if generation in finished:
+                self._reporter.advance(len(self.refs))
+                continue
+            refs = self._standing()
+            lines = self._generation(generation, refs) if refs else []
+            self.lines += lines
+            self._reporter.advance(len(self.refs))
+            if lines:
+                yield lines
+
+    def _restore(self, done: Sequence[Line]) -> list[Line]:
+        """Lines of whole generations: pairs need everybody in the same rounds, so half a generation is done anew."""
+        latest = {(line["generation"], line["backend"]): line for line in done}
+        kept: list[Line] = []
+        expected = {ref.label for ref in self.refs}
+        for generation in range(self.suite.generations):
+            found = [line for (number, _), line in latest.items() if number == generation]
+            if not expected <= {line["backend"] for line in found}:
+                break
+            kept += found
+            expected = {line["backend"] for line in found if line["status"] == "ok"}
+        return kept
+
+    def _standing(self) -> list[BackendRef]:
+        """Backends that have not failed in an earlier generation."""
+        fallen = {line["backend"] for line in self.lines if line["status"] != "ok"}
+        return [ref for ref in self.refs if ref.label not in fallen]
+
+    def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Line]:
+        entries = [Entry(ref, _blank(self.case, ref, generation)) for ref in refs]
+        with ExitStack() as stack:
+            for entry in entries:
+                stack.callback(entry.close)
+            possible = [entry for entry in entries if self._possible(entry)]
+            self._reporter.doing(f"{self.case.id}  float64 reference")
+            try:
+                references = self._references.get(self.case) if possible else []
+            except WorkerFailed as failure:
+                for entry in possible:
+                    entry.fail(failure.status, failure.reason)
+                return [entry.line for entry in entries]
+            if generation == 0:
+                self._prepare_in_turn(possible, references)
+            else:
+                self._prepare_together(possible, references, generation)
+            self._warm([entry for entry in possible if entry.alive], generation)
+            self._rounds([entry for entry in possible if entry.alive], references, generation)
+        return [entry.line for entry in entries]
+
+    def _possible(self, entry: Entry) -> bool:
+        reason = self._unavailable(entry.ref)
+        if reason is not None:
+            entry.fail("unavailable", reason)
+        return reason is None
+
+    def _prepare_in_turn(self, entries: Sequence[Entry], references: Sequence[Reference]) -> None:
+        """The first generation: one after the other, undisturbed, so that its phases are worth stating."""
+        for entry in entries:
+            self._start(entry, 0, pinned=True)
+            self._prepare(entry, references, 0)
+
+    def _prepare_together(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+        """Later generations: as many at once as there are processors; their phases are not stated."""
+        began = time.monotonic()
+        for entry in entries:
+            self._start(entry, generation, pinned=False)
+        pool = ThreadPoolExecutor(len(usable_cpus()))
+        try:
+            list(pool.map(lambda entry: self._prepare(entry, references, generation), entries))
+        except BaseException:
+            for entry in entries:
+                if entry.worker is not None:
+                    entry.worker.kill()  # so that the threads that wait for an answer get none, and end
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for entry in entries:
+            entry.line.update(dict.fromkeys(PHASES), elapsed_s=(time.monotonic() - began) / len(entries))
+
+    def _start(self, entry: Entry, generation: int, *, pinned: bool) -> None:
+        scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
+        entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=pinned)
+
+    def _prepare(self, entry: Entry, references: Sequence[Reference], generation: int) -> None:
+        """Load, prepare, verify; a failure is written on the entry's line."""
+        began, line, worker = time.monotonic(), entry.line, entry.worker
+        if worker is None:
+            return
+        try:
+            for phase in ("load", "prepare"):
+                self._doing(generation, f"{entry.ref.label}: {phase}")
+                answer = worker.ask(phase, getattr(self.suite.timeouts, phase))
+                line.update({key: answer[key] for key in answer if key in line})
+            self._doing(generation, f"{entry.ref.label}: verify")
+            answer = worker.ask("verify", self.suite.timeouts.verify)
+            self._judge(entry, worker.scratch, answer, references)
+        except WorkerFailed as failure:
+            entry.fail(failure.status, failure.reason)
+        line["elapsed_s"] = time.monotonic() - began
+
+    def _warm(self, entries: Sequence[Entry], generation: int) -> None:
+        """Put each on its processors and warm it up, one after the other."""
+        for entry in entries:
+            began, worker = time.monotonic(), entry.worker
+            if worker is None:
+                continue
+            self._doing(generation, f"{entry.ref.label}: warm up")
+            try:
+                worker.pin()
+                answer = worker.ask("warm", self.suite.timeouts.warm)
+                entry.line.update({key: answer[key] for key in answer if key in entry.line})
+            except WorkerFailed as failure:
+                entry.fail(failure.status, failure.reason)
+            entry.line["elapsed_s"] += time.monotonic() - began
+
+    def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
+        """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status."""
+        order = _balanced_orders(len(entries), f"{self.case.id} {generation}")
+        began, steal = time.monotonic(), machine.steal_seconds()
+        load = machine.load()
+        limit = self.suite.timeouts.sample
+        for number in range(self.suite.rounds):
+            if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
+                break
+            self._doing(generation, f"round {number + 1} of {self.suite.rounds}")
+            for index in next(order):
+                entry = entries[index]
+                if entry.worker is None:
+                    continue
+                try:
+                    keep = number % CHECK_EVERY == 0
+                    turn = entry.worker.ask("sample", limit, count=self.suite.samples_per_round, keep=keep)
+                except WorkerFailed as failure:
+                    entry.fail(failure.status, failure.reason)
+                    continue
+                entry.seconds.append(turn["seconds"])
+                entry.involuntary += turn["involuntary"]
+                entry.kept += [turn["output"]] if keep else []
+        after = machine.steal_seconds()
+        stolen = after - steal if steal is not None and after is not None else None
+        passed = time.monotonic() - began
+        for entry in entries:
+            self._check_kept(entry, references)
+            if entry.line["status"] == "ok":
+                entry.line["seconds"] = entry.seconds
+            entry.line["contention"] = {"load": load, "steal_s": stolen, "involuntary": entry.involuntary}
+            entry.line["elapsed_s"] += passed / len(entries)
+
+    def _doing(self, generation: int, what: str) -> None:
+        self._reporter.doing(f"{self.case.id}  {what} (generation {generation + 1} of {self.suite.generations})")
+
+    def _unavailable(self, ref: BackendRef) -> str | None:
+        cpus = len(usable_cpus())
+        if self.case.threads > cpus:
+            return f"needs {self.case.threads} processors, {cpus} may be used here"
+        return backends.unavailable(ref) or models.get(self.case.model).unavailable()
+
+    def _judge(self, entry: Entry, scratch: Path, answer: Line, references: Sequence[Reference]) -> None:
+        """Check one result for every input set, and that inputs were left alone."""
+        worst: dict[str, float] = {"relative": 0.0, "max_abs": 0.0}
+        reason = "the call changed its inputs" if answer["inputs_changed"] else None
+        entry.line["note"] = references[0].note
+        for name, reference in zip(answer["files"], references, strict=True):
+            found = verify.check(*verify.read(scratch / name), reference)
+            worst = {
+                "relative": max(worst["relative"], found.relative),
+                "max_abs": max(worst["max_abs"], found.max_abs),
+            }
+            reason = reason or found.reason
+        tolerances = [ref.tolerance(index) for ref in references for index in range(len(ref.dtypes))]
+        entry.line["error"] = {**worst, "tolerance": max(tolerances, default=0.0)}
+        if reason is not None:
+            entry.fail("wrong", tidy(reason))
+
+    def _check_kept(self, entry: Entry, references: Sequence[Reference]) -> None:
+        """Check results of timed calls: an answer kept from another input set shows here."""
+        if entry.line["status"] != "ok" or entry.worker is None:
+            return
+        for one in entry.kept:
+            outputs, dtypes = verify.read(entry.worker.scratch / one["file"])
+            reason = verify.check(outputs, dtypes, references[one["seed"]]).reason
+            if reason is not None:
+                entry.fail("wrong", f"a timed call: {reason}")
+                return
+
+
+def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
+    return {
+        "kind": "samples",
+        "case": case.id,
+        "backend": ref.label,
+        "generation": generation,
+        "status": "ok",
+        "reason": None,
+        "threads": case.threads,
+        "seconds": [],
+        "inner": None,
+        "steady": None,
+        "contention": None,
+        "error": None,
+        "note": None,
+        "import_s": None,
+        "export_s": None,
+        "compile_s": None,
+        "first_call_s": None,
+        "peak_rss_bytes": None,
+        "facts": {},
+        "elapsed_s": 0.0,
+    }
+
+
+def _balanced_orders(count: int, seed: str) -> Iterator[list[int]]:
+    """Endless orders of 0 .. count-1: random, but in every `count` of them each comes once at each place."""
+    generator = random.Random(seed)
+    while True:
+        first = generator.sample(range(count), count)
+        for shift in generator.sample(range(count), count) or [0]:
+            yield first[shift:] + first[:shift]

@@ -1,0 +1,112 @@
+"""Which cases a run does, with whom, and about how long it will take. Starts nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suites import backends as registry
+from suites.harness import store
+from suites.harness.case import BackendRef, Case
+from suites.harness.errors import UsageError
+from suites.harness.only import Only
+from suites.harness.spec import Suite
+
+ASSUMED_WORKER_S = 8.0
+"""Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A suite, expanded and filtered.
+
+    Attributes:
+        suite: as declared, or as `--backends` changed it.
+        cases: each with its backends: the baseline, its second copy, then the others.
+    """
+
+    suite: Suite
+    cases: Sequence[tuple[Case, list[BackendRef]]]
+
+    @property
+    def baseline(self) -> str:
+        """Label of the backend that ratios are against."""
+        return BackendRef.parse(self.suite.baseline).label
+
+    @property
+    def digest(self) -> str:
+        """Two plans with one digest ask for the same measurements."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the environment line."""
+        cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
+        fixed = self.suite.model_dump(mode="json", exclude={"models", "backends", "threads", "precision"})
+        return {**fixed, "baseline": self.baseline, "cases": cases}
+
+    def units(self) -> int:
+        """Worker processes of the whole run."""
+        return sum(len(refs) for _, refs in self.cases) * self.suite.generations
+
+    def seconds(self, results: Path) -> tuple[float, bool]:
+        """An estimate, and whether it rests on records of this machine (else on `ASSUMED_WORKER_S`)."""
+        known: dict[tuple[str, str], list[float]] = {}
+        for path in store.run_files(results)[-10:]:
+            try:
+                lines = store.read(path).of("samples")
+            except UsageError:
+                continue
+            for line in lines:
+                known.setdefault((line["case"], line["backend"]), []).append(line["elapsed_s"])
+        mean = {pair: statistics.fmean(values) for pair, values in known.items()}
+        usual = statistics.fmean(mean.values()) if mean else ASSUMED_WORKER_S
+        pairs = [(case.id, ref.label) for case, refs in self.cases for ref in refs]
+        return sum(mean.get(pair, usual) for pair in pairs) * self.suite.generations, bool(known)
+
+
+def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None = None) -> Plan:
+    """The plan for `suite`.
+
+    Args:
+        suite: what is declared.
+        only: an expression over the fields of a case and ``backend``; see `suites.harness.only`.
+        backends: labels to run instead of the suite's. The baseline always runs: ratios are against it.
+
+    Raises:
+        UsageError: an unknown name, or nothing is left to run.
+    """
+    if backends is not None:
+        for label in backends:
+            registry.check(BackendRef.parse(label))
+        models = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
+        suite = suite.model_copy(update={"backends": list(backends), "models": models})
+    cases = list(suite.cases())
+    if only is not None:
+        names = {"backend", *(key for case, _ in cases for key in case.fields)}
+        cases = _filtered(cases, Only(only, names), BackendRef.parse(suite.baseline).label)
+        if not cases:
+            raise UsageError(f"--only {only!r} leaves no case of suite {suite.name}")
+    return Plan(suite, [(case, _with_twin(refs, suite.baseline)) for case, refs in cases])
+
+
+def _filtered(
+    cases: Sequence[tuple[Case, list[BackendRef]]], only: Only, baseline: str
+) -> list[tuple[Case, list[BackendRef]]]:
+    found = []
+    for case, refs in cases:
+        wanted = [ref for ref in refs if only({**case.fields, "backend": ref.label})]
+        if wanted:
+            found.append((case, [ref for ref in refs if ref in wanted or ref.label == baseline]))
+    return found
+
+
+def _with_twin(refs: Sequence[BackendRef], baseline: str) -> list[BackendRef]:
+    first = BackendRef.parse(baseline)
+    twin = first.again()
+    return [first, twin, *(ref for ref in refs if ref.label not in (first.label, twin.label))]

@@ -1,0 +1,175 @@
+"""A whole run: plan, file, cases in order, resuming. Ties the parts together; measures nothing itself."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suites import backends
+from suites.harness import machine, store
+from suites.harness.case import BackendRef, Case
+from suites.harness.casework import CaseWork
+from suites.harness.errors import UsageError
+from suites.harness.history import History
+from suites.harness.plan import Plan
+from suites.harness.progress import Reporter
+from suites.harness.references import References
+from suites.harness.session import Worker, WorkerFailed, scratch_folder
+from suites.harness.store import Line
+from suites.harness.summary import Question, summarise
+from suites.harness.table import sentence
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run.
+
+    Attributes:
+        path: its file.
+        environment: the first line.
+        summaries: its summary lines.
+    """
+
+    path: Path
+    environment: Line
+    summaries: list[Line]
+
+    @property
+    def succeeded(self) -> bool:
+        """True where every row is ok or unavailable."""
+        return all(line["status"] in ("ok", "unavailable") for line in self.summaries)
+
+
+class Interrupted(Exception):
+    """Ctrl-C during a run; `path` holds what was stored."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self.path = path
+
+
+def run(plan: Plan, results: Path, reporter: Reporter, *, resume: bool = False) -> Outcome:
+    """Measure every case of `plan` into one file under `results`.
+
+    Args:
+        plan: what to do.
+        results: the results folder.
+        reporter: told what happens.
+        resume: continue the newest unfinished run of the same plan instead of starting one.
+
+    Raises:
+        UsageError: nothing to resume.
+        Interrupted: on Ctrl-C; everything measured so far is stored.
+    """
+    earlier = _unfinished(plan, results) if resume else None
+    environment = earlier.environment if earlier else _environment(plan)
+    path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
+    history = History(results, exclude=path)
+    summaries: list[Line] = []
+    try:
+        with store.Writer(path, resume=resume) as writer, tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
+            if earlier is None:
+                writer.append(environment)
+            reporter.start(plan.units(), f"suite {plan.suite.name}")
+            for line in _cases(plan, earlier, Path(folder), history, reporter):
+                writer.append(*line)
+                summaries += [one for one in line if one["kind"] == "summary"]
+    except KeyboardInterrupt:
+        raise Interrupted(path) from None
+    known = {line["case"]: None for line in summaries}
+    finished = [one for one in earlier.of("summary") if one["case"] not in known] if earlier else []
+    return Outcome(path, environment, in_order(finished + summaries, plan))
+
+
+def in_order(summaries: Sequence[Line], plan: Plan) -> list[Line]:
+    """Summaries in the order of the plan; of several for one row the last."""
+    latest = {(line["case"], line["backend"]): line for line in summaries}
+    wanted = [(case.id, ref.label) for case, refs in plan.cases for ref in refs]
+    return [latest[key] for key in wanted if key in latest]
+
+
+def _cases(
+    plan: Plan, earlier: store.Run | None, folder: Path, history: History, reporter: Reporter
+) -> Iterator[list[Line]]:
+    """Lines to write, in blocks that belong together."""
+    samples = earlier.of("samples") if earlier else []
+    complete = _finished_cases(earlier) if earlier else set()
+    seed = folder / "provisioned"
+    seed.mkdir()
+    provisioned: set[str] = set()
+    references = References(folder, plan.suite.timeouts.reference)
+    for number, (case, refs) in enumerate(plan.cases, 1):
+        if case.id in complete:
+            reporter.advance(len(refs) * plan.suite.generations)
+            continue
+        _provision(case, refs, seed, folder, provisioned, reporter)
+        scratch = scratch_folder(folder, f"case_{number}")
+        shutil.copytree(seed, scratch / "cache")
+        done = [line for line in samples if line["case"] == case.id]
+        work = CaseWork(case, refs, plan.suite, scratch, scratch / "cache", references, reporter, done)
+        yield from work.generations()
+        question = Question(case, refs, plan.baseline, plan.suite.same_within)
+        found = summarise(question, work.lines, history)
+        yield found
+        reporter.say(f"{case.id}  ({number} of {len(plan.cases)})")
+        for line in found:
+            reporter.say(f"    {sentence(line)}")
+        shutil.rmtree(scratch)
+
+
+def _provision(
+    case: Case, refs: Sequence[BackendRef], seed: Path, folder: Path, done: set[str], reporter: Reporter
+) -> None:
+    """Have each backend that needs it do, once a run, what a machine pays once. A failure shows in its rows."""
+    for ref in refs:
+        declared = backends.BACKENDS.get(ref.name)
+        if declared is None or not declared.provisions or ref.name in done or backends.unavailable(ref):
+            continue
+        done.add(ref.name)
+        reporter.doing(f"{ref.name}: what a machine pays once")
+        try:
+            with Worker(case, ref, scratch_folder(folder, f"provision_{ref.name}"), seed) as worker:
+                worker.ask("load", 120)
+                worker.ask("provision", 300)
+        except WorkerFailed as failure:
+            reporter.say(f"{ref.name}: {failure.reason}")
+
+
+def _environment(plan: Plan) -> Line:
+    threads = sorted({case.threads for case, _ in plan.cases})
+    fixed: dict[str, Any] = {"kind": "environment", **machine.environment(), "threads": threads}
+    return {**fixed, "suite": plan.suite.name, "plan_digest": plan.digest, "plan": plan.to_dict()}
+
+
+def _unfinished(plan: Plan, results: Path) -> store.Run:
+    """The newest run of this plan on this machine that lacks cases, made by this very code."""
+    now = machine.revision()
+    for path in reversed(store.run_files(results)):
+        if not path.stem.endswith(f"_{plan.suite.name}"):
+            continue
+        run = store.read(path)
+        if run.environment.get("plan_digest") != plan.digest:
+            continue
+        if _finished_cases(run) >= {case.id for case, _ in plan.cases}:
+            continue
+        if any(run.environment.get(key) != now[key] for key in now):
+            made = f"{run.environment.get('commit')}{'-dirty' if run.environment.get('dirty') else ''}"
+            raise UsageError(f"{path.name} was started with other code ({made}): start a new run without --resume")
+        return run
+    raise UsageError(
+        f"nothing to resume: no unfinished run of suite {plan.suite.name} with these cases and backends under "
+        f"{store.runs_folder(results)}"
+    )
+
+
+def _finished_cases(run: store.Run) -> set[str]:
+    """Cases that have a summary of every backend that the plan names."""
+    found: dict[str, set[str]] = {}
+    for line in run.of("summary"):
+        found.setdefault(line["case"], set()).add(line["backend"])
+    planned = run.environment.get("plan", {}).get("cases", {})
+    return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}

@@ -1,0 +1,234 @@
+"""The declared form of a suite (TOML) and its expansion to cases. Knows names of models and backends, imports none.
+
+Every message names the file, the key, what was expected and the nearest known name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+import suites
+from engine.errors import EngineError
+from engine.suggest import unknown
+from suites import backends as registry
+from suites import models
+from suites.harness.case import BackendRef, Case
+from suites.harness.errors import UsageError
+
+PRECISIONS = ("fp32",)
+
+
+def _as_list(value: Any) -> Any:
+    """A single value is a list of one."""
+    return [value] if isinstance(value, str | int | float | bool) else value
+
+
+Sizes = Annotated[list[Annotated[int, Field(ge=0, strict=True)]], BeforeValidator(_as_list), Field(min_length=1)]
+Choices = Annotated[list[str | int | float | bool], BeforeValidator(_as_list), Field(min_length=1)]
+Threads = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], BeforeValidator(_as_list), Field(min_length=1)]
+Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Timeouts(_Strict):
+    """Seconds that one phase of one worker may take; then it is killed and its row reads `timeout`."""
+
+    load: PositiveFloat = 120.0
+    prepare: PositiveFloat = 300.0
+    verify: PositiveFloat = 120.0
+    warm: PositiveFloat = 60.0
+    sample: PositiveFloat = 60.0
+    reference: PositiveFloat = 300.0
+
+
+class ModelSweep(_Strict):
+    """One ``[[models]]`` entry: every combination of its lists is a case.
+
+    Attributes:
+        name: a model of ``enginebench list models`` or ``path.py:factory``.
+        shape: size name -> one value or a list. Missing sizes take the model's defaults.
+        options: variant name -> one value or a list.
+        switches: tables of switches for the backends that have them; ``{}`` is everything on.
+        threads: instead of the suite's.
+        backends: instead of the suite's.
+    """
+
+    name: str
+    shape: dict[str, Sizes] = {}
+    options: dict[str, Choices] = {}
+    switches: Annotated[list[dict[str, str]], Field(min_length=1)] = [{}]
+    threads: Threads | None = None
+    backends: Names | None = None
+
+
+class Suite(_Strict):
+    """One suite file.
+
+    Attributes:
+        name: part of the file name of a run.
+        description: one line.
+        models: what to sweep.
+        backends: who takes part; the baseline is added where it is missing.
+        baseline: the backend that ratios are against. It runs twice: the second copy gives the A/A floor.
+        threads, precision: swept for every model.
+        rounds: rounds of one process generation; in each, every backend runs once.
+        samples_per_round: timed samples of one turn.
+        generations: fresh sets of processes; two at least.
+        generation_budget_s: rounds of one generation stop after this many seconds (never before three).
+        same_within: 0.02 reads "same within 2%".
+        timeouts: seconds a phase.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+    description: str = ""
+    models: Annotated[list[ModelSweep], Field(min_length=1)]
+    backends: Names
+    baseline: str = "eager"
+    threads: Threads = [1]
+    precision: Names = ["fp32"]
+    rounds: Annotated[int, Field(ge=3, strict=True)] = 15
+    samples_per_round: PositiveInt = 3
+    generations: Annotated[int, Field(ge=2, strict=True)] = 2
+    generation_budget_s: PositiveFloat = 20.0
+    same_within: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
+    timeouts: Timeouts = Timeouts()
+
+    def cases(self) -> Iterator[tuple[Case, list[BackendRef]]]:
+        """Every case once, in declared order, with the backends that run it (the baseline first)."""
+        seen: set[str] = set()
+        for sweep in self.models:
+            labels = [self.baseline, *(sweep.backends or self.backends)]
+            for case in _expand(sweep, sweep.threads or self.threads, self.precision):
+                if case.id not in seen:
+                    seen.add(case.id)
+                    yield case, [BackendRef.parse(label) for label in dict.fromkeys(labels)]
+
+
+def load(path: Path) -> Suite:
+    """The suite in the file at `path`; UsageError names file, key, expectation and nearest match."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> Suite:
+    """The suite that TOML `text` declares; `source` names it in messages."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason = str(error).replace("end of document", f"line {text.count(chr(10)) + 1}, end of document")
+        raise UsageError(f"{source}: not valid TOML: {reason}") from None
+    try:
+        suite = Suite.model_validate(raw)
+    except ValidationError as error:
+        lines = [_explain(problem) for problem in error.errors(include_url=False)]
+        raise UsageError("\n".join(f"{source}: {line}" for line in lines)) from None
+    problems = list(_unknown_names(suite))
+    if problems:
+        raise UsageError("\n".join(f"{source}: {line}" for line in problems))
+    return suite
+
+
+def find(name: str) -> Path:
+    """The file of a suite given by path or by name; UsageError with the nearest name otherwise."""
+    given = Path(name)
+    if given.suffix == ".toml" and given.is_file():
+        return given
+    known = shipped()
+    if given.suffix == ".toml" and given.stem not in known:
+        raise UsageError(f"{name}: no such file")
+    if given.stem not in known:
+        raise UsageError(unknown("suite", name, known))
+    return known[given.stem]
+
+
+def shipped() -> dict[str, Path]:
+    """Name -> file of the suites that come with the package."""
+    folder = Path(suites.__file__).parent
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _expand(sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str]) -> Iterator[Case]:
+    spec = models.get(sweep.name)
+    shape: Mapping[str, Sequence[int]] = {**{key: [size] for key, size in spec.shape_keys.items()}, **sweep.shape}
+    for sizes in _product(shape):
+        for options in _product(sweep.options):
+            for precision, count, switches in itertools.product(precisions, threads, sweep.switches):
+                yield Case(sweep.name, sizes, count, precision, options, switches)
+
+
+def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*table.values()):
+        yield dict(zip(table, values, strict=True))
+
+
+def _unknown_names(suite: Suite) -> Iterator[str]:
+    labels = [("baseline", suite.baseline), *(("backends", label) for label in suite.backends)]
+    for position, sweep in enumerate(suite.models):
+        labels += [(f"models[{position}].backends", label) for label in sweep.backends or []]
+        yield from (f"models[{position}].{line}" for line in _model_problems(sweep))
+    for key, label in labels:
+        try:
+            registry.check(BackendRef.parse(label))
+        except EngineError as error:
+            yield f"{key}: {error}"
+    yield from (f"precision: {unknown('precision', p, PRECISIONS)}" for p in suite.precision if p not in PRECISIONS)
+
+
+def _model_problems(sweep: ModelSweep) -> Iterator[str]:
+    try:
+        spec = models.get(sweep.name)
+    except models.ModelError as error:
+        yield f"name: {error}"
+        return
+    wrong = [
+        f"{kind}: {unknown('key', key, known)}"
+        for kind, given, known in (("shape", sweep.shape, spec.shape_keys), ("options", sweep.options, spec.options))
+        for key in given
+        if key not in known
+    ]
+    yield from wrong
+    if not wrong:
+        yield from dict.fromkeys(_value_problems(sweep, spec))
+    for switches in sweep.switches:
+        try:
+            registry.check_switches(switches)
+        except EngineError as error:
+            yield f"switches: {error}"
+
+
+def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:
+    for case in _expand(sweep, [1], PRECISIONS):
+        try:
+            spec.complete(case.build_arguments)
+        except models.ModelError as error:
+            yield str(error)
+
+
+_FIELDS: dict[str, type[BaseModel]] = {"models": ModelSweep, "timeouts": Timeouts}
+
+
+def _explain(problem: Any) -> str:
+    """One line of a pydantic error in the words of the file."""
+    place = [part for part in problem["loc"] if not (isinstance(part, str) and "[" in part)]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    if problem["type"] == "extra_forbidden":
+        owner = next((_FIELDS[str(part)] for part in place[:-1] if str(part) in _FIELDS), Suite)
+        return f"{key}: {unknown('key', place[-1], owner.model_fields)}"
+    if problem["type"] == "missing":
+        return f"{key}: this key is required"
+    if problem["type"] == "too_short":
+        return f"{key}: expected at least one value, got {problem['input']!r}"
+    message = problem["msg"][0].lower() + problem["msg"][1:]
+    return f"{key}: {message}, got {problem['input']!r}"

@@ -1,0 +1,163 @@
+"""From timed rounds to a ratio with an interval and a verdict. Pure functions over numbers: no clock, no files.
+
+Method. Within one process generation, the log-ratio of two backends is paired round by round (they ran next to each
+other in time, so slow drift cancels) and its median is taken. What repeats when processes are started anew is the unit
+of inference: the 95% interval is Student's t over the per-generation medians (Student, "The probable error of a mean",
+1908). Rounds of one process share its memory layout and are no independent repetitions (Mytkowicz et al., "Producing
+wrong data without doing anything obviously wrong", 2009; Kalibera & Jones, "Rigorous benchmarking in reasonable time",
+2013). Two or three medians say next to nothing about their own spread, so then the variance between processes comes
+from A/A pairs (the same backend under two names) seen on this machine; before there are any, from a stated prior.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from scipy.special import stdtrit
+
+CONFIDENCE = 0.95
+PRIOR_SD = 0.02
+"""Standard deviation between processes of a log-ratio that is assumed before a machine has A/A history: 2%."""
+PRIOR_DEGREES = 4
+"""Weight of the prior, in observations. Real A/A pairs soon outweigh it."""
+ENOUGH_GENERATIONS = 4
+"""From this many generations on, their own spread is used and no history."""
+
+Rounds = Sequence[Sequence[float]]
+"""Per round, the timed samples (seconds a call)."""
+VerdictName = Literal["faster", "slower", "same", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Variance of a log-ratio between generations, and how many observations know it.
+
+    Attributes:
+        variance: of one generation's median.
+        degrees: degrees of freedom.
+        observations: A/A medians in it; 0 where it is the prior alone.
+    """
+
+    variance: float
+    degrees: float
+    observations: int
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time of one backend over time of the baseline, with its 95% interval. Below 1 is faster."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """As in a record."""
+        return asdict(self)
+
+
+def log_ratios(backend: Rounds, baseline: Rounds) -> list[float]:
+    """Per round, log(median of the backend's samples / median of the baseline's). Unpaired rounds are left out."""
+    return [
+        math.log(statistics.median(mine) / statistics.median(theirs))
+        for mine, theirs in zip(backend, baseline, strict=False)
+        if mine and theirs
+    ]
+
+
+def median_error(values: Sequence[float]) -> float:
+    """Standard error of the median of `values`: 1.2533 sigma / sqrt(n), with sigma from the median absolute deviation.
+
+    1.2533 = sqrt(pi/2) is the normal-theory factor; 1.4826 turns the deviation into a standard deviation. Fewer than
+    two values have none: 0.
+    """
+    if len(values) < 2:
+        return 0.0
+    centre = statistics.median(values)
+    deviation = statistics.median([abs(value - centre) for value in values])
+    return math.sqrt(math.pi / 2) * 1.4826 * deviation / math.sqrt(len(values))
+
+
+def spread_of(history: Sequence[float]) -> Spread:
+    """Variance between generations from A/A medians (true mean 0), with the prior as `PRIOR_DEGREES` observations.
+
+    This is the scaled-inverse-chi-squared posterior of a variance with known mean (Gelman et al., "Bayesian Data
+    Analysis", section 2.6), whose predictive distribution is Student's t with the degrees of freedom given here.
+    """
+    degrees = PRIOR_DEGREES + len(history)
+    total = PRIOR_DEGREES * PRIOR_SD**2 + sum(value * value for value in history)
+    return Spread(total / degrees, degrees, len(history))
+
+
+def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
+    """Ratio and interval from per-generation lists of log-ratios.
+
+    Args:
+        generations: log-ratios of the rounds, one list a generation; at least one, none empty.
+        history: what is known of the variance between processes; used below `ENOUGH_GENERATIONS` generations, and then
+            no smaller than what this comparison shows itself (between its medians, and within its rounds).
+
+    Raises:
+        ValueError: no generation, or an empty one.
+    """
+    if not generations or not all(generations):
+        raise ValueError("expected at least one generation, and rounds in each")
+    medians = [statistics.median(values) for values in generations]
+    centre, count = statistics.fmean(medians), len(medians)
+    own = statistics.variance(medians) if count > 1 else 0.0
+    if count >= ENOUGH_GENERATIONS:
+        variance, degrees = own, float(count - 1)
+    else:
+        within = statistics.fmean([median_error(values) ** 2 for values in generations])
+        variance, degrees = max(history.variance, own, within), history.degrees
+    half = quantile(degrees) * math.sqrt(variance / count)
+    return Ratio(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
+
+
+def floor_of(pair: Ratio) -> float:
+    """The A/A floor: the largest relative difference inside of the interval of two copies of one backend."""
+    return max(abs(math.log(pair.low)), abs(math.log(pair.high)))
+
+
+def verdict(found: Ratio, same_within: float, floor: float = 0.0) -> VerdictName:
+    """What may be said.
+
+    Args:
+        found: the ratio.
+        same_within: 0.02: an interval wholly within 2% either way reads `same`.
+        floor: of the A/A pair, as a log-ratio: smaller differences are `inconclusive`.
+    """
+    margin = math.log1p(same_within)
+    if floor <= margin and math.log(found.low) >= -margin and math.log(found.high) <= margin:
+        return "same"
+    if abs(math.log(found.value)) <= floor:
+        return "inconclusive"
+    if found.high < 1:
+        return "faster"
+    return "slower" if found.low > 1 else "inconclusive"
+
+
+def latency(generations: Sequence[Rounds]) -> dict[str, Any]:
+    """p50, p90, p99, min (seconds a call) and n over all samples. Percentiles interpolate linearly (type 7)."""
+    samples = sorted(value for rounds in generations for samples in rounds for value in samples)
+    if not samples:
+        raise ValueError("expected at least one sample")
+    points = {f"p{share}": percentile(samples, share / 100) for share in (50, 90, 99)}
+    return {**points, "min": samples[0], "n": len(samples)}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value below which `share` of the sorted `ordered` lie, interpolated."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
+    """Two-sided quantile of Student's t."""
+    return float(stdtrit(degrees, (1 + confidence) / 2))

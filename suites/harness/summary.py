@@ -1,0 +1,149 @@
+"""From the lines of a case's generations to its summary lines. Pure: everything comes from the record.
+
+So a resumed run, and a reader of an old file, come to the same summary as the run that made the lines.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from suites.harness import stats
+from suites.harness.case import BackendRef, Case
+from suites.harness.history import History
+from suites.harness.store import Line
+
+FACTS = (
+    "arena_bytes",
+    "arena_lower_bound_bytes",
+    "weight_bytes",
+    "artifact_bytes",
+    "flops",
+    "bytes",
+    "nodes",
+    "launches",
+    "fallback_nodes",
+    "graph_breaks",
+    "run_digest",
+)
+"""Columns that a backend may tell about itself."""
+
+PHASES = ("import_s", "export_s", "compile_s", "first_call_s")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a summary is about.
+
+    Attributes:
+        case: the case.
+        refs: who took part, in order; the second copy of the baseline among them.
+        baseline: label that ratios are against.
+        same_within: see `stats.verdict`.
+    """
+
+    case: Case
+    refs: Sequence[BackendRef]
+    baseline: str
+    same_within: float
+
+    @property
+    def twin(self) -> str:
+        """Label of the second copy of the baseline."""
+        return BackendRef.parse(self.baseline).again().label
+
+
+def summarise(question: Question, lines: Sequence[Line], history: History) -> list[Line]:
+    """One summary line a backend, from the `samples` lines of the case. Adds the case's A/A medians to `history`."""
+    latest = {(line["backend"], line["generation"]): line for line in lines}
+    of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
+    pair = _log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
+    history.add(question.case.threads, [statistics.median(values) for values in pair])
+    spread = history.spread(question.case.threads)
+    floor = stats.floor_of(stats.ratio(pair, spread)) if pair else None
+    found = []
+    for ref in question.refs:
+        base = [] if ref.label == question.baseline else of.get(question.baseline, [])
+        found.append(_summary(question, ref, of[ref.label], base, spread, floor))
+    return found
+
+
+def _summary(
+    question: Question,
+    ref: BackendRef,
+    mine: Sequence[Line],
+    base: Sequence[Line],
+    spread: stats.Spread,
+    floor: float | None,
+) -> Line:
+    case = question.case
+    bad = next((line for line in mine if line["status"] != "ok"), None)
+    status, reason = (bad["status"], bad["reason"]) if bad else ("ok", None)
+    if not mine:
+        status, reason = "failed", "no generation was finished"
+    facts: Mapping[str, Any] = next((line["facts"] for line in mine if line.get("facts")), {})
+    phases = {name: next((line[name] for line in mine if line.get(name) is not None), None) for name in PHASES}
+    line: Line = {
+        "kind": "summary",
+        "case": case.id,
+        "model": case.model,
+        "shape": dict(case.shape),
+        "options": dict(case.options),
+        "threads": case.threads,
+        "precision": case.precision,
+        "switches": {**case.switches, **ref.options},
+        "backend": ref.label,
+        "baseline": question.baseline,
+        "status": status,
+        "reason": reason,
+        "latency": None,
+        "throughput": None,
+        "ratio": None,
+        "verdict": None,
+        "floor": math.expm1(floor) if floor is not None else None,
+        "aa_observations": spread.observations,
+        "error": _worst_error(mine),
+        "accuracy": None,
+        **phases,
+        "s_per_token": None,
+        "ttft_s": None,
+        "peak_rss_bytes": max((line["peak_rss_bytes"] for line in mine if line.get("peak_rss_bytes")), default=None),
+        "roof_share": None,
+        **{name: facts.get(name) for name in FACTS},
+    }
+    if status == "ok":
+        line["latency"] = stats.latency([one["seconds"] for one in mine])
+        line["throughput"] = case.shape.get("batch", 1) / line["latency"]["p50"]
+        pair = _log_ratios(mine, base)
+        if pair:
+            ratio = stats.ratio(pair, spread)
+            own_floor = 0.0 if ref.label == question.twin else (floor or 0.0)
+            line["ratio"] = ratio.to_dict()
+            line["verdict"] = stats.verdict(ratio, question.same_within, own_floor)
+    return line
+
+
+def _ordered(latest: Mapping[tuple[str, int], Line], label: str) -> list[Line]:
+    return [latest[key] for key in sorted(latest) if key[0] == label]
+
+
+def _log_ratios(mine: Sequence[Line], base: Sequence[Line]) -> list[list[float]]:
+    """Per generation that both finished, the log-ratios of the rounds."""
+    theirs = {line["generation"]: line["seconds"] for line in base if line["status"] == "ok"}
+    pairs = [
+        stats.log_ratios(line["seconds"], theirs[line["generation"]])
+        for line in mine
+        if line["status"] == "ok" and line["generation"] in theirs
+    ]
+    return [values for values in pairs if values]
+
+
+def _worst_error(mine: Sequence[Line]) -> dict[str, Any] | None:
+    errors = [line["error"] for line in mine if line.get("error")]
+    if not errors:
+        return None
+    # not finite numbers are stored as text; they are worse than any number
+    return {name: max((e[name] for e in errors), key=float) for name in ("relative", "max_abs", "tolerance")}

@@ -1,0 +1,187 @@
+"""Summaries for people: a table on a terminal, the same as Markdown, one sentence a row. Reads records only.
+
+Latency is the median of a call; the ratio is time over the baseline's time, so below 1 is faster: said in every table.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from suites.harness.case import BackendRef
+from suites.harness.errors import UsageError
+from suites.harness.store import Line
+
+BETTER = (
+    "latency: median of a call, lower is better; "
+    "ratio: time over {baseline}'s with its 95% interval, below 1 is faster; "
+    "max error: largest absolute difference from float64"
+)
+_STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
+
+
+def seconds(value: float | None) -> str:
+    """A time with three digits and a unit that fits."""
+    if value is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def size(value: float | None) -> str:
+    """A number of bytes with a binary unit."""
+    if value is None:
+        return "-"
+    for unit, step in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if value >= 1 << step:
+            return f"{value / (1 << step):.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def judged(line: Line) -> str:
+    """Ratio, interval and verdict: ``0.74 [0.72, 0.76] faster``; empty for the baseline."""
+    ratio = line["ratio"]
+    if ratio is None:
+        return ""
+    return f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}] {line['verdict']}"
+
+
+def sentence(line: Line) -> str:
+    """One row in one line."""
+    if line["status"] != "ok":
+        return f"{line['backend']}: {line['status']}: {line['reason']}"
+    error = line["error"]
+    checked = f", max error {float(error['max_abs']):.1e}" if error else ""
+    return f"{line['backend']}: {seconds(line['latency']['p50'])} {judged(line)}".rstrip() + checked
+
+
+def cell_time(line: Line) -> tuple[str, str]:
+    """Latency and judgement of one row, or its status and the reason."""
+    if line["status"] != "ok":
+        return line["status"], _short(line["reason"] or "")
+    return seconds(line["latency"]["p50"]), judged(line)
+
+
+def cell(line: Line) -> list[str]:
+    """The lines of one cell."""
+    if line["status"] != "ok":
+        return [line["status"], _short(line["reason"] or "")]
+    found = [seconds(line["latency"]["p50"])]
+    if line["ratio"] is not None:
+        ratio = line["ratio"]
+        found += [f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]", line["verdict"]]
+    if line["error"]:
+        found.append(f"max error {float(line['error']['max_abs']):.1e}")
+    if line["nodes"] is not None:
+        arena = f", arena {size(line['arena_bytes'])}" if line["arena_bytes"] is not None else ""
+        found.append(f"{line['nodes']} nodes{arena}")
+    if line["fallback_nodes"]:
+        found.append(f"{line['fallback_nodes']} fallback nodes")
+    return found
+
+
+def columns(summaries: Sequence[Line]) -> list[str]:
+    """Backend labels in order of appearance, without the second copy of the baseline (it is the floor)."""
+    return [label for label in dict.fromkeys(line["backend"] for line in summaries) if not _is_twin(label, summaries)]
+
+
+def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
+    """One row a case, one column a backend, and the A/A floor."""
+    labels = columns(summaries)
+    table = Table(title=title or None, show_lines=True, title_justify="left", caption_justify="left")
+    table.caption = BETTER.format(baseline=_baseline(summaries))
+    table.add_column("case", overflow="fold")
+    for label in labels:
+        table.add_column(label)
+    table.add_column("A/A floor", justify="right")
+    for case, rows in _by_case(summaries).items():
+        cells = ["\n".join(_styled(rows[label])) if label in rows else "" for label in labels]
+        table.add_row(_stacked(case), *cells, floor(rows))
+    return table
+
+
+def markdown(summaries: Sequence[Line], environment: Line) -> str:
+    """The table as Markdown, opened by machine, commit, versions and threads, closed by how to read it."""
+    labels = columns(summaries)
+    rows = [["case", *labels, "A/A floor"], ["---"] * (len(labels) + 2)]
+    for case, found in _by_case(summaries).items():
+        cells = ["<br>".join(cell(found[label])) if label in found else "" for label in labels]
+        rows.append([f"`{case}`", *cells, floor(found)])
+    body = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
+    return f"{heading(environment)}\n\n{body}\n\n{BETTER.format(baseline=_baseline(summaries))}.\n"
+
+
+def heading(environment: Line) -> str:
+    """Where and with what: ``<cpu>, 2 cores, Linux ..., commit ..., torch ...``."""
+    commit = f"{environment['commit']}{' (dirty)' if environment['dirty'] else ''}"
+    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+    machine = f"{environment['cpu']}, {environment['cores']} cores, {environment['kernel']}"
+    return (
+        f"Machine `{environment['machine']}` ({machine}), "
+        f"commit `{commit}`, Python {environment['python']}, {versions}."
+    )
+
+
+def draw(path: Path, summaries: Sequence[Line], environment: Line) -> None:
+    """The table as an SVG picture of a terminal, without references to fonts on other machines."""
+    console = Console(record=True, width=40 + 24 * len(columns(summaries)), file=io.StringIO())
+    console.print(heading(environment).replace("`", ""), rich_table(summaries), sep="\n")
+    drawn = console.export_svg(title=f"enginebench run {environment['suite']}")
+    try:
+        path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL), encoding="utf-8")
+    except OSError as e:
+        raise UsageError(f"{path}: cannot be written: {e.strerror}") from None
+
+
+def write_between(path: Path, marker: str, text: str) -> None:
+    """Replace what lies between ``<!-- marker -->`` and ``<!-- /marker -->`` in a file; UsageError without the pair."""
+    before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {marker} -->")
+    _, closing, after = rest.partition(f"<!-- /{marker} -->")
+    if not opening or not closing:
+        raise UsageError(f"{path}: expected the markers <!-- {marker} --> and <!-- /{marker} -->")
+    path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+
+
+def _by_case(summaries: Sequence[Line]) -> dict[str, dict[str, Line]]:
+    found: dict[str, dict[str, Line]] = {}
+    for line in summaries:
+        found.setdefault(line["case"], {})[line["backend"]] = line
+    return found
+
+
+def _styled(line: Line) -> list[str]:
+    lines = [text.replace("[", "\\[") for text in cell(line)]
+    style = "red" if line["status"] in ("wrong", "failed", "timeout") else _STYLES.get(line["verdict"] or "", "")
+    return [f"[{style}]{text}[/]" if style else text for text in lines]
+
+
+def floor(rows: Mapping[str, Line]) -> str:
+    """The A/A floor of the case that `rows` (by backend) belong to, in percent."""
+    value: Any = next((line["floor"] for line in rows.values() if line["floor"] is not None), None)
+    return "-" if value is None else f"{value * 100:.1f}%"
+
+
+def _stacked(case: str) -> str:
+    model, *rest = case.split("/")
+    return "\n".join([f"[bold]{model}[/]", " ".join(rest[:3]), *rest[3:]])
+
+
+def _short(reason: str) -> str:
+    first = reason.splitlines()[0] if reason else ""
+    return first if len(first) <= 60 else first[:57] + "..."
+
+
+def _baseline(summaries: Sequence[Line]) -> str:
+    return summaries[0]["baseline"] if summaries else "baseline"
+
+
+def _is_twin(label: str, summaries: Sequence[Line]) -> bool:
+    return bool(summaries) and label == BackendRef.parse(_baseline(summaries)).again().label

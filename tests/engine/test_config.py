@@ -1,0 +1,107 @@
+"""Switches: every name is checked, every switch reaches what it names."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.executors import native
+from engine.switches import kernel_variants
+
+WRONG = {
+    "executor": ({"executor": "nativ"}, "did you mean 'native'"),
+    "pass": ({"disable": ("fuse_atention",)}, "did you mean 'fuse_attention'"),
+    "pipeline": ({"pipeline": ("fold",)}, "unknown pass 'fold'"),
+    "string": ({"disable": "fuse_gelu"}, "expected a tuple"),
+    "planner": ({"planner": "defualt"}, "did you mean 'default'"),
+    "variant op": ({"variant": {"linar": "packed"}}, "did you mean 'linear'"),
+    "variant": ({"variant": {"linear": "pakced"}}, "did you mean 'packed'"),
+    "threads": ({"threads": 0}, "from 1"),
+    "threads as a bool": ({"threads": True}, "from 1"),
+    "too many threads": ({"threads": 10**9}, "to 1024"),
+    "no passes": ({"disable": None}, "expected a tuple"),
+    "variant as text": ({"variant": "linear"}, "expected a dict"),
+    "dispatch": ({"dispatch": "node"}, "per_node"),
+    "isa": ({"isa": "avx"}, "avx2"),
+    "precision": ({"precision": "int3"}, "precision"),
+    "fallback": ({"fallback": "jax"}, "fallback"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG.values(), ids=WRONG.keys())
+def test_unknown_values_are_refused_with_a_hint(options, message):
+    with pytest.raises(engine.ConfigError) as e:
+        engine.Config(**options)
+    assert message in str(e.value)
+
+
+def test_a_config_is_a_value():
+    one, other = engine.Config(variant={"linear": "packed"}), engine.Config(variant={"linear": "packed"})
+    assert one == other
+    assert hash(one) == hash(other)
+
+
+X = torch.linspace(-1, 1, 48).reshape(6, 8)
+MODEL = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()
+
+
+def kernels(**options) -> set[str]:
+    return {k for k, _ in engine.compile(MODEL, (X,), engine.Config(**options)).report().kernels}
+
+
+def test_every_isa_of_this_machine_can_be_forced():
+    with torch.no_grad():
+        expected = MODEL(X)
+    for isa in native.isas():
+        program = engine.compile(MODEL, (X,), engine.Config(isa=isa))
+        torch.testing.assert_close(program(X), expected)
+        used = kernels(isa=isa)
+        assert {k.isa for k in native.kernels() if k.name in used} <= {isa, "generic"}
+
+
+def test_every_variant_of_linear_computes_linear():
+    with torch.no_grad():
+        expected = MODEL(X)
+    for variant in kernel_variants()["linear"]:
+        program = engine.compile(MODEL, (X,), engine.Config(variant={"linear": variant}))
+        torch.testing.assert_close(program(X), expected)
+        names = kernels(variant={"linear": variant})
+        used = {k.variant for k in native.kernels() if k.op == "linear" and k.name in names}
+        assert used == {variant}
+
+
+def test_a_variant_of_an_op_that_the_program_has_not_changes_nothing():
+    forced = engine.compile(MODEL, (X,), engine.Config(variant={"attention": "reference"}))
+    assert forced.run_digest == engine.compile(MODEL, (X,)).run_digest
+
+
+def test_a_variant_that_no_node_can_use_is_refused():
+    model = nn.Module()
+    model.forward = lambda a: a @ a.t()
+    with pytest.raises(engine.ConfigError, match="matmul='packed'"):
+        engine.compile(model.eval(), (X.double(),), engine.Config(variant={"matmul": "packed"}))
+
+
+def test_a_disabled_pass_does_not_run():
+    report = engine.compile(MODEL, (X,), engine.Config(disable=("fuse_epilogue",))).report()
+    assert "fuse_epilogue" not in dict(report.passes)
+    assert dict(engine.compile(MODEL, (X,)).report().passes)["fuse_epilogue"] == 1
+
+
+def test_run_digest_follows_what_runs_and_not_what_is_switched_in_vain():
+    base = engine.compile(MODEL, (X,)).run_digest
+    assert engine.compile(MODEL, (X,)).run_digest == base
+    assert engine.compile(MODEL, (X,), engine.Config(disable=("fuse_attention",))).run_digest == base
+    assert engine.compile(MODEL, (X,), engine.Config(disable=("fuse_epilogue",))).run_digest != base
+    assert engine.compile(MODEL, (X,), engine.Config(isa="generic")).run_digest != base
+    assert engine.compile(MODEL, (X,), engine.Config(threads=2)).run_digest != base
+
+
+def test_the_switch_list_names_every_pass_and_kernel_variant():
+    listed = {(s.kind, s.name) for s in engine.switches()}
+    assert ("pass", "fuse_attention") in listed
+    assert ("kernel", "linear=packed") in listed
+    assert ("planner", "default") in listed
+    assert all(s.summary for s in engine.switches())

@@ -1,0 +1,144 @@
+"""Every op on the native executor against its NumPy definition: each instruction set, and each way operands can lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine import bind, dtypes, program, verify
+from engine.config import Config
+from engine.errors import ExecutionError
+from engine.executors import native
+from engine.ir import Graph, Value
+from engine.ops import TABLE
+from engine.program import Signature
+from tests.ops.cases import CASES, Case, types_of
+
+# The definition rounds once; a kernel in float32 rounds at every step of sums over at most a few hundred terms, and
+# its exp, tanh and erf are a few units in the last place off.
+RELATIVE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-3, "bfloat16": 1.6e-2}
+ABSOLUTE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+def dense(g: Graph, number: int, array: np.ndarray) -> tuple[Value, np.ndarray]:
+    """The operand as an input."""
+    return g.add_input(f"x{number}", types_of([array])[0]), array
+
+
+def reversed_axes(g: Graph, number: int, array: np.ndarray) -> tuple[Value, np.ndarray]:
+    """The operand as a view with its axes in the opposite order in memory."""
+    order = tuple(range(array.ndim))[::-1]
+    stored = np.ascontiguousarray(array.transpose(order)).reshape(array.shape[::-1])
+    value, _ = dense(g, number, stored)
+    return g.emit("permute", [value], axes_order=order), stored
+
+
+def padded(g: Graph, number: int, array: np.ndarray) -> tuple[Value, np.ndarray]:
+    """The operand as the middle of rows that are longer."""
+    if not array.ndim:
+        return dense(g, number, array)
+    wide = (
+        np.concatenate([np.zeros_like(array[..., :1]), array, array[..., :1], array[..., :1]], -1)
+        if array.shape[-1]
+        else np.zeros((*array.shape[:-1], 3), array.dtype)
+    )
+    value, _ = dense(g, number, wide)
+    stop = 1 + array.shape[-1]
+    return g.emit("slice", [value], axis=array.ndim - 1, start=1, stop=stop, step=1), wide
+
+
+def constant(g: Graph, number: int, array: np.ndarray) -> tuple[Value, np.ndarray]:
+    """The operand as a constant, except for the first."""
+    return dense(g, number, array) if number == 0 else (g.constant(array, f"c{number}"), array)
+
+
+def build(case: Case, lay) -> tuple[Graph, list[np.ndarray]]:
+    g = Graph(case.id)
+    operands: list[Value | None] = []
+    given: list[np.ndarray] = []
+    for number, array in enumerate(case.inputs()):
+        if array is None:
+            operands.append(None)
+            continue
+        value, stored = lay(g, number, array)
+        operands.append(value)
+        if not value.is_constant:
+            given.append(stored)
+    g.outputs = [g.emit(case.op, operands, **case.attributes)]
+    verify.graph(g)
+    return g, given
+
+
+def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndarray], bind.BoundPlan]:
+    tree = {"tuple": [{"tuple": ["*"] * len(given)}, {"dict": {}}]}
+    names = tuple(v.name for v in g.inputs)
+    signature = Signature(tree, "*", tuple(range(len(given))), (0,), names)
+    artifact = program.from_graph(g, signature)
+    plan = bind.bind(artifact, config)
+    executor = native.NativeExecutor(artifact, plan, native.Weights(artifact), bind.threads_of(config))
+    # Poisoned, so that an element that is never written shows.
+    results = [np.full(v.shape, 85, np.uint8).astype(dtypes.dtype(v.dtype).numpy) for v in g.outputs]
+    arrays = [np.array(a, order="C") for a in given]
+    executor.run([a.ctypes.data for a in arrays], [r.ctypes.data for r in results])
+    for now, before in zip(arrays, given, strict=True):
+        assert now.tobytes() == np.ascontiguousarray(before).tobytes(), "an input was written to"
+    return results, plan
+
+
+LAYOUTS = [dense, reversed_axes, padded, constant]
+
+
+@pytest.mark.parametrize("lay", LAYOUTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("op", sorted(TABLE))
+def test_native_kernels_compute_the_definition(op, lay):
+    cases = [c for c in CASES if c.op == op]
+    assert cases, "every op has cases"
+    for case in cases:
+        with np.errstate(all="ignore"):
+            expected = TABLE[op].reference(*case.inputs(), **case.complete())
+        for isa in native.isas():
+            for threads in (1, 2):
+                g, given = build(case, lay)
+                (result,), _ = run(g, given, Config(isa=isa, threads=threads))
+                name = result.dtype.name
+                label = f"{case.id} on {isa}, {threads} thread(s)"
+                if name not in RELATIVE:
+                    np.testing.assert_array_equal(result, expected, err_msg=label)
+                    continue
+                np.testing.assert_allclose(
+                    result.astype(np.float64),
+                    np.asarray(expected, np.float64),
+                    rtol=RELATIVE[name],
+                    atol=ABSOLUTE[name],
+                    err_msg=label,
+                )
+
+
+@pytest.mark.parametrize("isa", native.isas())
+def test_the_same_bits_at_any_number_of_threads(isa):
+    for case in CASES:
+        results = [run(*build(case, constant), Config(isa=isa, threads=t))[0][0].tobytes() for t in (1, 2, 3)]
+        assert results[0] == results[1] == results[2], case.id
+
+
+@pytest.mark.parametrize("op", ["embedding", "gather", "index", "index_select"])
+def test_indices_out_of_range_are_an_error(op):
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    attributes = {"embedding": {}, "gather": {"axis": 0}, "index": {"axes": (0,)}, "index_select": {"axis": 0}}[op]
+    for bad in (4, -5, 1 << 40):
+        index = np.array([[bad]] if op == "gather" else [0, bad])
+        g = Graph()
+        inputs = [dense(g, n, a)[0] for n, a in enumerate((table, index))]
+        g.outputs = [g.emit(op, inputs, **attributes)]
+        with pytest.raises(ExecutionError, match="out of range"):
+            run(g, [table, index], Config())
+
+
+@pytest.mark.parametrize("op", ["floor_div", "remainder"])
+def test_division_of_integers_by_zero_is_an_error(op):
+    a, b = np.array([1, 2]), np.array([1, 0])
+    g = Graph()
+    inputs = [dense(g, n, x)[0] for n, x in enumerate((a, b))]
+    g.outputs = [g.emit(op, inputs)]
+    with pytest.raises(ExecutionError, match="divided by zero"):
+        run(g, [a, b], Config())

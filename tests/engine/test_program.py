@@ -1,0 +1,188 @@
+"""The artifact: saved, loaded, damaged in every way; digests."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from engine import passes, program
+from engine.config import Config
+from engine.errors import ProgramError
+from engine.executors import interpreter
+from engine.ir import Graph
+from engine.ops import TensorType
+from engine.program import Signature
+
+
+def small(seed: int = 0) -> program.Artifact:
+    """linear -> relu with its weights, a bool and a bfloat16 constant."""
+    rng = np.random.default_rng(seed)
+    g = Graph("small")
+    x = g.add_input("x", TensorType("float32", (2, 3)))
+    weight = g.constant(rng.standard_normal((4, 3)).astype(np.float32), "weight")
+    keep = g.constant(np.array([True, False, True, True]), "keep")
+    half = g.emit("cast", [g.constant(np.ones(4, ml_dtypes.bfloat16), "half")], dtype="float32")
+    y = g.emit("where", [keep, g.emit("relu", [g.emit("linear", [x, weight, None, None])]), g.scalar(-1.0, "float32")])
+    g.outputs = [g.emit("add", [y, half]), x]
+    leaf = "*"
+    signature = Signature(
+        {"tuple": [{"tuple": [leaf]}, {"dict": {}}]}, {"dict": {"y": leaf, "x": leaf}}, (0,), (0, 1), ("x",)
+    )
+    return program.from_graph(g, signature, passes.run(g, Config(pipeline=()), check=True))
+
+
+def outputs(artifact: program.Artifact) -> list[np.ndarray]:
+    return interpreter.run(artifact, [np.arange(6, dtype=np.float32).reshape(2, 3)])
+
+
+def test_a_loaded_program_is_the_saved_one(tmp_path):
+    artifact = small()
+    artifact.save(tmp_path / "small.engine")
+    loaded = program.load(tmp_path / "small.engine")
+    assert loaded.digest == artifact.digest
+    assert loaded.passes == artifact.passes
+    for a, b in zip(outputs(loaded), outputs(artifact), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_loaded_weights_are_mapped_not_copied(tmp_path):
+    small().save(tmp_path / "p")
+    for array in program.load(tmp_path / "p").constants.values():
+        assert not array.flags.owndata
+        assert not array.flags.writeable
+
+
+def test_any_safetensors_tool_reads_the_file(tmp_path):
+    import safetensors.numpy
+
+    g = Graph("plain")
+    x = g.add_input("x", TensorType("float32", (2,)))
+    g.outputs = [g.emit("add", [x, g.constant(np.array([3, 4], np.float32))])]
+    signature = Signature({"tuple": [{"tuple": ["*"]}, {"dict": {}}]}, "*", (0,), (0,), ("x",))
+    program.from_graph(g, signature).save(tmp_path / "p")
+    (tensor,) = safetensors.numpy.load_file(tmp_path / "p").values()
+    assert tensor.tolist() == [3, 4]
+
+
+def test_the_digest_covers_weights_and_structure_and_nothing_of_the_machine():
+    assert small().digest == small().digest
+    assert small(1).digest != small().digest
+    assert small(1).structure_digest == small().structure_digest
+
+
+def test_truncated_files_are_refused_wherever_they_end(tmp_path):
+    small().save(tmp_path / "p")
+    whole = (tmp_path / "p").read_bytes()
+    for length in [*range(64), *range(64, len(whole) - 1, 37), len(whole) - 1]:
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(ProgramError):
+            program.load(tmp_path / "cut")
+
+
+def test_every_altered_byte_is_noticed(tmp_path):
+    small().save(tmp_path / "p")
+    whole = bytearray((tmp_path / "p").read_bytes())
+    expected = outputs(small())
+    generator = random.Random(1)
+    for position in generator.sample(range(len(whole)), 400):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << generator.randrange(8)
+        (tmp_path / "bad").write_bytes(damaged)
+        try:
+            loaded = program.load(tmp_path / "bad")
+        except ProgramError:
+            continue
+        # Padding between header and tensors is the only thing that may differ without a meaning.
+        for a, b in zip(outputs(loaded), expected, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+def rewrite(path, change):
+    """Apply `change` to the program header and make both hashes right again."""
+    import hashlib
+
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    index = json.loads(raw[8 : 8 + length])
+    header = json.loads(index["__metadata__"]["program"])
+    change(header, index)
+    text = json.dumps(header)
+    index["__metadata__"] = {"program": text, "program_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    encoded = json.dumps(index).encode()
+    path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[8 + length :])
+
+
+HOSTILE = {
+    "another format": lambda h, _: h.update(format="other"),
+    "a later version": lambda h, _: h.update(version=99),
+    "an unknown op": lambda h, _: h["instructions"][0].update(op="system"),
+    "an op that is no string": lambda h, _: h["instructions"][0].update(op=["linear"]),
+    "an unknown attribute": lambda h, _: h["instructions"][0]["attributes"].update(evil=1),
+    "an attribute of another type": lambda h, _: h["instructions"][1]["attributes"].update(alpha="x"),
+    "an input that is not made yet": lambda h, _: h["instructions"][0].update(inputs=[999]),
+    "a negative input": lambda h, _: h["instructions"][0].update(inputs=[-1]),
+    "a huge shape": lambda h, _: h["types"].__setitem__(0, ["float32", [1 << 47, 1 << 47]]),
+    "a negative size": lambda h, _: h["types"].__setitem__(0, ["float32", [-2, 3]]),
+    "a rank of nine": lambda h, _: h["types"].__setitem__(0, ["float32", [1] * 9]),
+    "an unknown dtype": lambda h, _: h["types"].__setitem__(0, ["complex64", [2, 3]]),
+    "another output type": lambda h, _: h["types"].__setitem__(-1, ["float32", [7]]),
+    "an output that is never made": lambda h, _: h.update(outputs=[998]),
+    "a constant that is missing": lambda h, _: h["constants"].update({"999": "nowhere"}),
+    "slots out of range": lambda h, _: h["signature"].update(output_slots=[0, 7]),
+    "too few slots": lambda h, _: h["signature"].update(input_slots=[]),
+    "a tree that is none": lambda h, _: h["signature"].update(output_tree={"call": "os.system"}),
+    "arguments without keywords": lambda h, _: h["signature"]["input_tree"]["tuple"].pop(),
+    "arguments that are one tensor": lambda h, _: h["signature"].update(input_tree="*"),
+    "no types": lambda h, _: h.pop("types"),
+    "types that are a number": lambda h, _: h.update(types=3),
+    "offsets past the end": lambda _, i: next(v for k, v in i.items() if k != "__metadata__").update(
+        data_offsets=[0, 1 << 40]
+    ),
+    "offsets backwards": lambda _, i: next(v for k, v in i.items() if k != "__metadata__").update(data_offsets=[48, 0]),
+    "a tensor of another size": lambda _, i: next(v for k, v in i.items() if k != "__metadata__").update(shape=[5, 3]),
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_headers_with_right_hashes_are_refused(tmp_path, change):
+    path = tmp_path / "p"
+    small().save(path)
+    rewrite(path, change)
+    with pytest.raises(ProgramError):
+        program.load(path)
+
+
+def test_bytes_after_the_end_are_refused(tmp_path):
+    small().save(tmp_path / "p")
+    (tmp_path / "p").write_bytes((tmp_path / "p").read_bytes() + b"more")
+    with pytest.raises(ProgramError, match="tensors end at"):
+        program.load(tmp_path / "p")
+
+
+def test_missing_and_foreign_files_are_named(tmp_path):
+    with pytest.raises(ProgramError, match="No such file"):
+        program.load(tmp_path / "nothing")
+    (tmp_path / "text").write_text("hello, this is a text and no program at all")
+    with pytest.raises(ProgramError, match="text"):
+        program.load(tmp_path / "text")
+
+
+def test_a_folder_that_does_not_exist_is_a_program_error(tmp_path):
+    with pytest.raises(ProgramError):
+        small().save(tmp_path / "no" / "such" / "folder")
+
+
+def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):
+    path = tmp_path / "p"
+    small().save(path)
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+    program.load(path, verify="header")
+    with pytest.raises(ProgramError, match="checksum"):
+        program.load(path, verify="full")

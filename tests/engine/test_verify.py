@@ -1,0 +1,67 @@
+"""The graph verifier finds each kind of damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import verify
+from engine.ir import Graph, Value
+from engine.ops import TensorType
+
+
+def good() -> Graph:
+    g = Graph()
+    x = g.add_input("x", TensorType("float32", (2, 3)))
+    g.outputs = [g.emit("relu", [g.emit("neg", [x])])]
+    return g
+
+
+def break_order(g: Graph) -> None:
+    g.nodes.reverse()
+
+
+def break_type(g: Graph) -> None:
+    g.nodes[0].output.type = TensorType("float32", (3, 2))
+
+
+def break_attributes(g: Graph) -> None:
+    g.nodes[0].attributes["speed"] = 1
+
+
+def break_arity(g: Graph) -> None:
+    g.nodes[0].inputs.append(g.inputs[0])
+
+
+def break_required_input(g: Graph) -> None:
+    g.nodes[0].inputs[0] = None
+
+
+def break_output(g: Graph) -> None:
+    g.outputs = [Value("stray", TensorType("float32", (2, 3)))]
+
+
+def break_names(g: Graph) -> None:
+    g.nodes[1].output.name = g.nodes[0].output.name
+
+
+def test_a_good_graph_verifies():
+    verify.graph(good())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [break_order, break_type, break_attributes, break_arity, break_required_input, break_output, break_names],
+    ids=lambda f: f.__name__,
+)
+def test_damage_is_found(damage):
+    g = good()
+    damage(g)
+    with pytest.raises((verify.VerificationError, ValueError)):
+        verify.graph(g)
+
+
+def test_the_printer_shows_every_node():
+    text = str(good())
+    assert "relu(%neg)" in text
+    assert "float32[2, 3]" in text
+    assert text.endswith("return %relu")

@@ -1,0 +1,85 @@
+"""Every registered overload, over every argument of its schema, against eager torch."""
+
+import inspect
+from collections import defaultdict
+
+import pytest
+import torch
+
+from engine.exporter import export
+from engine.exporter.capture import capture
+from engine.exporter.registry import COMMON, HANDLERS, REFUSED, overload
+from tests.exporter import cases_numeric, cases_pointwise, cases_shape
+from tests.exporter.cases import Module, Recorder
+from tests.exporter.evaluate import call
+
+CASES = [*cases_pointwise.CASES, *cases_numeric.CASES, *cases_shape.CASES]
+NAMES = {id(c): f"{c.name}-{i}" for i, c in enumerate(CASES)}
+
+
+def _tensors(case):
+    return tuple(t.clone() if isinstance(t, torch.Tensor) else t for t in case.inputs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: NAMES[id(c)])
+def test_the_graph_computes_what_torch_computes(case):
+    op = overload(case.name)
+    inputs = _tensors(case)
+    expected = Module(op, case.calls)(*inputs)
+    program = torch.export.export(Module(op, case.calls).eval(), inputs, strict=False)
+    assert op in {node.target for node in program.graph.nodes}, "torch replaced the call: the case tests another"
+    found = call(export(program, inputs), *_tensors(case))
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+def test_every_registered_overload_has_a_case():
+    assert {str(key) for key in HANDLERS} == {str(overload(c.name)) for c in CASES}
+
+
+@pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: str(h.overload))
+def test_a_handler_takes_every_argument_of_the_schema_or_says_why_not(handler):
+    schema = [a.name for a in handler.overload._schema.arguments]
+    taken = list(inspect.signature(handler.lower).parameters)[1:]
+    excused = set(handler.harmless) | (set(COMMON) & set(schema))
+    assert taken == [name for name in schema if name not in excused]
+    assert set(handler.harmless) <= set(schema), "a reason for an argument that does not exist"
+    assert all(handler.harmless.values())
+
+
+REFUSED_VALUES = {
+    ("scaled_dot_product_attention", "dropout_p"): "every other value is refused",
+    ("_softmax", "half_to_float"): "torch refuses True on the cpu",
+    ("_log_softmax", "half_to_float"): "torch refuses True on the cpu",
+}
+
+
+def test_every_argument_of_every_overload_is_varied_by_a_case():
+    """An argument with a default is given another value at least once: a handler that ignored it would be wrong."""
+    varied = defaultdict(set)
+    for case in CASES:
+        recorder = Recorder(case.name)
+        for function in case.calls:
+            function(recorder, *_tensors(case))
+        varied[case.name] |= recorder.varied
+    lacking = {
+        (name, argument.name)
+        for name, names in varied.items()
+        for argument in overload(name)._schema.arguments
+        if argument.name not in names | set(COMMON)
+    }
+    assert lacking == {key for key in REFUSED_VALUES if key[1] != "half_to_float"}
+
+
+def test_refused_overloads_have_no_handler():
+    assert not REFUSED.keys() & HANDLERS.keys()
+    assert all(REFUSED.values())
+
+
+def test_an_exported_program_with_torchs_core_ops_is_lowered_too():
+    """Someone may hand in a program that torch has decomposed already."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu").eval()
+    x = torch.randn(2, 3, 16)
+    program = torch.export.export(layer, (x,), strict=False)
+    with torch.no_grad():
+        torch.testing.assert_close(call(export(program, (x,)), x), layer(x))
+    assert capture(program, (x,), {}).graph_signature.user_inputs == program.graph_signature.user_inputs

@@ -1,0 +1,270 @@
+"""What is refused: one clear error that names every offender with its line in the user's model."""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from engine.errors import ConfigError, EngineError, ShapeError, UnsupportedOp
+from engine.exporter import export
+from tests.exporter.cases import f32, flags, i64
+
+HERE = str(Path(__file__))
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def refusal(function, *inputs):
+    with pytest.raises(UnsupportedOp) as caught:
+        export(Function(function).eval(), inputs)
+    return caught.value.offenders
+
+
+def line_of(function, text):
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+class Several(nn.Module):
+    def forward(self, x):
+        y = torch.fft.rfft(x)  # complex numbers
+        z = functional.dropout(x, 0.25, training=True)
+        picked = x[x > 0]  # a shape that depends on the data
+        total = picked.sum() + 1
+        noise = torch.rand(3)
+        number = x.sum().item()
+        return y, z + x, total, noise, x * number, x.sort()[0] + 1
+
+
+def test_every_offender_is_named_with_its_line():
+    with pytest.raises(UnsupportedOp) as caught:
+        export(Several().eval(), (f32(3, 4),))
+    offenders = caught.value.offenders
+    expected = [
+        ("rfft", r"aten\._?fft\w*\.default: "),
+        ("functional.dropout", r"aten\.\w*dropout\.default: .*random numbers"),
+        ("x[x > 0]", r"aten\.index\.Tensor: indexing with a mask \(bool\[3, 4\]\) .* depends on the values"),
+        ("torch.rand", r"aten\.rand\.default: it draws random numbers"),
+        ("item()", r"aten\.item\.default: its result depends on the values of tensors"),
+        ("x.sort()", r"aten\.sort\.default: no handler"),
+    ]
+    assert len(offenders) == len(expected)
+    for text, pattern in expected:
+        where = f"({HERE}:{line_of(Several, text)})"
+        assert any(re.match(pattern, line) and line.endswith(where) for line in offenders), (pattern, where, offenders)
+
+
+def test_the_message_lists_them_all():
+    with pytest.raises(UnsupportedOp, match=r"2 unsupported operation\(s\):\n  - .*sort.*\n  - .*rand"):
+        export(Function(lambda x: (x.sort()[0], torch.rand(2))).eval(), (f32(3),))
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.dropout(x) + 1
+
+
+def test_the_line_is_the_users_not_torchs():
+    model = Noisy().eval()
+    model.dropout.train()
+    with pytest.raises(UnsupportedOp) as caught:
+        export(model, (f32(2, 3),))
+    where = f"{HERE}:{line_of(Noisy, 'self.dropout(x)')}"
+    (offender,) = caught.value.offenders
+    assert offender == f"aten.dropout.default: train=True with p=0.5 draws random numbers; call model.eval() ({where})"
+
+
+def _autocast(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return x @ x.T
+
+
+REFUSED = [
+    ("dropout_p=0.5 draws random numbers", lambda x: functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)),
+    ("negative power", lambda x: x.long() ** -2),
+    ("negative strides", lambda x: x.flip(0)),
+    ("uninitialised memory", lambda x: torch.empty_like(x) + x),
+    ("device meta is asked for", lambda x: x.to("meta")),
+    ("layout torch.sparse_coo", lambda x: (x, torch.zeros(2, 2, layout=torch.sparse_coo))),
+    ("element type complex64", lambda x: x.to(torch.complex64)),
+    ("bits of one element type", lambda x: x.view(torch.int32)),
+    ("autocast", _autocast),
+    ("operations on functions", lambda x: torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))),
+    ("the mean is a result for gradients", lambda x: torch.native_layer_norm(x, [4], None, None, 1e-5)[1]),
+    ("not exact as a float64", lambda x: torch.full((2,), 2**62 + 1)),
+    ("more than 8 axes", lambda x: x.sum() + torch.ones([2] * 5).repeat([2] * 5)),
+]
+
+
+@pytest.mark.parametrize(("reason", "function"), REFUSED, ids=[r for r, _ in REFUSED])
+def test_a_refusal_says_why_and_where(reason, function):
+    (offender,) = refusal(function, f32(3, 4))
+    assert reason in offender
+    assert HERE in offender
+
+
+def test_heads_of_keys_and_values_must_agree_with_grouped_queries():
+    def function(q, k, v):
+        return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    (offender,) = refusal(function, f32(1, 4, 3, 8), f32(1, 2, 3, 8), f32(1, 1, 3, 8))
+    assert "2 heads of keys and 1 of values" in offender
+
+
+def test_products_of_integers_are_refused():
+    (offender,) = refusal(lambda a: a @ a, i64(3, 3))
+    assert offender.startswith("aten.matmul.default: matmul: expected 'a' of a float")
+
+
+def test_masks_as_indices_are_refused_whatever_else_is_indexed():
+    (offender,) = refusal(lambda x, m: x[:, m].sum(), f32(3, 4), flags(4))
+    assert "indexing with a mask" in offender
+
+
+# --- state ------------------------------------------------------------------------------------------------------
+
+
+class Cache(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(8, 4))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x, position):
+        self.keys.index_copy_(0, position, x)
+        self.steps.add_(1)
+        return x * 2
+
+
+def test_writes_to_buffers_are_refused_by_the_buffers_name_never_lost():
+    with pytest.raises(UnsupportedOp) as caught:
+        export(Cache().eval(), (f32(3, 4), torch.tensor([0, 1, 2])))
+    assert [line for line in caught.value.offenders if line.startswith("buffer")] == [
+        f"buffer {name}: the model writes to it, and state that outlives a call is not supported"
+        for name in ("keys", "steps")
+    ]
+
+
+def test_writes_to_inputs_are_refused_by_the_inputs_name():
+    (offender,) = refusal(lambda x: x.add_(1), f32(3))
+    assert offender.startswith("user input args_0: the model writes to it")
+
+
+def test_a_batch_norm_in_training_is_refused_not_frozen():
+    model = nn.Sequential(nn.BatchNorm1d(4)).eval()
+    model[0].train()
+    with pytest.raises(UnsupportedOp, match=r"buffer 0\.running_mean"):
+        export(model, (f32(3, 4),))
+
+
+# --- what torch.export cannot take ------------------------------------------------------------------------------
+
+
+def _branches(x):
+    if x.sum() > 0:
+        return x
+    return x * 2
+
+
+def _mismatch(x):
+    return x @ torch.ones(7, 7)
+
+
+def _raises(_x):
+    raise ValueError("the user's own complaint")
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "reason"),
+    [
+        (_branches, "if x.sum()", "its control flow depends on the values of tensors: Could not guard"),
+        (_mismatch, "x @", "a and b must have same reduction dim, but got [3, 4] X [7, 7]."),
+        (_raises, "raise ValueError", "the user's own complaint"),
+    ],
+)
+def test_what_torch_cannot_capture_is_one_sentence_with_the_users_line(function, text, reason, capfd):
+    with pytest.raises(EngineError) as caught:
+        export(Function(function).eval(), (f32(3, 4),))
+    message = str(caught.value)
+    assert message.startswith(f"torch.export could not capture the model: {reason}")
+    assert message.endswith(f" ({HERE}:{line_of(function, text)})")
+    assert "\n" not in message
+    printed = capfd.readouterr()
+    assert printed.out == printed.err == ""
+
+
+def test_what_the_model_prints_is_still_printed(capsys):
+    def function(x):
+        sys.stderr.write("hello\n")
+        return x
+
+    export(Function(function).eval(), (f32(3),))
+    assert capsys.readouterr().err == "hello\n"
+
+
+def test_a_missing_argument_is_one_sentence():
+    with pytest.raises(
+        EngineError, match=r"^torch.export could not capture the model: missing a required argument: 'input'$"
+    ):
+        export(nn.Linear(3, 3).eval(), ())
+
+
+# --- arguments --------------------------------------------------------------------------------------------------
+
+
+def test_training_mode_is_refused():
+    with pytest.raises(ConfigError, match=r"^model: Linear is in training mode; call model.eval\(\) first$"):
+        export(nn.Linear(3, 3), (f32(2, 3),))
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "error", "message"),
+    [
+        ("a string", (f32(3),), ConfigError, "expected an nn.Module, an ExportedProgram or a GraphModule, got str"),
+        (nn.ReLU().eval(), f32(3), ConfigError, "expected a tuple of arguments, or (tuple, dict), got Tensor"),
+        (nn.ReLU().eval(), (f32(3).to("meta"),), ShapeError, "input 0: expected a tensor on cpu, got one on meta"),
+        (
+            nn.ReLU().eval(),
+            (f32(3, 3).to_sparse(),),
+            ShapeError,
+            "expected a dense tensor with data, got torch.sparse_coo",
+        ),
+        (
+            nn.Linear(3, 3, device="meta").eval(),
+            (f32(3),),
+            ConfigError,
+            "weight: expected a tensor on cpu, got one on meta",
+        ),
+        (
+            nn.ReLU().eval(),
+            ((), {"input": [f32(3), f32(3).to("meta"), f32(3)]}),
+            ShapeError,
+            "input input: expected a tensor on",
+        ),
+        (nn.Identity().eval(), (f32(3).to(torch.complex64),), UnsupportedOp, "element type complex64 is not supported"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(model, inputs, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        export(model, inputs)
+
+
+def test_dynamic_shapes_are_refused():
+    with pytest.raises(ConfigError, match="dynamic_shapes: only None is offered"):
+        export(nn.ReLU().eval(), (f32(3),), dynamic_shapes={"input": {0: torch.export.Dim("batch")}})

@@ -1,0 +1,186 @@
+"""The command line as a user meets it: exit codes, messages, JSON, interruption and resuming."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from suites.cli import main
+
+SUITE = """
+name = "mini"
+backends = ["eager"]
+threads = 1
+rounds = 3
+samples_per_round = 1
+[[models]]
+name = "mlp"
+shape = { batch = [1, 2] }
+options = { widths = "16-16" }
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    path = tmp_path / "mini.toml"
+    path.write_text(SUITE)
+    return str(path)
+
+
+def call(capsys, *arguments):
+    """Exit status, standard output, standard error of ``enginebench ARGUMENTS``."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+@pytest.mark.parametrize("kind", ["models", "suites", "backends", "switches", "ops"])
+def test_everything_can_be_listed_for_people_and_for_machines(capsys, kind):
+    status, out, _ = call(capsys, "list", kind)
+    assert status == 0
+    assert len(out.splitlines()) > 3
+    status, out, _ = call(capsys, "list", kind, "--json")
+    assert status == 0
+    assert all("name" in row for row in json.loads(out))
+
+
+def test_listing_backends_imports_none_of_them(root):
+    code = (
+        "import sys\nfrom suites import backends\nlist(backends.BACKENDS)\n"
+        "assert not {'torch', 'onnxruntime', 'openvino', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "transfomer"], "did you mean 'transformer'"),
+        (["run", "default", "--only", "thread == 1"], "did you mean 'threads'"),
+        (["run", "default", "--backends", "eagre"], "did you mean 'eager'"),
+        (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
+        (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
+        (["run", "default", "--resume"], "nothing to resume"),
+        (["list", "modles"], "did you mean 'models'"),
+        (["profile", "mpl"], "did you mean 'mlp'"),
+        (["profile", "mlp", "--set", "bach=1"], "did you mean 'batch'"),
+        (["profile", "mlp", "--set", "batch"], "expected key=value"),
+        (["show", "none"], "unknown run 'none'"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
+    where = ["--results", str(tmp_path)] if arguments[0] != "profile" else []
+    status, out, err = call(capsys, *arguments, *where)
+    assert status == 2
+    assert told in err
+    assert err.startswith("enginebench: ")
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_an_unknown_option_exits_2(capsys):
+    assert call(capsys, "run", "default", "--onyl", "x")[0] == 2
+    assert call(capsys, "rnu")[0] == 2
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    for command in ("run", "show", "list", "profile", "machine"):
+        status, out, _ = call(capsys, command, "--help")
+        assert status == 0
+        assert f"Example: enginebench {command}" in out
+
+
+def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
+    status, out, _ = call(capsys, "run", suite, "--dry-run", "--results", str(tmp_path))
+    assert status == 0
+    assert "mlp/b1/t1/fp32/widths=16-16  eager, eager#2" in out
+    assert "2 cases, 8 worker processes" in out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_machine_answers_in_json(capsys):
+    status, out, _ = call(capsys, "machine", "--json")
+    assert status == 0
+    assert {"machine", "cpu", "isa", "versions", "commit", "dirty"} <= set(json.loads(out))
+
+
+class Running:
+    """``enginebench run`` in a process of its own."""
+
+    def __init__(self, root, results, *arguments):
+        command = [sys.executable, "-m", "suites.cli", "run", *arguments, "--results", str(results)]
+        environment = {**os.environ, "PYTHONPATH": str(root)}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=root)
+        self.results = results
+
+    def lines(self):
+        """Lines stored so far."""
+        found = [path.read_text() for path in self.results.glob("runs/*/*.jsonl")]
+        return [json.loads(line) for line in "".join(found).splitlines()]
+
+    def wait_for(self, kind, count):
+        until = time.monotonic() + 120
+        while sum(line["kind"] == kind for line in self.lines()) < count:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    def end(self):
+        out, err = self.process.communicate(timeout=180)
+        return self.process.returncode, out, err
+
+
+def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suite, tmp_path, capsys):
+    results = tmp_path / "results"
+    killed = Running(root, results, suite)
+    killed.wait_for("samples", 2)  # the first generation of the first case
+    killed.process.send_signal(signal.SIGKILL)
+    killed.end()
+
+    stopped = Running(root, results, suite, "--resume")
+    stopped.wait_for("summary", 2)  # the first case is complete
+    stopped.process.send_signal(signal.SIGINT)
+    status, _, err = stopped.end()
+    assert status == 130
+    assert "stored so far" in err
+    assert err.rstrip().endswith(f"enginebench run {suite} --resume --results {results}")
+    assert "Traceback" not in err
+
+    finished = Running(root, results, suite, "--resume", "--json")
+    status, out, err = finished.end()
+    assert status == 0, err
+    (answer,) = json.loads(out)
+    assert [line["status"] for line in answer["summaries"]] == ["ok"] * 4
+    assert len(list(results.glob("runs/*/*.jsonl"))) == 1
+    keys = [
+        (line["case"], line["backend"], line["generation"]) for line in finished.lines() if line["kind"] == "samples"
+    ]
+    assert sorted(keys) == sorted(set(keys)), "nothing that was stored is measured again"
+    assert len(keys) == 2 * 2 * 2
+
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(results))
+    assert (status, "nothing to resume" in err) == (2, True)
+    status, out, _ = call(capsys, "show", "last", "--results", str(results))
+    assert status == 0
+    assert "A/A floor" in out
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- table -->\nold\n<!-- /table -->\nafter\n")
+    assert call(capsys, "show", "--into", str(readme), "--results", str(results))[0] == 0
+    text = readme.read_text()
+    assert text.startswith("before\n<!-- table -->\nMachine `")
+    assert "old" not in text
+    assert "| `mlp/b2/t1/fp32/widths=16-16` |" in text
+    assert text.endswith("<!-- /table -->\nafter\n")
+    picture = tmp_path / "table.svg"
+    assert call(capsys, "show", "--svg", str(picture), "--results", str(results))[0] == 0
+    assert "A/A" in picture.read_text()
+    assert "@font-face" not in picture.read_text(), "no font of another machine"
+    assert call(capsys, "show", "--svg", str(tmp_path / "no" / "folder.svg"), "--results", str(results))[0] == 2

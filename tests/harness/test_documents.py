@@ -1,0 +1,55 @@
+"""The documents are followed literally, and every key of the record is described."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from suites.cli import main
+from suites.harness import store, verify
+
+
+@pytest.fixture(scope="module")
+def answer(root, tmp_path_factory):
+    """What docs/add-a-backend.md leads to: its class, its suite, its command."""
+    text = (root / "docs/add-a-backend.md").read_text()
+    blocks = dict(re.findall(r"```(python|toml)\n(.*?)```", text, re.DOTALL))
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "my_backend.py").write_text(blocks["python"])
+    (folder / "my_suite.toml").write_text("rounds = 3\n" + blocks["toml"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "my_suite.toml", "--results", "results"])
+        assert not ended.value.code
+    (path,) = folder.glob("results/runs/*/*.jsonl")
+    return store.read(path)
+
+
+def test_the_backend_of_the_page_runs_and_is_right(answer):
+    rows = {line["backend"]: line for line in answer.of("summary")}
+    assert {line["status"] for line in rows.values()} == {"ok"}
+    mine = rows["my_backend.py:Exported"]
+    assert mine["nodes"] > 0
+    assert mine["export_s"] > 0
+
+
+def test_every_key_of_the_record_is_described(answer, root):
+    text = (root / "docs/results-format.md").read_text()
+    named = set(re.findall(r"`(\w+)`", text))
+    for line in answer.lines:
+        assert set(line) <= named, f"{line['kind']}: {sorted(set(line) - named)}"
+    assert {"schema", "kind"} <= named
+
+
+def test_the_record_is_plain_json(answer):
+    for line in answer.path.read_text().splitlines():
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_the_constants_of_the_page_are_those_of_the_code(root):
+    text = (root / "docs/measurement.md").read_text()
+    assert f"{verify.TOLERANCE_FACTOR:g} times eager's own float32 error" in text
+    assert f"at least {verify.TOLERANCE_ULPS:g} units in the" in text

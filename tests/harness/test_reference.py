@@ -1,0 +1,86 @@
+"""The float64 reference: casts written inside of a model are lifted too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from suites.harness.case import Case
+from suites.harness.reference import Upcast, compute
+
+
+class Casting(nn.Module):
+    """Every way to fall back to float32 inside of forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((4,), 1 / 3))
+        self.plain = torch.full((4,), 1 / 7)  # no buffer: `.double()` does not see it
+
+    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a = (x * self.weight).float()
+        b = x.to(torch.float32) + self.plain
+        c = torch.softmax(x, -1, dtype=torch.float32)
+        d = torch.ones(4) / 3 + torch.zeros(4, dtype=torch.float32)
+        e = torch.arange(4, dtype=torch.float32).to(x.dtype) / 3
+        return a, b, c, d, e, x.type(torch.float32).mean(dtype=torch.float32), ids.float() / 3, ids + 1
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    import sys
+
+    path = tmp_path / "casting_model.py"
+    path.write_text(
+        "import sys, torch\n"
+        "def make():\n"
+        "    from tests.harness.test_reference import Casting\n"
+        "    return Casting().eval(), (torch.rand(2, 4), torch.arange(4))\n"
+    )
+    monkeypatch.setitem(sys.modules, "tests.harness.test_reference", sys.modules[__name__])
+    return Case(f"{path}:make", {})
+
+
+def test_casts_new_tensors_and_plain_attributes_are_lifted():
+    model, x, ids = Casting().double(), torch.rand(2, 4, dtype=torch.float64), torch.arange(4)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Upcast(), torch.inference_mode():
+            outputs = model(x, ids)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [tensor.dtype for tensor in outputs] == [torch.float64] * 7 + [torch.int64]
+    third = torch.full((4,), 1 / 3).double()
+    torch.testing.assert_close(outputs[0], x * third, rtol=0, atol=0)
+    torch.testing.assert_close(outputs[3], torch.full((4,), 1 / 3, dtype=torch.float64), rtol=1e-15, atol=0)
+    torch.testing.assert_close(outputs[2], torch.softmax(x, -1), rtol=1e-15, atol=0)
+
+
+def test_a_plain_double_leaves_float32_inside():
+    model, x = Casting().double(), torch.rand(2, 4, dtype=torch.float64)
+    assert torch.float32 in {tensor.dtype for tensor in model(x, torch.arange(4))}
+
+
+def test_the_reference_states_eagers_own_error_and_dtypes(case):
+    found = compute(case, seeds=2)
+    assert len(found) == 2
+    for one in found:
+        assert one.note is None
+        assert one.dtypes == ["float32"] * 7 + ["int64"]
+        assert [array.dtype for array in one.outputs] == [np.float64] * 7 + [np.int64]
+        assert all(0 <= error < 1e-6 for error in one.eager_errors)
+        assert one.eager_errors[2] > 0
+
+
+def test_the_default_dtype_is_put_back(case):
+    compute(case, seeds=1)
+    assert torch.get_default_dtype() is torch.float32
+
+
+def test_in_place_operators_keep_writing_to_their_tensor():
+    x = torch.zeros(3, dtype=torch.float64)
+    with Upcast():
+        x.add_(torch.ones(3, dtype=torch.float32)).mul_(2)
+    assert x.tolist() == [2.0, 2.0, 2.0]

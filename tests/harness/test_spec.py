@@ -1,0 +1,169 @@
+"""Suite files: what is accepted, what each mistake is told, and the ids of cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from suites.harness import plan, spec
+from suites.harness.case import BackendRef, Case, split_labels
+from suites.harness.errors import UsageError
+from suites.harness.only import Only
+
+GOOD = """
+name = "x"
+backends = ["eager", "onnxruntime"]
+threads = [1, 2]
+[[models]]
+name = "transformer"
+shape = { batch = [1, 2], sequence = 16 }
+options = { attention = ["sdpa", "manual"] }
+"""
+
+
+def message(text):
+    with pytest.raises(UsageError) as caught:
+        spec.parse(text, "bad.toml")
+    return str(caught.value)
+
+
+def test_a_sweep_is_every_combination_once():
+    ids = [case.id for case, _refs in spec.parse(GOOD, "x").cases()]
+    assert len(ids) == len(set(ids)) == 2 * 2 * 2
+    assert ids[0] == "transformer/b1_s16/t1/fp32/attention=sdpa"
+
+
+def test_a_case_given_twice_runs_once():
+    again = GOOD + '[[models]]\nname = "transformer"\nshape = { sequence = 16 }\noptions = { attention = "sdpa" }\n'
+    assert len(list(spec.parse(again, "x").cases())) == 8
+
+
+def test_the_id_of_a_case_is_its_grammar():
+    case = Case("bert", {"batch": 1, "sequence": 128}, 2, "fp32", {"attention": "eager"}, {"disable": "fuse_gelu"})
+    assert case.id == "bert/b1_s128/t2/fp32/attention=eager/disable=fuse_gelu"
+    assert Case(**case.to_dict()) == case
+
+
+def test_a_users_model_does_not_put_its_folder_into_the_id():
+    assert Case("/home/someone/net.py:make", {}).id == "net.py:make/default/t1/fp32"
+
+
+@pytest.mark.parametrize("label", ["eager", "eager#2", "engine[disable=fuse_gelu,planner=none]", "engine[a=b]#3"])
+def test_a_label_is_read_as_it_is_written(label):
+    assert BackendRef.parse(label).label == label
+
+
+def test_commas_in_brackets_do_not_split_labels():
+    assert split_labels("eager, engine[a=1,b=2],onnxruntime") == ["eager", "engine[a=1,b=2]", "onnxruntime"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("backends =", "bakends ="), "bakends: unknown key 'bakends'; did you mean 'backends'?"),
+        (('"onnxruntime"', '"onnxruntim"'), "backends: unknown backend 'onnxruntim'; did you mean 'onnxruntime'?"),
+        (('"transformer"', '"transfomer"'), "models[0].name: unknown model 'transfomer'; did you mean 'transformer'?"),
+        (("sequence =", "sequense ="), "models[0].shape: unknown key 'sequense'; did you mean 'sequence'?"),
+        (("attention =", "atention ="), "models[0].options: unknown key 'atention'; did you mean 'attention'?"),
+        (("[1, 2], seq", "[], seq"), "models[0].shape.batch: expected at least one value, got []"),
+        (('["eager", "onnxruntime"]', "[]"), "backends: expected at least one value, got []"),
+        (("[1, 2], seq", "[0], seq"), "batch=0 is no integer of at least 1"),
+        (('"sdpa", "manual"', '"magic"'), "attention='magic' is not one of"),
+        (("threads = [1, 2]", "threads = [0]"), "threads[0]: input should be greater than or equal to 1, got 0"),
+        (("threads = [1, 2]", "generations = 1"), "generations: input should be greater than or equal to 2, got 1"),
+        (("threads = [1, 2]", 'precision = "fp8"'), "precision: unknown precision 'fp8'"),
+        (("threads = [1, 2]", "timeouts = { lod = 3 }"), "timeouts.lod: unknown key 'lod'; did you mean 'load'?"),
+        (("threads = [1, 2]", 'baseline = "eagr"'), "baseline: unknown backend 'eagr'; did you mean 'eager'?"),
+        (('name = "x"', ""), "name: this key is required"),
+        (
+            ("[[models]]", "[[models]]\nswitches = [{ disabel = 'x' }]"),
+            "unknown switch 'disabel'; did you mean 'disable'",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_file_key_and_nearest_name(change, told):
+    text = message(GOOD.replace(*change))
+    assert text.startswith("bad.toml: ")
+    assert told in text
+
+
+def test_malformed_toml_names_the_line():
+    assert "line 3" in message('name = "x"\nbackends = ["eager"]\n[[models]\n')
+    assert "line 2" in message('name = "x"\nbackends =')
+
+
+def test_every_mistake_is_told_at_once():
+    text = message(GOOD.replace("transformer", "transfomer").replace("onnxruntime", "onnx"))
+    assert "transfomer" in text
+    assert "'onnx'" in text
+
+
+def test_an_unknown_suite_gets_the_nearest_name():
+    with pytest.raises(UsageError, match="did you mean 'transformer'"):
+        spec.find("transfomer")
+    with pytest.raises(UsageError, match="no such file"):
+        spec.find("nowhere/mine.toml")
+
+
+FIELDS = {"model": "bert", "threads": 2, "batch": 1}
+NAMES = {*FIELDS, "sequence"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("threads == 2", True),
+        ("model == 'bert' and not threads in (1, 3)", True),
+        ("1 < threads <= 2 or batch == 7", True),
+        ("batch > -1", True),
+        ("sequence < 100", False),
+        ("model != 'bert'", False),
+    ],
+)
+def test_only_compares_fields(text, expected):
+    assert Only(text, NAMES)(FIELDS) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("threds == 1", "unknown field 'threds'; did you mean 'threads'?"),
+        ("threads == ", "invalid syntax"),
+        ("threads = 1", "expected comparisons"),
+        ("__import__('os').system('true')", "is not allowed"),
+        ("model.upper == 'x'", "is not allowed"),
+        ("model < 3", "cannot be compared"),
+        ("-model == 3", "is not a number"),
+    ],
+)
+def test_only_refuses_what_it_does_not_know(text, told):
+    with pytest.raises(UsageError) as caught:
+        Only(text, NAMES)(FIELDS)
+    assert told in str(caught.value)
+
+
+def test_the_baseline_stays_when_only_names_another_backend():
+    made = plan.make(spec.parse(GOOD, "x"), "backend == 'onnxruntime' and threads == 1 and batch == 1")
+    assert len(made.cases) == 2
+    assert [ref.label for ref in made.cases[0][1]] == ["eager", "eager#2", "onnxruntime"]
+
+
+def test_only_that_leaves_nothing_is_told():
+    with pytest.raises(UsageError, match="leaves no case"):
+        plan.make(spec.parse(GOOD, "x"), "threads == 7")
+
+
+def test_backends_of_the_command_line_replace_the_suites():
+    made = plan.make(spec.parse(GOOD, "x"), None, ["torch_compile"])
+    assert [ref.label for ref in made.cases[0][1]] == ["eager", "eager#2", "torch_compile"]
+    with pytest.raises(UsageError, match="did you mean 'torch_compile'"):
+        plan.make(spec.parse(GOOD, "x"), None, ["torch_compil"])
+
+
+def test_plans_that_differ_have_other_digests():
+    suite = spec.parse(GOOD, "x")
+    assert plan.make(suite).digest == plan.make(suite).digest
+    assert plan.make(suite).digest != plan.make(suite, "threads == 1").digest
+    assert (
+        plan.make(suite).digest
+        != plan.make(spec.parse(GOOD.replace('name = "x"', 'name = "x"\nrounds = 9'), "x")).digest
+    )

@@ -1,0 +1,110 @@
+"""The record survives what happens to files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from suites.harness import machine, store
+from suites.harness.errors import UsageError
+
+LINE = {"kind": "samples", "case": "c", "backend": "b", "generation": 0, "seconds": [[1.0]]}
+
+
+def written(path, *lines):
+    with store.Writer(path) as writer:
+        writer.append(*lines)
+    return path
+
+
+def test_what_is_written_is_read_back_with_its_schema(tmp_path):
+    run = store.read(written(tmp_path / "a.jsonl", {"kind": "environment", "commit": "x"}, LINE))
+    assert run.environment["commit"] == "x"
+    assert run.of("samples") == [{"schema": store.SCHEMA, **LINE}]
+    assert not run.cut
+
+
+def test_a_file_is_never_written_over(tmp_path):
+    path = written(tmp_path / "a.jsonl", LINE)
+    with pytest.raises(FileExistsError):
+        store.Writer(path)
+
+
+def test_a_cut_last_line_is_left_out_and_the_rest_is_kept(tmp_path):
+    path = written(tmp_path / "a.jsonl", LINE, LINE)
+    whole = path.read_bytes()
+    for cut in range(len(whole) // 2 + 1, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        run = store.read(path)
+        assert len(run.lines) == 1
+        assert run.cut
+
+
+def test_resuming_drops_the_cut_line_and_starts_a_new_one(tmp_path):
+    path = written(tmp_path / "a.jsonl", LINE)
+    path.write_bytes(path.read_bytes() + b'{"schema": 1, "kind": "sam')
+    with store.Writer(path, resume=True) as writer:
+        writer.append({**LINE, "generation": 1})
+    assert [line["generation"] for line in store.read(path).lines] == [0, 1]
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+    path = written(tmp_path / "a.jsonl", LINE)
+    path.write_bytes(b"garbage\n" + path.read_bytes())
+    with pytest.raises(UsageError, match=r"a\.jsonl:1: not a JSON line"):
+        store.read(path)
+
+
+def test_a_later_schema_is_refused_by_name(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({**LINE, "schema": store.SCHEMA + 1}) + "\n")
+    with pytest.raises(UsageError, match=f"schema {store.SCHEMA + 1} is newer than {store.SCHEMA}"):
+        store.read(path)
+
+
+def test_a_line_without_schema_is_refused(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(LINE) + "\n")
+    with pytest.raises(UsageError, match="`schema` and `kind`"):
+        store.read(path)
+
+
+def test_a_missing_file_is_a_message(tmp_path):
+    with pytest.raises(UsageError, match="No such file"):
+        store.read(tmp_path / "none.jsonl")
+
+
+def test_what_is_no_json_number_is_kept_by_name(tmp_path):
+    run = store.read(written(tmp_path / "a.jsonl", {"kind": "summary", "error": {"relative": float("inf")}}))
+    assert float(run.lines[0]["error"]["relative"]) == float("inf")
+
+
+def test_two_runs_in_one_second_have_two_names(tmp_path):
+    environment = {"commit": "abc", "dirty": True}
+    first = store.new_path(tmp_path, "suite", environment)
+    written(first, LINE)
+    second = store.new_path(tmp_path, "suite", environment)
+    assert first != second
+    assert first.name.endswith("_abc-dirty_suite.jsonl")
+    assert first.parent == tmp_path / "runs" / machine.slug()
+
+
+def test_a_run_is_found_by_name_and_last_and_a_wrong_name_gets_the_nearest(tmp_path):
+    path = written(store.new_path(tmp_path, "suite", {"commit": "abc", "dirty": False}), LINE)
+    assert store.find_run(tmp_path, path.stem).path == path
+    assert store.find_run(tmp_path, "last").path == path
+    with pytest.raises(UsageError, match="did you mean"):
+        store.find_run(tmp_path, path.stem[:-1])
+    with pytest.raises(UsageError, match="no run of this machine"):
+        store.find_run(tmp_path / "empty", "last")
+
+
+def test_the_name_of_a_machine_is_cpu_cores_and_hash():
+    import os
+    import platform
+    import re
+
+    assert re.fullmatch(rf"[a-z0-9-]+-{os.cpu_count()}c-[0-9a-f]{{6}}", machine.slug())
+    assert platform.node().lower() not in machine.slug()
+    assert machine.environment()["machine"] == machine.slug()

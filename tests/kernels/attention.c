@@ -1,0 +1,86 @@
+/* attention: sizes around every block edge, masks of every kind, grouped heads, rows with nothing to attend to. */
+#include <math.h>
+#include <stdio.h>
+
+#include "suite.h"
+
+void make_attention(test_case *c, const attention_shape *s) {
+    /* Weights sum to 1 and values lie below 1: the error is that of the scores and of exp. */
+    case_begin(c, "attention", 4e-6, "B=%ld H=%ld G=%ld S=%ld T=%ld D=%ld E=%ld mask=%d causal=%d zero=%d swap=%d layout=%d",
+               (long)s->B, (long)s->H, (long)s->G, (long)s->S, (long)s->T, (long)s->D, (long)s->E, (int)s->mask, s->causal,
+               s->zero, s->transpose_output, (int)s->how);
+    case_input(c, EB_F32, s->how, 1, SHAPE(s->B, s->H, s->S, s->D));
+    case_input(c, EB_F32, s->how, 1, SHAPE(s->B, s->G, s->T, s->D));
+    case_input(c, EB_F32, s->how, 1, SHAPE(s->B, s->G, s->T, s->E));
+    eb_dtype dtype = s->mask == BOOL_FULL || s->mask == BOOL_KEYS ? EB_BOOL : EB_F32;
+    if (s->mask == NO_MASK)
+        case_absent(c);
+    else if (s->mask == BOOL_KEYS || s->mask == FLOAT_KEYS)
+        case_input(c, dtype, DENSE, 2, SHAPE(s->B, 1, 1, s->T));
+    else if (s->mask == FLOAT_PLAIN)
+        case_input(c, dtype, PADDED, 2, SHAPE(s->S, s->T));
+    else
+        case_input(c, dtype, DENSE, 2, SHAPE(s->B, s->H, s->S, s->T));
+    if (s->transpose_output)
+        case_output(c, EB_F32, DENSE, SHAPE(s->B, s->S, s->H, s->E));
+    else
+        case_output(c, EB_F32, DENSE, SHAPE(s->B, s->H, s->S, s->E));
+    c->node.n_ints = 3;
+    c->ints[EB_INT_ATTENTION_CAUSAL] = s->causal;
+    c->ints[EB_INT_ATTENTION_MASKED_ROWS] = s->zero ? EB_ATTENTION_MASKED_ROWS_ZERO : EB_ATTENTION_MASKED_ROWS_NAN;
+    c->ints[EB_INT_ATTENTION_TRANSPOSE_OUTPUT] = s->transpose_output;
+    c->node.n_reals = 1;
+    c->reals[EB_REAL_ATTENTION_SCALE] = 1 / sqrt((double)(s->D ? s->D : 1));
+}
+
+static void check(attention_shape s) {
+    test_case c;
+    make_attention(&c, &s);
+    case_check(&c);
+}
+
+/* Some rows of the mask take nothing in. */
+static void check_masked_rows(attention_shape s) {
+    test_case c;
+    make_attention(&c, &s);
+    for (int64_t row = 0; row < s.S; row += 3)
+        for (int64_t t = 0; t < s.T; t++) {
+            if (c.operands[3].dtype == EB_BOOL)
+                ((uint8_t *)c.data[3])[row * s.T + t] = 0;
+            else
+                ((float *)c.data[3])[row * s.T + t] = -INFINITY;
+        }
+    case_check(&c);
+}
+
+static void check_specials(int input) {
+    test_case c;
+    attention_shape s = {1, 2, 2, 40, 50, 16, 24, NO_MASK, 0, 1, 0, DENSE};
+    make_attention(&c, &s);
+    ((float *)c.data[input])[random_below(c.bytes[input] / 4)] = input == 1 ? INFINITY : NAN;
+    case_check(&c);
+}
+
+void test_attention(void) {
+    static const int64_t S[] = {1, 2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65};
+    static const int64_t T[] = {1, 2, 31, 64, 127, 128, 129, 300};
+    static const int64_t D[] = {1, 3, 8, 16, 17, 32, 64, 80};
+    for (int i = 0; i < 13; i++)
+        for (int j = 0; j < 8; j++) {
+            attention_shape s = {2, 2, 1 + j % 2, S[i], T[j], D[(i + j) % 8], D[(2 * i + j) % 8], (mask_kind)((i + j) % MASK_KINDS),
+                                 (i + 2 * j) % 3 == 0, i % 2, j % 2, (layout)((i + j) % 4)};
+            check(s);
+        }
+    check((attention_shape){1, 4, 2, 20, 20, 256, 130, NO_MASK, 1, 1, 1, DENSE});
+    check((attention_shape){1, 1, 1, 5, 9, 1100, 1100, NO_MASK, 0, 1, 0, DENSE});
+    check((attention_shape){1, 2, 2, 3, 0, 4, 5, NO_MASK, 0, 1, 0, DENSE});
+    check((attention_shape){1, 2, 2, 3, 0, 4, 5, NO_MASK, 0, 0, 0, DENSE});
+    check((attention_shape){1, 2, 2, 0, 3, 4, 5, NO_MASK, 0, 1, 0, DENSE});
+    check((attention_shape){1, 2, 2, 3, 3, 0, 5, NO_MASK, 0, 1, 0, DENSE});
+    for (int zero = 0; zero < 2; zero++)
+        for (int causal = 0; causal < 2; causal++) {
+            check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, BOOL_FULL, causal, zero, 0, DENSE});
+            check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
+        }
+    for (int input = 0; input < 3; input++) check_specials(input);
+}

@@ -1,0 +1,248 @@
+#include "case.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+totals total;
+long kernel_runs[1024];
+
+static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+int64_t dtype_size(int32_t dtype) { return sizes[dtype]; }
+
+/* --- random numbers: a 64-bit linear congruential generator --- */
+
+static uint64_t state = 1;
+void random_seed(uint64_t seed) { state = seed * 2 + 1; }
+double random_unit(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 40) / 16777216.0;
+}
+int64_t random_below(int64_t limit) { return (int64_t)(random_unit() * (double)limit); }
+
+/* --- making cases --- */
+
+void case_begin(test_case *c, const char *op, double tolerance, const char *format, ...) {
+    memset(c, 0, sizeof *c);
+    c->op = op;
+    c->tolerance = tolerance;
+    c->in_place = -1;
+    c->node.ints = c->ints;
+    c->node.reals = c->reals;
+    c->node.operands = c->operands;
+    size_t at = (size_t)snprintf(c->name, sizeof c->name, "%s ", op);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->name + at, sizeof c->name - at, format, arguments);
+    va_end(arguments);
+    random_seed((uint64_t)total.cases + 7);
+}
+
+int64_t tensor_bytes(const eb_tensor *t) {
+    int64_t last = 0;
+    for (int axis = 0; axis < t->rank; axis++) {
+        if (t->shape[axis] == 0) return 0;
+        last += (t->shape[axis] - 1) * t->stride[axis];
+    }
+    return (last + 1) * sizes[t->dtype];
+}
+
+static void set_strides(eb_tensor *t, layout how) {
+    int order[EB_MAX_RANK];
+    for (int i = 0; i < t->rank; i++) order[i] = i;
+    if (how == SWAPPED && t->rank > 1) {
+        order[t->rank - 1] = t->rank - 2;
+        order[t->rank - 2] = t->rank - 1;
+    }
+    int64_t step = how == SCATTERED ? 2 : 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        t->stride[order[i]] = step;
+        step *= t->shape[order[i]];
+        if (how == PADDED && i == t->rank - 1) step += 3;
+    }
+}
+
+static void fill(eb_tensor *t, void *data, int64_t bytes, double scale) {
+    int64_t count = bytes / sizes[t->dtype];
+    for (int64_t i = 0; i < count; i++) {
+        double real = (2 * random_unit() - 1) * scale;
+        int64_t whole = random_below((int64_t)scale);
+        switch (t->dtype) {
+        case EB_F32: ((float *)data)[i] = (float)real; break;
+        case EB_F64: ((double *)data)[i] = real; break;
+        case EB_F16:
+        case EB_BF16: ((uint16_t *)data)[i] = (uint16_t)(0x3c00 + random_below(256)); break; /* ordinary numbers */
+        case EB_I64: ((int64_t *)data)[i] = whole; break;
+        case EB_I32: ((int32_t *)data)[i] = (int32_t)whole; break;
+        case EB_I16: ((int16_t *)data)[i] = (int16_t)whole; break;
+        default: ((uint8_t *)data)[i] = (uint8_t)whole;
+        }
+    }
+}
+
+static eb_tensor *add(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape) {
+    int i = c->node.n_inputs + c->node.n_outputs;
+    eb_tensor *t = &c->operands[i];
+    t->buffer = i;
+    t->dtype = (int32_t)dtype;
+    t->rank = rank;
+    for (int axis = 0; axis < rank; axis++) t->shape[axis] = shape[axis];
+    set_strides(t, how);
+    c->bytes[i] = tensor_bytes(t);
+    c->data[i] = malloc((size_t)c->bytes[i]); /* exact: the sanitizer sees what lies beyond */
+    return t;
+}
+
+eb_tensor *case_input(test_case *c, eb_dtype dtype, layout how, double scale, int rank, const int64_t *shape) {
+    eb_tensor *t = add(c, dtype, how, rank, shape);
+    fill(t, c->data[c->node.n_inputs], c->bytes[c->node.n_inputs], scale);
+    c->node.n_inputs++;
+    return t;
+}
+
+void case_absent(test_case *c) { c->operands[c->node.n_inputs++].dtype = -1; }
+
+void case_output(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape) {
+    add(c, dtype, how, rank, shape);
+    c->node.n_outputs++;
+}
+
+void case_specials(test_case *c, int i) {
+    static const float values[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, 1e18f /* its square is finite */};
+    int64_t count = c->bytes[i] / 4;
+    for (int n = 0; n < 7 && count; n++) ((float *)c->data[i])[random_below(count)] = values[n];
+}
+
+void case_end(test_case *c) {
+    for (int i = 0; i < c->node.n_inputs + c->node.n_outputs; i++) free(c->data[i]);
+}
+
+/* --- running --- */
+
+int32_t find_kernel(const char *name) {
+    for (int32_t k = 0; k < eb_kernel_count(); k++)
+        if (strcmp(eb_kernel_describe(k).name, name) == 0) return k;
+    return -1;
+}
+
+int runs_here(int32_t k) {
+    static const struct {
+        const char *name;
+        int32_t bit;
+    } isas[] = {{"generic", EB_ISA_GENERIC}, {"avx2", EB_ISA_AVX2}, {"avx512", EB_ISA_AVX512}, {"neon", EB_ISA_NEON}};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(eb_kernel_describe(k).isa, isas[i].name) == 0) return (eb_isa_mask() & isas[i].bit) != 0;
+    return 0;
+}
+
+void fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (total.failures++ < 40) {
+        fputs("FAIL ", stdout);
+        vprintf(format, arguments);
+        putchar('\n');
+    }
+    va_end(arguments);
+}
+
+static void *aligned(int64_t bytes) { return aligned_alloc(64, (size_t)((bytes + 64) / 64 * 64)); }
+
+eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) {
+    memset(p, 0, sizeof *p);
+    p->node = c->node;
+    p->node.kernel = k;
+    p->node.operands = p->operands;
+    memcpy(p->operands, c->operands, sizeof p->operands);
+    memcpy(p->bases, c->data, sizeof p->bases);
+    for (int i = 0; i < c->node.n_inputs; i++) {
+        int64_t bytes = c->constant >> i & 1 ? eb_packed_bytes(&p->node, i) : 0;
+        if (bytes == 0) continue;
+        p->packed[i] = aligned(bytes);
+        eb_pack(&p->node, i, c->data[i], p->packed[i]);
+        p->bases[i] = p->packed[i];
+    }
+    for (int i = 0; i < c->node.n_inputs; i++) p->operands[i].is_packed = p->packed[i] != NULL;
+    eb_status status = eb_plan_node(&p->node);
+    p->node.scratch_buffer = MOST_OPERANDS;
+    if (p->node.scratch_bytes) p->bases[MOST_OPERANDS] = aligned(p->node.scratch_bytes * threads);
+    return status;
+}
+
+void prepared_free(prepared *p) {
+    for (int i = 0; i < p->node.n_inputs; i++) free(p->packed[i]);
+    free(p->bases[MOST_OPERANDS]);
+}
+
+/* The output of kernel `k` into fresh memory, or NULL where it does not take the case. */
+static char *output_of(const test_case *c, int32_t k, int threads, eb_status *status) {
+    prepared p;
+    int y = c->node.n_inputs;
+    *status = case_prepare(c, k, threads, &p);
+    if (*status == EB_NOT_APPLICABLE || *status == EB_NEEDS_DENSE) {
+        prepared_free(&p);
+        return NULL;
+    }
+    char *target = malloc((size_t)c->bytes[y]);
+    memset(target, 0x5a, (size_t)c->bytes[y]);
+    p.bases[y] = target;
+    if (c->in_place >= 0) {
+        memcpy(target, c->data[c->in_place], (size_t)c->bytes[y]);
+        p.bases[c->in_place] = target;
+    }
+    int32_t failed = -1;
+    *status = eb_run(&p.node, 0, 1, p.bases, threads, NULL, &failed);
+    prepared_free(&p);
+    return target;
+}
+
+static int close_enough(float value, float expected, double tolerance) {
+    if (isnan(expected) || isnan(value)) return isnan(expected) && isnan(value);
+    if (isinf(expected) || isinf(value)) return value == expected;
+    return fabs((double)value - expected) <= tolerance * fmax(1, fabs((double)expected));
+}
+
+static void compare(const test_case *c, int32_t k, const char *value, const char *expected) {
+    int y = c->node.n_inputs;
+    const char *name = eb_kernel_describe(k).name;
+    if (c->operands[y].dtype != EB_F32 || c->tolerance == 0) {
+        if (memcmp(value, expected, (size_t)c->bytes[y]) != 0) fail("%s by %s: other bits than the reference", c->name, name);
+        return;
+    }
+    for (int64_t i = 0; i < c->bytes[y] / 4; i++) { /* gaps included: both kept the pattern there */
+        float a = ((const float *)value)[i], b = ((const float *)expected)[i];
+        if (close_enough(a, b, c->tolerance)) continue;
+        fail("%s by %s: element %ld is %.9g, not %.9g", c->name, name, (long)i, a, b);
+        return;
+    }
+}
+
+void case_check(test_case *c) {
+    char reference_name[80];
+    snprintf(reference_name, sizeof reference_name, "any_%s__generic_reference", c->op);
+    int32_t reference = find_kernel(reference_name);
+    eb_status expected_status, status;
+    char *expected = output_of(c, reference, 1, &expected_status);
+    total.cases++;
+    if (!expected) fail("%s: the reference does not take it (%d)", c->name, (int)expected_status);
+    for (int32_t k = 0; k < eb_kernel_count() && expected; k++) {
+        if (strcmp(eb_kernel_describe(k).op, c->op) != 0 || !runs_here(k)) continue;
+        char *one = output_of(c, k, 1, &status), *three;
+        if (!one) continue;
+        total.runs++;
+        kernel_runs[k]++;
+        if (status != expected_status)
+            fail("%s by %s: status %d, not %d", c->name, eb_kernel_describe(k).name, (int)status, (int)expected_status);
+        else if (status == EB_OK)
+            compare(c, k, one, expected);
+        three = output_of(c, k, 3, &status);
+        if (status == EB_OK && memcmp(one, three, (size_t)c->bytes[c->node.n_inputs]) != 0)
+            fail("%s by %s: three threads give other bits than one", c->name, eb_kernel_describe(k).name);
+        free(one);
+        free(three);
+    }
+    free(expected);
+    case_end(c);
+}

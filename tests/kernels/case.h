@@ -1,0 +1,82 @@
+/* One node under test: made from a few lines, run by any kernel, compared with the reference kernel. */
+#ifndef CASE_H
+#define CASE_H
+
+#include "engine.h"
+#include "ops.h"
+
+enum { MOST_OPERANDS = 12, MOST_THREADS = 4 };
+
+/* How an operand lies in memory. */
+typedef enum {
+    DENSE,
+    PADDED,   /* a gap behind every row of the last axis */
+    SWAPPED,  /* the last two axes lie the other way round */
+    SCATTERED /* a gap behind every element */
+} layout;
+
+typedef struct {
+    char name[160];
+    const char *op;
+    eb_node node;
+    eb_tensor operands[MOST_OPERANDS];
+    void *data[MOST_OPERANDS + 1]; /* one buffer an operand; the last one is scratch */
+    int64_t bytes[MOST_OPERANDS];
+    int64_t ints[8];
+    double reals[4];
+    double tolerance;          /* relative to the larger of 1 and the value; 0: equal bits */
+    int in_place;              /* the output takes over this input's buffer, or -1 */
+    unsigned constant;         /* bit i: input i may be packed */
+} test_case;
+
+/* --- making cases --- */
+
+#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]){__VA_ARGS__}
+#define SCALAR 0, NULL
+
+void case_begin(test_case *c, const char *op, double tolerance, const char *format, ...);
+/* An operand; floats are uniform in [-scale, scale), integers in [0, scale). Inputs first, then the output. */
+eb_tensor *case_input(test_case *c, eb_dtype dtype, layout layout, double scale, int rank, const int64_t *shape);
+void case_absent(test_case *c);
+void case_output(test_case *c, eb_dtype dtype, layout layout, int rank, const int64_t *shape);
+void case_end(test_case *c); /* frees the buffers */
+
+double random_unit(void); /* [0, 1) */
+int64_t random_below(int64_t limit);
+void random_seed(uint64_t seed);
+/* Puts NaN, both infinities and both zeros at random places of input `i`. */
+void case_specials(test_case *c, int i);
+
+/* --- running them --- */
+
+/* Run the case by every kernel of its op that this machine has and that takes it, at 1 and at 3 threads, and compare
+ * each with the reference kernel. Then free it. */
+void case_check(test_case *c);
+
+/* Plan and pack `c` for kernel `k`; answers the status. On EB_OK `packed[i]` holds the packed input i or NULL, `bases`
+ * is complete, and run_prepared runs it. */
+typedef struct {
+    eb_node node;
+    eb_tensor operands[MOST_OPERANDS];
+    void *packed[MOST_OPERANDS];
+    void *bases[MOST_OPERANDS + 1];
+} prepared;
+eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p);
+void prepared_free(prepared *p);
+
+int64_t tensor_bytes(const eb_tensor *t); /* from the first to past the last element */
+int64_t dtype_size(int32_t dtype);
+int32_t find_kernel(const char *name); /* -1 where there is none */
+int runs_here(int32_t k);              /* this machine has the kernel's instruction set */
+
+/* Counters and the report. */
+typedef struct {
+    long cases, runs, failures;
+} totals;
+extern totals total;
+void fail(const char *format, ...);
+
+/* Names of kernels that took part, one count a row of the registry. */
+extern long kernel_runs[];
+
+#endif

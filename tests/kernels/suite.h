@@ -1,0 +1,35 @@
+/* The parts of the test program. */
+#ifndef SUITE_H
+#define SUITE_H
+
+#include "case.h"
+
+/* Makers of cases that both the tests and the benchmark use. */
+void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation);
+void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how);
+void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, layout how);
+void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axis, layout how);
+void make_unary(test_case *c, const char *op, int64_t rows, int64_t n, layout how);
+void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_kind, int b_kind);
+void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape);
+
+typedef enum { NO_MASK, BOOL_FULL, BOOL_KEYS, FLOAT_FULL, FLOAT_KEYS, FLOAT_PLAIN, MASK_KINDS } mask_kind;
+typedef struct {
+    int64_t B, H, G, S, T, D, E;
+    mask_kind mask;
+    int causal, zero, transpose_output;
+    layout how;
+} attention_shape;
+void make_attention(test_case *c, const attention_shape *s);
+
+void test_linear(void);
+void test_matmul(void);
+void test_attention(void);
+void test_rows(void);
+void test_pointwise(void);
+void test_move(void);
+void test_pool(int with_fork);
+
+void bench(const char *filter);
+
+#endif

@@ -1,0 +1,79 @@
+"""Builds the C library with its test program and runs it: every kernel against the reference kernels.
+
+The program covers what only C can see (edges, layouts, packing, threads, a fork); NumPy's definitions of the ops are
+compared with the reference kernels elsewhere.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import dtypes, ops
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ROOT / "csrc" / "engine.h"
+QUICK = ["-DCMAKE_C_FLAGS_RELEASE=-O1"]  # half the time to build; what is looked for does not depend on it
+
+
+def build(folder: Path, *options: str) -> Path:
+    """The test program, built in `folder` with warnings as errors."""
+    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    configure = [cmake, "-S", ROOT, "-B", folder, "-DENGINE_PYTHON=OFF", "-DENGINE_TESTS=ON", "-DENGINE_WERROR=ON"]
+    for command in ([*configure, *options], [cmake, "--build", folder, "-j", "2", "--target", "test_kernels"]):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "tests" / "kernels" / "test_kernels"
+
+
+def passes(*command: str | Path) -> str:
+    """The last line of a run that found no failure."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_every_kernel_agrees_with_the_reference(tmp_path):
+    summary = re.fullmatch(r"(\d+) cases, (\d+) runs of kernels, 0 failures", passes(build(tmp_path)))
+    assert summary
+    assert int(summary[1]) > 1000
+
+
+def test_kernels_are_clean_under_the_sanitizers(tmp_path):
+    passes(build(tmp_path, "-DENGINE_SANITIZE=ON", "-DCMAKE_C_COMPILER=gcc", *QUICK))
+
+
+@pytest.mark.skipif(
+    not (shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64")),
+    reason="no aarch64 compiler or emulator",
+)
+def test_kernels_agree_on_aarch64(tmp_path):
+    program = build(tmp_path, f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'csrc/cmake/aarch64.cmake'}", *QUICK)
+    passes("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", program, "no-fork")
+
+
+def test_dtype_codes_are_those_of_the_header():
+    listed = re.search(r"typedef enum \{([^}]*)\} eb_dtype", HEADER.read_text())
+    assert listed
+    assert [name.strip() for name in listed[1].split(",")] == [f"EB_{d.code}" for d in dtypes.DTYPES]
+
+
+def test_the_registry_names_ops_of_the_table_and_has_a_reference_for_each():
+    text = (ROOT / "csrc" / "kernels.inc").read_text()
+    named = set(re.findall(r"EB_KERNEL\(\w+, (\w+), \w+, \w+\)", text)) - {"op"}
+    references = set(re.findall(r"^EB_REFERENCE\((\w+)\)", text, re.MULTILINE))
+    views = {name for name, op in ops.TABLE.items() if op.view is not None}
+    assert named | references <= set(ops.TABLE)
+    assert references == set(ops.TABLE) - views
+
+
+def test_kernels_take_attributes_by_the_names_of_the_generated_header():
+    declared = set(re.findall(r"^\s+(EB_\w+) = \d+,", (ROOT / "csrc" / "ops.h").read_text(), re.MULTILINE))
+    prefixes = tuple(f"EB_{kind}{name.upper()}_" for name in ops.TABLE for kind in ("INT_", "REAL_"))
+    for path in sorted((ROOT / "csrc").rglob("*.[ch]")):
+        used = {name for name in re.findall(r"\bEB_(?:INT|REAL)_\w+", path.read_text()) if name.startswith(prefixes)}
+        assert used <= declared or path.name == "ops.h", f"{path}: {sorted(used - declared)}"

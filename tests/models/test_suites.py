@@ -1,0 +1,41 @@
+"""The suites that ship: each is valid, and asks its models for what they have."""
+
+from __future__ import annotations
+
+import pytest
+
+from suites import models
+from suites.harness import spec
+
+SUITES = sorted(spec.shipped())
+
+
+def test_the_promised_suites_ship():
+    assert {"default", "quick", "mlp", "transformer", "bert", "minilm"} <= set(SUITES)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_shipped_suite_asks_for_what_its_models_have(name):
+    suite = spec.load(spec.find(name))
+    assert suite.name == name
+    assert suite.description
+    for case, _backends in suite.cases():
+        models.get(case.model).complete(case.build_arguments)
+
+
+def spellings(cases) -> set[str | None]:
+    return {case.options.get("attention") for case in cases if case.model == "transformer"}
+
+
+def test_the_transformer_suite_covers_every_spelling_of_attention():
+    cases = [case for case, _backends in spec.load(spec.find("transformer")).cases()]
+    assert {"manual", "softmax", "sdpa"} <= spellings(cases)
+    assert {False, True} <= {case.options.get("causal") for case in cases}
+
+
+def test_the_default_suite_covers_what_the_table_promises():
+    cases = [case for case, _backends in spec.load(spec.find("default")).cases()]
+    assert {case.model for case in cases} == {"mlp", "transformer", "bert", "minilm"}
+    assert {case.threads for case in cases} == {1, 2}
+    assert {"manual", "sdpa"} <= spellings(cases)
+    assert set(spec.load(spec.find("default")).backends) == {"eager", "torch_compile", "onnxruntime", "engine"}

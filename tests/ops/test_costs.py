@@ -1,0 +1,106 @@
+"""FLOPs and bytes against examples counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.ops import TABLE, TensorType
+
+
+def f32(*shape: int) -> TensorType:
+    return TensorType("float32", shape)
+
+
+def i64(*shape: int) -> TensorType:
+    return TensorType("int64", shape)
+
+
+def costs(op: str, types: list[TensorType | None], **attributes) -> tuple[int, int]:
+    declared = TABLE[op]
+    complete = declared.complete(attributes)
+    outputs = declared.infer(types, complete)
+    return declared.flops(types, outputs, complete), declared.nbytes(types, outputs, complete)
+
+
+Q, K, V = f32(2, 4, 5, 8), f32(2, 4, 7, 8), f32(2, 4, 7, 6)
+KV_BYTES = 4 * 2 * 4 * (5 * 8 + 7 * 8 + 7 * 6)
+OUT_BYTES = 4 * 2 * 4 * 5 * 6
+
+COUNTED = [
+    ("exp", [f32(3, 4)], {}, 12, 96),
+    ("add", [f32(3, 4), f32(4)], {}, 12, 4 * (12 + 4 + 12)),
+    ("eq", [i64(3), i64(3)], {}, 3, 24 + 24 + 3),
+    ("gelu", [f32(10)], {}, 50, 80),
+    ("gelu", [f32(10)], {"approximate": "tanh"}, 90, 80),
+    ("cast", [f32(10)], {"dtype": "float64"}, 0, 120),
+    ("where", [TensorType("bool", (5,)), f32(), f32(5)], {}, 5, 5 + 4 + 20 + 20),
+    # 2 M N K
+    ("matmul", [f32(5, 7), f32(7, 6)], {}, 2 * 5 * 6 * 7, 4 * (35 + 42 + 30)),
+    ("matmul", [f32(7, 5), f32(7, 6)], {"transpose_a": True}, 2 * 5 * 6 * 7, 4 * (35 + 42 + 30)),
+    ("matmul", [f32(3, 5, 7), f32(7, 6)], {"alpha": 0.5}, 3 * (2 * 5 * 6 * 7 + 30), 4 * (105 + 42 + 90)),
+    ("linear", [f32(2, 5, 7), f32(6, 7), None, None], {}, 2 * 10 * 6 * 7, 4 * (70 + 42 + 60)),
+    # ... and one an element of the output for bias, residual and ReLU each
+    (
+        "linear",
+        [f32(2, 5, 7), f32(6, 7), f32(6), f32(2, 5, 6)],
+        {"activation": "relu"},
+        2 * 10 * 6 * 7 + 3 * 60,
+        4 * (70 + 42 + 6 + 60 + 60),
+    ),
+    (
+        "linear",
+        [f32(5, 7), f32(6, 7), None, None],
+        {"activation": "gelu_tanh"},
+        2 * 5 * 6 * 7 + 9 * 30,
+        4 * (35 + 42 + 30),
+    ),
+    # 35 pairs in each of 8 heads: 2 * 8 for the score, 1 for the scale, 5 for the softmax, 2 * 6 for the sum
+    ("attention", [Q, K, V, None], {"scale": 0.5}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES),
+    ("attention", [Q, K, V, f32(5, 7)], {"scale": 1.0}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES + 140),
+    # causal: query i sees keys 0..i, 1 + 2 + 3 + 4 + 5 pairs
+    ("attention", [Q, K, V, None], {"scale": 1.0, "causal": True}, 8 * 15 * (16 + 5 + 12), KV_BYTES + OUT_BYTES),
+    # ... with more queries than keys: 1 + 2, then 2 for each of the other three
+    (
+        "attention",
+        [f32(1, 5, 8), f32(1, 2, 8), f32(1, 2, 8), None],
+        {"scale": 1.0, "causal": True},
+        9 * (16 + 5 + 16),
+        4 * (40 + 16 + 16 + 40),
+    ),
+    ("layer_norm", [f32(3, 4), None, None], {"axes": 1, "epsilon": 0.1}, 5 * 12, 96),
+    ("layer_norm", [f32(3, 4), f32(4), f32(4)], {"axes": 1, "epsilon": 0.1}, 7 * 12, 96 + 32),
+    ("rms_norm", [f32(3, 4), f32(4)], {"axes": 1, "epsilon": 0.1}, 4 * 12, 96 + 16),
+    ("softmax", [f32(3, 4)], {"axis": 1}, 5 * 12, 96),
+    ("sum", [f32(3, 4)], {"axes": (1,)}, 12, 48 + 12),
+    ("var", [f32(3, 4)], {"axes": (1,)}, 48, 48 + 12),
+    ("argmax", [f32(3, 4)], {"axis": 1}, 12, 48 + 24),
+    ("cumsum", [f32(3, 4)], {"axis": 1}, 12, 96),
+    ("reshape", [f32(3, 4)], {"shape": (12,)}, 0, 96),
+    ("expand", [f32(3, 1)], {"shape": (3, 4)}, 0, 12 + 48),
+    ("slice", [f32(100, 4)], {"axis": 0, "start": 5, "stop": 7}, 0, 2 * 32),  # not the hundred rows
+    ("concat", [f32(2), f32(3)], {"axis": 0}, 0, 40),
+    ("full", [], {"shape": (2, 3), "value": 1.0, "dtype": "float64"}, 0, 48),
+    ("tril", [f32(3, 4)], {}, 0, 96),
+    # indices, rows read, rows written; never the whole table
+    ("embedding", [f32(30522, 8), i64(2, 3)], {}, 0, 48 + 2 * 4 * 48),
+    ("gather", [f32(1000, 4), i64(2, 4)], {"axis": 0}, 0, 64 + 2 * 32),
+    ("index_select", [f32(1000, 4), i64(2)], {"axis": 0}, 0, 16 + 2 * 32),
+    ("index", [f32(1000, 4), i64(3), i64(3)], {"axes": (0, 1)}, 0, 48 + 2 * 12),
+]
+
+
+@pytest.mark.parametrize(("op", "types", "attributes", "flops", "nbytes"), COUNTED)
+def test_costs_are_what_a_hand_counts(op, types, attributes, flops, nbytes):
+    assert costs(op, types, **attributes) == (flops, nbytes)
+
+
+@pytest.mark.parametrize("op", ["relu", "tanh", "sigmoid", "silu"])
+def test_an_activation_costs_the_same_fused_and_alone(op):
+    plain, _ = costs("linear", [f32(5, 7), f32(6, 7), None, None])
+    fused, _ = costs("linear", [f32(5, 7), f32(6, 7), None, None], activation=op)
+    assert fused - plain == costs(op, [f32(5, 6)])[0]
+
+
+def test_empty_operands_cost_nothing():
+    assert costs("matmul", [f32(0, 5), f32(5, 3)]) == (0, 60)
+    assert costs("exp", [f32(0)]) == (0, 0)

@@ -1,0 +1,68 @@
+"""What is generated from the op table is fresh, and says what C receives."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from engine.ops import FAMILIES, TABLE
+from engine.ops.check import MAX_RANK
+from engine.ops.generate import HEADER, PAGE, ROOT, header, page
+from tests.ops.cases import CASES
+
+
+@pytest.mark.parametrize(("path", "text"), [(HEADER, header()), (PAGE, page())], ids=[HEADER, PAGE])
+def test_generated_file_is_fresh(path, text):
+    assert (ROOT / path).read_text() == text, "run python -m engine.ops.generate"
+    assert "python -m engine.ops.generate" in "".join(text.splitlines()[:3])
+
+
+def _constants() -> dict[str, int]:
+    return {name: int(value) for name, value in re.findall(r"(EB_\w+) = (\d+),", header())}
+
+
+def test_every_constant_is_named_once():
+    assert len(re.findall(r"EB_\w+ = ", header())) == len(_constants())
+
+
+@pytest.mark.parametrize("op", TABLE.values(), ids=lambda op: op.name)
+def test_positions_in_the_header_are_those_of_native_attributes(op):
+    """Change one attribute at a time: what changes in C's arrays is at the position that the header names."""
+    constants = _constants()
+    base = next(c for c in CASES if c.op == op.name).complete()
+    ints, reals = op.native_attributes(base)
+    others = {
+        "int": lambda v: v + 1,
+        "bool": lambda v: not v,
+        "float": lambda v: v + 1.0,
+        "axis": lambda v: v + 1,
+        "axes": lambda v: (*v, 7),
+        "dtype": lambda v: "int8" if v != "int8" else "int16",
+    }
+    for name, attribute in op.attributes.items():
+        if attribute.kind == "shape":
+            assert f"EB_INT_{op.name}_{name}".upper() not in constants
+            continue
+        values = attribute.choices or (others[attribute.kind](base[name]),)
+        array = "REAL" if attribute.kind == "float" else "INT"
+        position = constants[f"EB_{array}_{op.name}_{name}".upper()]
+        for value in values:
+            changed_ints, changed_reals = op.native_attributes({**base, name: value})
+            before, after = (reals, changed_reals) if array == "REAL" else (ints, changed_ints)
+            assert [i for i, (x, y) in enumerate(zip(before, after, strict=True)) if x != y] in ([], [position])
+            if attribute.choices:
+                assert after[position] == constants[f"EB_{op.name}_{name}_{value}".upper()]
+
+
+def test_the_rank_limit_is_that_of_c():
+    (limit,) = re.findall(r"EB_MAX_RANK = (\d+)", (ROOT / "csrc/engine.h").read_text())
+    assert int(limit) == MAX_RANK
+
+
+def test_every_op_has_a_line_of_documentation_and_lives_in_the_file_of_its_family():
+    files = {module.__name__.rsplit(".", 1)[-1] for module in FAMILIES}
+    for op in TABLE.values():
+        assert op.doc, op.name
+        assert op.family in files, op.name
+        assert f"| `{op.name}` |" in page()

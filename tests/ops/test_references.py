@@ -1,0 +1,278 @@
+"""Each op's NumPy definition against torch, and its shape and dtype rule against what the definition returns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from engine import dtypes
+from engine.ops import TABLE
+from tests.ops.cases import CASES, Case, types_of
+
+# Both sides compute in float64 and round once, so they differ where two nearly equal float64 fall on either side of a
+# rounding border: one unit in the last place. For float64 itself: the order of summation.
+RELATIVE = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 1e-12}
+ABSOLUTE = {"float32": 1e-12, "float16": 2.0**-24, "bfloat16": 1e-12, "float64": 1e-12}
+
+
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """As float64 where it is a float."""
+    if dtypes.from_numpy(array.dtype).kind == "float":
+        return torch.from_numpy(np.array(array.astype(np.float64)))
+    return torch.from_numpy(np.array(array))
+
+
+def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    return np.asarray(tensor.contiguous().numpy())
+
+
+def _activation(name: str, x: torch.Tensor) -> torch.Tensor:
+    return {
+        "none": lambda: x,
+        "relu": lambda: functional.relu(x),
+        "gelu": lambda: functional.gelu(x),
+        "gelu_tanh": lambda: functional.gelu(x, approximate="tanh"),
+        "silu": lambda: functional.silu(x),
+        "tanh": lambda: torch.tanh(x),
+        "sigmoid": lambda: torch.sigmoid(x),
+    }[name]()
+
+
+def _linear(x, weight, bias, residual, *, transpose_weight, activation, alpha):
+    y = functional.linear(x, alpha * (weight if transpose_weight else weight.T), bias)
+    return _activation(activation, y if residual is None else y + residual)
+
+
+def _matmul(a, b, transpose_a, transpose_b, alpha):
+    return alpha * torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
+
+
+def _attention(q, k, v, mask, *, scale, causal, masked_rows, transpose_output):
+    if causal:
+        below = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+        if mask is None:
+            mask = below
+        else:
+            mask = mask & below if mask.dtype == torch.bool else mask.masked_fill(~below, -torch.inf)
+    elif mask is not None and mask.ndim < 2:
+        mask = mask.expand(q.shape[-2], k.shape[-2])  # SDPA takes no smaller one
+    share = q.shape[-3] // k.shape[-3]
+    k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
+    if masked_rows == "zero":
+        y = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    else:
+        scores = scale * (q @ k.mT)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        y = torch.softmax(scores, -1) @ v
+    return y.transpose(-2, -3) if transpose_output else y
+
+
+def _position(function):
+    """torch names no rule for equal elements; the first of them is found by comparison with the extreme."""
+
+    def apply(x, axis, keepdims):
+        extreme = function(x, dim=axis, keepdim=True)
+        hit = (x == extreme) | (torch.isnan(x) if x.is_floating_point() else torch.zeros_like(x, dtype=torch.bool))
+        order = torch.arange(x.shape[axis], 0, -1).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+        return torch.argmax(hit * order, dim=axis, keepdim=keepdims)
+
+    return apply
+
+
+def _over_axes(function):
+    """torch takes an empty list of axes for all of them."""
+
+    def apply(x, axes, keepdims, **more):
+        if not axes:
+            return function(x.unsqueeze(0), dim=0, keepdim=False, **more)
+        return function(x, dim=axes, keepdim=keepdims, **more)
+
+    return apply
+
+
+def _one_by_one(function):
+    """For functions of torch that reduce one axis only."""
+
+    def apply(x, axes, keepdims):
+        if not axes:
+            return function(x.unsqueeze(0), dim=0, keepdim=False)
+        for axis in reversed(axes):
+            x = function(x, dim=axis, keepdim=keepdims)
+        return x
+
+    return apply
+
+
+def _in_own_type(function):
+    """torch sums small integers in int64; cutting that off is what wrapping gives."""
+    return lambda x, **how: function(x, **how).to(x.dtype)
+
+
+def _index(x, *indices, axes):
+    where: list[Any] = [None] * x.ndim
+    for axis, index in zip(axes, indices, strict=True):
+        where[axis] = index.long()
+    return torch.ops.aten.index.Tensor(x, where)  # x[i, ...] would take an i of rank 0 for an integer
+
+
+def _slice(x, axis, start, stop, step):
+    return x[(*[slice(None)] * axis, slice(start, stop, step))]
+
+
+def _norm(function):
+    def apply(x, *affine, axes, epsilon):
+        return function(x, x.shape[-axes:], *affine, eps=epsilon)
+
+    return apply
+
+
+def _torch_dtype(name: str) -> torch.dtype:
+    """float64 where it is a float: the other side is rounded afterwards."""
+    return torch.float64 if dtypes.dtype(name).kind == "float" else getattr(torch, name)
+
+
+TORCH: dict[str, Any] = {
+    **{name: getattr(torch, name) for name in ("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},
+    **{name: getattr(torch, name) for name in ("reciprocal", "sin", "cos", "tanh", "sigmoid", "erf", "relu", "floor")},
+    **{
+        name: getattr(torch, name)
+        for name in ("ceil", "round", "trunc", "logical_not", "bitwise_not", "isnan", "isinf")
+    },
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "cast": lambda x, dtype: x.to(_torch_dtype(dtype)),
+    **{name: getattr(torch, name) for name in ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "remainder")},
+    **{name: getattr(torch, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "where")},
+    **{name: getattr(torch, name) for name in ("logical_and", "logical_or", "logical_xor")},
+    **{name: getattr(torch, name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    "floor_div": torch.floor_divide,
+    "matmul": _matmul,
+    "linear": _linear,
+    "attention": _attention,
+    "layer_norm": _norm(functional.layer_norm),
+    "rms_norm": _norm(functional.rms_norm),
+    "softmax": lambda x, axis: x.softmax(axis),
+    "log_softmax": lambda x, axis: x.log_softmax(axis),
+    "sum": _in_own_type(_over_axes(torch.sum)),
+    "mean": _over_axes(torch.mean),
+    "prod": _in_own_type(_one_by_one(torch.prod)),
+    "amax": _over_axes(torch.amax),
+    "amin": _over_axes(torch.amin),
+    "any": _over_axes(lambda x, **how: torch.any(x.bool(), **how)),
+    "all": _over_axes(lambda x, **how: torch.all(x.bool(), **how)),
+    "argmax": _position(torch.amax),
+    "argmin": _position(torch.amin),
+    "var": _over_axes(torch.var),
+    "cumsum": _in_own_type(lambda x, axis: x.cumsum(axis)),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "permute": lambda x, axes_order: x.permute(axes_order),
+    "expand": lambda x, shape: x.expand(shape),
+    "slice": _slice,
+    "concat": lambda *xs, axis: torch.cat(xs, axis),
+    "copy": torch.clone,
+    "full": lambda shape, value, dtype: torch.full(shape, value, dtype=torch.float64).to(_torch_dtype(dtype)),
+    "arange": lambda start, step, length, dtype: (start + step * torch.arange(length, dtype=torch.float64)).to(
+        _torch_dtype(dtype)
+    ),
+    "tril": torch.tril,
+    "triu": torch.triu,
+    "embedding": lambda table, ids: table[ids.long()],
+    "gather": lambda x, index, axis: torch.gather(x, axis, index.long()),
+    "index_select": lambda x, index, axis: torch.index_select(x, axis, index),
+    "index": _index,
+}
+
+
+# torch warns where n - correction <= 0; what it returns there is compared all the same.
+quiet_var = pytest.mark.filterwarnings(r"ignore:var\(\). degrees of freedom is <= 0:UserWarning")
+
+
+def _expected(case: Case) -> np.ndarray:
+    tensors = [None if a is None else to_torch(a) for a in case.inputs()]
+    return _to_numpy(TORCH[case.op](*tensors, **case.complete()))
+
+
+def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Exactly for integers and bool; floats after rounding to the type of `actual`, NaN and infinities in place."""
+    assert actual.shape == expected.shape
+    kind = dtypes.from_numpy(actual.dtype)
+    if kind.kind != "float":
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+        return
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(actual.dtype).astype(np.float64)
+    np.testing.assert_allclose(
+        actual.astype(np.float64), rounded, rtol=RELATIVE[kind.name], atol=ABSOLUTE[kind.name], equal_nan=True
+    )
+
+
+@quiet_var
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_reference_agrees_with_torch(case):
+    actual = TABLE[case.op].reference(*case.inputs(), **case.complete())
+    assert_same(actual, _expected(case))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_inferred_type_is_what_the_reference_returns(case):
+    inputs, op = case.inputs(), TABLE[case.op]
+    op.check_arity(len(inputs))
+    (inferred,) = op.infer(types_of(inputs), case.complete())
+    actual = op.reference(*inputs, **case.complete())
+    assert isinstance(actual, np.ndarray)
+    assert (inferred.shape, inferred.dtype) == (actual.shape, dtypes.from_numpy(actual.dtype).name)
+    assert not any(a is not None and np.shares_memory(a, actual) for a in inputs)
+
+
+# The one known difference: GELU of +inf, NaN in torch's vectorised float32 kernel; its scalar one (a vector's tail)
+# and its float64 one give inf, as the definition does.
+FLOAT32_CASES = [
+    c
+    for c in CASES
+    if {"float32"} == {t.dtype for t in types_of(c.inputs()) if t is not None and t.dtype.startswith("float")}
+    and c.op != "cast"
+    and c.id != "gelu-none_special"
+]
+
+
+@quiet_var
+@pytest.mark.parametrize("case", FLOAT32_CASES, ids=lambda c: c.id)
+def test_nan_and_infinity_stand_where_float32_torch_puts_them(case):
+    """torch in the case's own types: its float32 kernels are others than the float64 ones above."""
+    inputs = case.inputs()
+    attributes = case.complete()
+    tensors = [None if a is None else torch.from_numpy(np.array(a)) for a in inputs]
+    expected = _to_numpy(TORCH[case.op](*tensors, **attributes))
+    actual = TABLE[case.op].reference(*inputs, **attributes)
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    # float32 sums of up to some hundred terms, and float32 exp and tanh: a few dozen units in the last place
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5, equal_nan=True)
+
+
+def test_every_op_has_cases_and_every_name_is_used_once():
+    counts = Counter(c.op for c in CASES)
+    assert set(counts) == set(TABLE) == set(TORCH)
+    assert min(counts.values()) >= 4
+    assert max(Counter(c.id for c in CASES).values()) == 1
+
+
+def test_every_attribute_value_and_optional_input_has_a_case():
+    for op in TABLE.values():
+        cases = [c for c in CASES if c.op == op.name]
+        for name, attribute in op.attributes.items():
+            seen = {str(c.complete()[name]) for c in cases}
+            wanted = attribute.choices if attribute.kind == "choice" else ()
+            assert seen >= set(wanted or ()), f"{op.name}.{name}"
+            assert len(seen) > 1 or attribute.kind == "dtype", f"{op.name}.{name} has one value only: {seen}"
+        for position, name in enumerate(op.inputs):
+            if name.endswith("?"):
+                present = {c.operands[position] is not None for c in cases}
+                assert present == {True, False}, f"{op.name}: {name}"

@@ -1,0 +1,243 @@
+"""What each op refuses, and that the refusal names the op, what was expected and what came."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.ops import TABLE, Op, TensorType
+from engine.ops.table import TABLE as DECLARED
+from engine.ops.table import Attribute, declare
+from tests.ops.cases import CASES, types_of
+
+
+def f32(*shape: int) -> TensorType:
+    return TensorType("float32", shape)
+
+
+def f64(*shape: int) -> TensorType:
+    return TensorType("float64", shape)
+
+
+def i64(*shape: int) -> TensorType:
+    return TensorType("int64", shape)
+
+
+def boolean(*shape: int) -> TensorType:
+    return TensorType("bool", shape)
+
+
+Q, K = f32(2, 4, 5, 8), f32(2, 4, 7, 8)
+
+# op, input types, attributes, what the message must say beside the op's name
+REFUSED = [
+    ("exp", [i64(2)], {}, "'x' of a float, got int64[2]"),
+    ("neg", [boolean(2)], {}, "a float or an integer, got bool[2]"),
+    ("relu", [boolean(2)], {}, "bool[2]"),
+    ("gelu", [i64(2)], {}, "int64[2]"),
+    ("bitwise_not", [f32(2)], {}, "an integer or bool, got float32[2]"),
+    ("isnan", [i64(2)], {}, "int64[2]"),
+    ("exp", [None], {}, "'x' to be present"),
+    ("add", [f32(2), f64(2)], {}, "'b' of float32 as the first operand, got float64[2]"),
+    ("add", [f32(2), f32(3)], {}, "shapes that broadcast, got float32[2], float32[3]"),
+    ("add", [f32(*[1] * 9), f32()], {}, "rank 8 at most"),
+    ("sub", [boolean(2), boolean(2)], {}, "bool[2]"),
+    ("div", [i64(2), i64(2)], {}, "int64[2]"),
+    ("pow", [boolean(2), boolean(2)], {}, "bool[2]"),
+    ("floor_div", [boolean(2), boolean(2)], {}, "bool[2]"),
+    ("remainder", [boolean(2), boolean(2)], {}, "bool[2]"),
+    ("bitwise_and", [f32(2), f32(2)], {}, "float32[2]"),
+    ("eq", [f32(2), i64(2)], {}, "int64[2]"),
+    ("where", [f32(2), f32(2), f32(2)], {}, "'condition' of bool, got float32[2]"),
+    ("where", [boolean(2), f32(2), f64(2)], {}, "float64[2]"),
+    ("where", [boolean(2), f32(3), f32()], {}, "broadcast"),
+    ("matmul", [f32(2, 3), f32(2, 3)], {}, "inner sizes that agree: 3 of a, got 2 of b"),
+    ("matmul", [f32(3), f32(3, 2)], {}, "'a' of rank 2 to 8, got float32[3]"),
+    ("matmul", [f32(3, 2), f32(2)], {}, "'b' of rank 2 to 8, got float32[2]"),
+    ("matmul", [i64(2, 2), i64(2, 2)], {}, "int64[2, 2]"),
+    ("matmul", [f32(2, 2), f64(2, 2)], {}, "float64[2, 2]"),
+    ("matmul", [f32(2, 2, 2), f32(3, 2, 2)], {}, "broadcast"),
+    ("matmul", [f32(2, 3), f32(3, 4)], {"transpose_b": True}, "3 of a, got 4 of b"),
+    ("linear", [f32(2, 5), f32(6, 4), None, None], {}, "last size 4"),
+    ("linear", [f32(2, 5), f32(6, 5), None, None], {"transpose_weight": False}, "last size 6"),
+    ("linear", [f32(), f32(6, 5), None, None], {}, "'x' of rank 1 to 8"),
+    ("linear", [f32(2, 5), f32(1, 6, 5), None, None], {}, "'weight' of rank 2, got float32[1, 6, 5]"),
+    ("linear", [f32(2, 5), f32(6, 5), f32(1), None], {}, "'bias' of shape [6], got float32[1]"),
+    ("linear", [f32(2, 5), f32(6, 5), f64(6), None], {}, "'bias' of float32"),
+    ("linear", [f32(2, 5), f32(6, 5), None, f32(6)], {}, "'residual' of shape [2, 6], got float32[6]"),
+    ("attention", [Q, f32(2, 4, 7, 6), K, None], {"scale": 1.0}, "keys of width 8"),
+    ("attention", [Q, f32(2, 3, 7, 8), f32(2, 3, 7, 8), None], {"scale": 1.0}, "3 key heads divide"),
+    ("attention", [Q, f32(2, 0, 7, 8), f32(2, 0, 7, 8), None], {"scale": 1.0}, "0 key heads divide"),
+    ("attention", [Q, K, f32(2, 4, 6, 8), None], {"scale": 1.0}, "value heads and rows"),
+    ("attention", [Q, f32(1, 4, 7, 8), f32(1, 4, 7, 8), None], {"scale": 1.0}, "equal leading axes [2]"),
+    ("attention", [f32(5, 8), f32(7, 8), f32(7, 8), None], {"scale": 1.0}, "rank 3 to 8"),
+    ("attention", [Q, K, K, i64(5, 7)], {"scale": 1.0}, "'mask' of bool or float32, got int64[5, 7]"),
+    ("attention", [Q, K, K, f64(5, 7)], {"scale": 1.0}, "float64[5, 7]"),
+    ("attention", [Q, K, K, boolean(7, 5)], {"scale": 1.0}, "broadcast"),
+    ("attention", [Q, K, K, boolean(3, 1, 1, 5, 7)], {"scale": 1.0}, "mask that broadcasts to [2, 4, 5, 7]"),
+    ("layer_norm", [f32(2, 5), f32(4), None], {"axes": 1, "epsilon": 0.1}, "'weight' of shape [5], got float32[4]"),
+    ("layer_norm", [f32(2, 5), None, f32(2, 5)], {"axes": 1, "epsilon": 0.1}, "'bias' of shape [5]"),
+    ("layer_norm", [f32(2, 5), None, None], {"axes": 3, "epsilon": 0.1}, "1 to 2 trailing axes"),
+    ("layer_norm", [f32(2, 5), None, None], {"axes": 0, "epsilon": 0.1}, "got 0"),
+    ("rms_norm", [f32(2, 5), f64(5)], {"axes": 1, "epsilon": 0.1}, "float64[5]"),
+    ("softmax", [f32(2, 5)], {"axis": 2}, "an axis of float32[2, 5], got axis 2"),
+    ("softmax", [f32()], {"axis": 0}, "axis 0"),
+    ("log_softmax", [i64(2)], {"axis": 0}, "int64[2]"),
+    ("sum", [f32(2, 5)], {"axes": (2,)}, "axis 2"),
+    ("sum", [boolean(2)], {"axes": (0,)}, "bool[2]"),
+    ("mean", [i64(2)], {"axes": (0,)}, "int64[2]"),
+    ("var", [i64(2)], {"axes": (0,)}, "int64[2]"),
+    ("amax", [f32(2, 0)], {"axes": (1,)}, "at least one element to reduce, got float32[2, 0]"),
+    ("argmax", [f32(0)], {"axis": 0}, "at least one element"),
+    ("argmin", [boolean(3)], {"axis": 0}, "bool[3]"),
+    ("cumsum", [f32()], {"axis": 0}, "axis 0"),
+    ("reshape", [f32(2, 3)], {"shape": (4, 2)}, "a shape of 6 elements for float32[2, 3], got [4, 2]"),
+    ("reshape", [f32(2, 3)], {"shape": (-1, 2)}, "[-1, 2]"),
+    ("reshape", [f32(2, 3)], {"shape": (-2, -3)}, "[-2, -3]"),
+    ("reshape", [f32(1)], {"shape": (1,) * 9}, "rank 8 at most"),
+    ("permute", [f32(2, 3)], {"axes_order": (0, 0)}, "every axis of float32[2, 3] once, got [0, 0]"),
+    ("permute", [f32(2, 3)], {"axes_order": (0,)}, "[0]"),
+    ("expand", [f32(2, 3)], {"shape": (4, 3)}, "a shape that float32[2, 3] broadcasts to, got [4, 3]"),
+    ("expand", [f32(2, 3)], {"shape": (3,)}, "[3]"),
+    ("expand", [f32(1)], {"shape": (-1,)}, "[-1]"),
+    ("slice", [f32(4)], {"axis": 0, "start": -1, "stop": 3}, "0 <= start <= stop <= 4"),
+    ("slice", [f32(4)], {"axis": 0, "start": 3, "stop": 2}, "(3, 2, 1)"),
+    ("slice", [f32(4)], {"axis": 0, "start": 0, "stop": 5}, "(0, 5, 1)"),
+    ("slice", [f32(4)], {"axis": 0, "start": 0, "stop": 4, "step": 0}, "step >= 1"),
+    ("slice", [f32(4)], {"axis": 1, "start": 0, "stop": 4}, "axis 1"),
+    ("concat", [], {"axis": 0}, "'x' to be present"),
+    ("concat", [f32(2, 3), f32(3, 3)], {"axis": 1}, "'xs[1]' of the sizes of float32[2, 3] on every axis but 1"),
+    ("concat", [f32(2, 3), f32(3)], {"axis": 0}, "'xs[1]' of rank 2, got float32[3]"),
+    ("concat", [f32(2), f64(2)], {"axis": 0}, "float64[2]"),
+    ("concat", [f32(2)], {"axis": 1}, "axis 1"),
+    ("full", [], {"shape": (-1,), "value": 0.0, "dtype": "float32"}, "sizes >= 0, got [-1]"),
+    ("arange", [], {"length": -1, "dtype": "int64"}, "length >= 0, got -1"),
+    ("arange", [], {"length": 1, "dtype": "bool"}, "bool"),
+    ("tril", [f32(3)], {"diagonal": 0}, "'x' of rank 2 to 8, got float32[3]"),
+    ("embedding", [f32(4, 5), f32(2)], {}, "'ids' of int64 or int32, got float32[2]"),
+    ("embedding", [f32(), i64(2)], {}, "'table' of rank 1 to 8"),
+    ("gather", [f32(4, 5), i64(4)], {"axis": 1}, "'index' of rank 2, got int64[4]"),
+    ("gather", [f32(4, 5), i64(5, 5)], {"axis": 1}, "no larger than float32[4, 5]"),
+    ("gather", [f32(4, 5), boolean(4, 5)], {"axis": 1}, "bool[4, 5]"),
+    ("index_select", [f32(4, 5), i64(2, 2)], {"axis": 1}, "'index' of rank 1, got int64[2, 2]"),
+    ("index_select", [f32(4, 5), i64(2)], {"axis": 2}, "axis 2"),
+    ("index", [f32(4, 5), i64(2)], {"axes": (0, 1)}, "got 1 indices"),
+    ("index", [f32(4, 5)], {"axes": ()}, "one at least, got 0 indices"),
+    ("index", [f32(4, 5), boolean(4)], {"axes": (0,)}, "bool[4]"),
+    ("index", [f32(4, 5), i64(2), i64(3)], {"axes": (0, 1)}, "broadcast"),
+    ("index", [f32(4, 5), i64(2)], {"axes": (2,)}, "axis 2"),
+]
+
+
+@pytest.mark.parametrize(("op", "types", "attributes", "says"), REFUSED)
+def test_refusal_names_op_expectation_and_what_came(op, types, attributes, says):
+    declared = TABLE[op]
+    with pytest.raises(ValueError, match=f"^{op}: expected ") as caught:
+        declared.infer(types, declared.complete(attributes))
+    assert says in str(caught.value)
+
+
+# `copy`, `cast` and logical_not take whatever there is.
+ACCEPT_ALL = {"copy", "cast", "logical_not"}
+
+
+def test_every_op_that_can_refuse_is_seen_refusing():
+    families_of_one_rule = {op.name for op in TABLE.values() if op.family == "pointwise"} | {
+        "prod",
+        "any",
+        "all",
+        "amin",
+    }
+    assert {row[0] for row in REFUSED} | ACCEPT_ALL | families_of_one_rule | {"triu"} == set(TABLE)
+
+
+@pytest.mark.parametrize("op", TABLE.values(), ids=lambda op: op.name)
+def test_absent_required_inputs_are_refused(op):
+    first = next(c for c in CASES if c.op == op.name)
+    types = types_of(first.inputs())
+    for position, name in enumerate(op.inputs):
+        if not name.endswith(("?", "*")):
+            with pytest.raises(ValueError, match=f"^{op.name}: expected .* to be present"):
+                op.infer([None if i == position else t for i, t in enumerate(types)], first.complete())
+
+
+@pytest.mark.parametrize(
+    ("op", "count"), [("add", 1), ("add", 3), ("linear", 2), ("attention", 3), ("full", 1), ("index", 0)]
+)
+def test_wrong_number_of_inputs_is_refused(op, count):
+    with pytest.raises(ValueError, match=f"^{op} takes inputs"):
+        TABLE[op].check_arity(count)
+
+
+@pytest.mark.parametrize(("op", "count"), [("add", 2), ("linear", 4), ("concat", 1), ("concat", 9), ("index", 4)])
+def test_right_number_of_inputs_is_taken(op, count):
+    TABLE[op].check_arity(count)
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "says"),
+    [
+        ("softmax", {}, "softmax needs attribute 'axis'"),
+        ("softmax", {"axis": 0, "dim": 1}, r"softmax has no attribute \['dim'\]"),
+        ("softmax", {"axis": -1}, "axis=-1"),
+        ("softmax", {"axis": "0"}, "axis='0'"),
+        ("gelu", {"approximate": "erf"}, "approximate='erf'"),
+        ("cast", {"dtype": "complex64"}, "dtype='complex64'"),
+        ("sum", {"axes": (1, 0)}, "axes"),
+        ("sum", {"axes": (0, 0)}, "axes"),
+        ("sum", {"axes": (-1,)}, "axes"),
+        ("sum", {"axes": 0}, "axes=0"),
+        ("reshape", {"shape": 3}, "shape=3"),
+        ("matmul", {"alpha": "1"}, "alpha='1'"),
+        ("matmul", {"transpose_a": 1}, "transpose_a=1"),
+    ],
+)
+def test_wrong_attributes_are_refused(op, given, says):
+    with pytest.raises(ValueError, match=says):
+        TABLE[op].complete(given)
+
+
+def test_attributes_reach_c_in_declaration_order():
+    linear = TABLE["linear"]
+    assert linear.native_attributes(linear.complete({"activation": "silu", "alpha": 0.5})) == ([1, 4], [0.5])
+    arange = TABLE["arange"]
+    full = arange.complete({"length": 7, "dtype": "float64", "start": 2})
+    assert arange.native_attributes(full) == ([7, 1], [2.0, 1.0])
+    var = TABLE["var"]
+    assert var.native_attributes(var.complete({"axes": (0, 2), "keepdims": True})) == ([0b101, 1], [1.0])
+    assert TABLE["reshape"].native_attributes({"shape": (2, 3)}) == ([], [])
+
+
+def test_an_op_cannot_be_declared_twice():
+    before = dict(DECLARED)
+    with pytest.raises(ValueError, match="'add' is declared twice"):
+        declare(Op("add", "pointwise", ("a",), TABLE["add"].infer, np.add, {"x": Attribute("int")}))
+    assert before == DECLARED
+
+
+# --- what only data can show ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["floor_div", "remainder"])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8, np.uint8])
+def test_integer_division_by_zero_is_an_error(op, dtype):
+    with pytest.raises(ZeroDivisionError, match=f"^{op}: integer division by zero"):
+        TABLE[op].reference(np.array([1, 2], dtype), np.array([1, 0], dtype))
+
+
+@pytest.mark.parametrize(
+    ("op", "bad", "attributes"),
+    [
+        ("embedding", -1, {}),
+        ("embedding", 4, {}),
+        ("gather", -1, {"axis": 0}),
+        ("gather", 4, {"axis": 0}),
+        ("index_select", -1, {"axis": 0}),
+        ("index_select", 4, {"axis": 0}),
+        ("index", -5, {"axes": (0,)}),
+        ("index", 4, {"axes": (0,)}),
+    ],
+)
+def test_index_out_of_range_is_an_error_that_names_it(op, bad, attributes):
+    with pytest.raises(IndexError, match=f"^{op}: index {bad} is outside of"):
+        TABLE[op].reference(np.zeros(4, np.float32), np.array([0, bad, 1]), **attributes)

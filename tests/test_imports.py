@@ -1,0 +1,184 @@
+"""Who may import whom: the flow goes one way, and a saved program runs where torch is not installed.
+
+Read from the source by AST, so that an import inside a function counts as well. What stands under `TYPE_CHECKING`
+does not: it names a type that is received, and is never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = {"errors", "dtypes", "suggest", "tree"}  # know nothing of the flow; every stage may use them
+
+# What each stage may import of the engine beside itself and TOOLS. The row with the longest name that fits counts.
+STAGES: dict[str, set[str]] = {
+    **{tool: set() for tool in TOOLS},
+    "ops": set(),
+    "ir": {"ops"},
+    "config": {"switches"},
+    "verify": {"ops"},
+    "exporter": {"ops", "ir", "config"},
+    "passes": {"ops", "ir", "config", "verify"},
+    "planner": {"ops"},
+    "container": set(),
+    "program": {"ops", "ir", "container"},
+    "bind": {"ops", "config", "program", "planner", "executors.native"},
+    "executors": {"ops", "program", "_native"},
+    "boundary": {"ops", "program"},
+}
+ABOVE = {"quantize", "inspect"}  # stand above the flow and may use all of it
+
+# Where torch may be imported: at the top of a module, or only inside of functions.
+TORCH_AT_TOP = ("engine.exporter", "engine.torch_backend")
+TORCH_INSIDE = ("engine.boundary", "engine.quantize", "engine.inspect")
+
+
+class Import(NamedTuple):
+    importer: str
+    imported: str
+    inside: bool
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.imported}"
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def _imports(node: ast.AST, importer: str, modules: set[str], *, inside: bool = False) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if _is_type_checking(child):
+            assert isinstance(child, ast.If)
+            yield from _imports(ast.Module(child.orelse, []), importer, modules, inside=inside)
+        elif isinstance(child, ast.Import):
+            yield from (Import(importer, alias.name, inside, child.lineno) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"{importer}:{child.lineno}: imports are written in full"
+            for alias in child.names:
+                whole = f"{child.module}.{alias.name}"
+                yield Import(importer, whole if whole in modules else str(child.module), inside, child.lineno)
+        else:
+            is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from _imports(child, importer, modules, inside=inside or is_function)
+
+
+def _read(package: str) -> list[Import]:
+    paths = {_module_name(p): p for p in sorted((ROOT / package).rglob("*.py"))}
+    modules = {*paths, "engine._native"}
+    return [i for name, path in paths.items() for i in _imports(ast.parse(path.read_text()), name, modules)]
+
+
+ENGINE = _read("engine")
+
+
+def _within(name: str, prefixes: set[str] | tuple[str, ...]) -> bool:
+    return any(name == p or name.startswith(f"{p}.") for p in prefixes)
+
+
+def _of(stage: str) -> list[Import]:
+    return [i for i in ENGINE if _within(i.importer, (f"engine.{stage}",))]
+
+
+def test_there_is_something_to_read():
+    assert {"engine.ops", "engine.ops.table", "engine.ir"} <= {i.importer for i in ENGINE}
+    assert Import("engine.ops.table", "engine.dtypes", False, 0)[:3] in {i[:3] for i in ENGINE}
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_a_stage_imports_only_what_it_may(stage):
+    allowed = {"engine.errors"} | {f"engine.{name}" for name in STAGES[stage] | TOOLS | {stage}}
+    wrong = [str(i) for i in _of(stage) if _within(i.imported, ("engine",)) and not _within(i.imported, allowed)]
+    assert not wrong
+
+
+def test_every_stage_of_the_table_exists():
+    importers = {_module_name(p) for p in (ROOT / "engine").rglob("*.py")}
+    assert {f"engine.{stage}" for stage in STAGES} <= importers
+
+
+def test_ops_import_nothing_but_dtypes():
+    wrong = [
+        str(i)
+        for i in _of("ops")
+        if _within(i.imported, ("engine",)) and not _within(i.imported, ("engine.ops", "engine.dtypes"))
+        if i.imported != "engine"  # `from engine import dtypes` is read as engine.dtypes
+    ]
+    assert not wrong
+
+
+def test_the_engine_never_imports_the_suites():
+    assert not [str(i) for i in ENGINE if _within(i.imported, ("suites",))]
+
+
+def test_executors_import_neither_exporter_nor_torch():
+    assert not [str(i) for i in _of("executors") if _within(i.imported, ("engine.exporter", "torch"))]
+
+
+def test_nothing_in_the_flow_imports_what_stands_above_it():
+    above = tuple(f"engine.{name}" for name in ABOVE)
+    stages = tuple(f"engine.{name}" for name in STAGES)
+    assert not [str(i) for i in ENGINE if _within(i.importer, stages) and _within(i.imported, above)]
+
+
+def test_torch_is_imported_only_where_torch_is_the_subject():
+    of_torch = [i for i in ENGINE if _within(i.imported, ("torch",)) and not _within(i.importer, TORCH_AT_TOP)]
+    assert not [str(i) for i in of_torch if not (i.inside and _within(i.importer, TORCH_INSIDE))]
+
+
+def test_modules_that_import_torch_at_the_top_are_imported_inside_of_functions_only():
+    wrong = [
+        str(i)
+        for i in ENGINE
+        if _within(i.imported, TORCH_AT_TOP) and not _within(i.importer, TORCH_AT_TOP) and not i.inside
+    ]
+    assert not wrong
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+def test_importing_the_engine_does_not_import_torch():
+    answer = _python("import sys, engine; print(sorted({'torch', 'suites', 'pandas', 'onnx'} & set(sys.modules)))")
+    assert answer.stdout.strip() == "[]", answer.stderr
+
+
+def test_the_engine_imports_where_torch_is_not_installed():
+    answer = _python("import sys; sys.modules['torch'] = None; import engine; engine.Config(); engine.switches()")
+    assert answer.returncode == 0, answer.stderr
+
+
+# --- the reader itself: a rule that sees nothing would pass always ------------------------------------------------
+
+
+def _found(source: str) -> list[tuple[str, bool]]:
+    modules = {"engine.ops", "engine.dtypes"}
+    return [(i.imported, i.inside) for i in _imports(ast.parse(source), "engine.x", modules)]
+
+
+def test_the_reader_sees_every_form_of_import():
+    assert _found("import torch.nn as n") == [("torch.nn", False)]
+    assert _found("from engine import dtypes, ops") == [("engine.dtypes", False), ("engine.ops", False)]
+    assert _found("from engine.ops import TABLE") == [("engine.ops", False)]
+    assert _found("def f():\n    if 1:\n        import torch") == [("torch", True)]
+    assert _found("class A:\n    import torch") == [("torch", False)]
+    assert _found("try:\n    import torch\nexcept ImportError:\n    import onnx") == [("torch", False), ("onnx", False)]
+
+
+def test_the_reader_passes_over_types_only():
+    assert _found("if TYPE_CHECKING:\n    import torch\nelse:\n    import onnx") == [("onnx", False)]
