@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from engine import dtypes, tree
 from engine.errors import ShapeError
-from engine.ops import TensorType
 from engine.program import Artifact
 
 Rebuild = Callable[[list[Any]], Any]
-
-
-def _torch() -> Any:
-    """torch, if this process has imported it; the engine never does so by itself."""
-    return sys.modules.get("torch")
 
 
 class Boundary:
@@ -45,7 +40,12 @@ class Boundary:
         # A flat list of tensors, in order, needs no walk over a tree.
         self._flat = flat and list(signature.input_slots) == list(range(len(self.input_types)))
         self._single = signature.output_tree == tree.LEAF and list(signature.output_slots) == [0]
-        self._torch_types: list[tuple[Any, tuple[int, ...]]] | None = None
+        self._input_arrays = [(dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types]
+        self._new_arrays = [partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types]
+        # The same in torch's terms, once a call has met torch.
+        self._tensor: type | None = None
+        self._input_tensors: list[tuple[Any, tuple[int, ...]]] = []
+        self._new_tensors: list[Callable[[], Any]] = []
 
     # --- inputs --------------------------------------------------------------------------------------------------
 
@@ -59,14 +59,47 @@ class Boundary:
             leaves: Sequence[Any] = args
         else:
             leaves = self._leaves(args, kwargs)
-        torch = _torch()
-        found = []
-        for position, (leaf, expected) in enumerate(zip(leaves, self.input_types, strict=True)):
-            if torch is not None and isinstance(leaf, torch.Tensor):
-                found.append(self._tensor(torch, position, leaf))
+        if self._tensor is None:
+            self._meet_torch()
+        tensor_type = self._tensor
+        found: list[Any] = []
+        # A call of a small model costs little beside these lines: what is usual is accepted here, all else below.
+        for position, leaf in enumerate(leaves):
+            kind = type(leaf)
+            if kind is np.ndarray:
+                dtype, shape = self._input_arrays[position]
+                usual = leaf.dtype is dtype and leaf.shape == shape and leaf.flags.carray
+            elif kind is tensor_type:
+                dtype, shape = self._input_tensors[position]
+                usual = (
+                    leaf.dtype is dtype
+                    and leaf.shape == shape
+                    and leaf.is_cpu
+                    and leaf.layout is self._strided
+                    and leaf.is_contiguous()
+                    and not leaf.is_neg()
+                )
             else:
-                found.append(self._array(position, leaf, expected))
+                usual = False
+            found.append(leaf if usual else self._unusual(position, leaf))
         return found
+
+    def _meet_torch(self) -> None:
+        torch = sys.modules.get("torch")  # only if this process has imported it; the engine never does so by itself
+        if torch is None:
+            return
+        self._tensor, self._strided = torch.Tensor, torch.strided
+        self._input_tensors = [(getattr(torch, t.dtype), t.shape) for t in self.input_types]
+        # Sizes one by one: torch parses a tuple of them more slowly, but cannot do without where there are none.
+        sizes = [t.shape or ((),) for t in self.output_types]
+        kinds = [getattr(torch, t.dtype) for t in self.output_types]
+        self._new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
+
+    def _unusual(self, position: int, leaf: Any) -> Any:
+        """The leaf, checked with every care and made dense where it is not."""
+        if self._tensor is not None and isinstance(leaf, self._tensor):
+            return self._from_tensor(position, leaf)
+        return self._from_array(position, leaf)
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         try:
@@ -93,17 +126,11 @@ class Boundary:
             )
         return {name: kwargs[name] for name in names}
 
-    def _tensor(self, torch: Any, position: int, tensor: Any) -> Any:
-        if self._torch_types is None:
-            self._torch_types = [(getattr(torch, t.dtype), t.shape) for t in self.input_types]
-        dtype, shape = self._torch_types[position]
-        if (
-            tensor.dtype is not dtype
-            or tensor.shape != shape
-            or not tensor.is_cpu
-            or tensor.layout is not torch.strided
-        ):
-            what = f"{tensor.layout} " if tensor.layout is not torch.strided else ""
+    def _from_tensor(self, position: int, tensor: Any) -> Any:
+        dtype, shape = self._input_tensors[position]
+        strided = tensor.layout is self._strided
+        if tensor.dtype is not dtype or tensor.shape != shape or not tensor.is_cpu or not strided:
+            what = "" if strided else f"{tensor.layout} "
             got = f"{what}{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
             raise self._wrong(position, got)
         # The memory of a lazily conjugated or negated tensor does not hold its values.
@@ -111,12 +138,13 @@ class Boundary:
             tensor = tensor.resolve_conj().resolve_neg()
         return tensor if tensor.is_contiguous() else tensor.contiguous()
 
-    def _array(self, position: int, array: Any, expected: TensorType) -> np.ndarray:
+    def _from_array(self, position: int, array: Any) -> np.ndarray:
+        expected = self.input_types[position]
         if not isinstance(array, np.ndarray):
             raise self._wrong(position, f"{type(array).__name__}, which is neither a NumPy array nor a torch tensor")
         if array.dtype.name != expected.dtype or array.shape != expected.shape:
             raise self._wrong(position, f"{array.dtype.name}{list(array.shape)}")
-        return np.require(array, dtypes.dtype(expected.dtype).numpy, ("C_CONTIGUOUS", "ALIGNED"))
+        return np.require(array, dtypes.dtype(expected.dtype).numpy, ("C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"))
 
     def _wrong(self, position: int, got: str) -> ShapeError:
         expected = self.input_types[position]
@@ -128,10 +156,15 @@ class Boundary:
 
     def allocate(self, inputs: Sequence[Any]) -> list[Any]:
         """Fresh outputs: torch tensors if any input is one, NumPy arrays otherwise."""
-        torch = _torch()
-        if torch is not None and (not inputs or any(isinstance(i, torch.Tensor) for i in inputs)):
-            return [torch.empty(t.shape, dtype=getattr(torch, t.dtype)) for t in self.output_types]
-        return [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types]
+        tensors = self._tensor is not None and not inputs
+        for value in inputs:
+            if type(value) is not np.ndarray:
+                tensors = True
+                break
+        outputs = []
+        for new in self._new_tensors if tensors else self._new_arrays:
+            outputs.append(new())  # noqa: PERF401  # a comprehension is a call of its own
+        return outputs
 
     def pack(self, outputs: list[Any]) -> Any:
         """The results in the model's own structure."""
@@ -151,11 +184,6 @@ class Boundary:
 
 def _clone(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value.clone()
-
-
-def address(value: Any) -> int:
-    """Where the first element of a dense array or tensor lies."""
-    return int(value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr())
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.bind import BoundPlan, bind, threads_of
-from engine.boundary import Boundary, Rebuild, address, as_array
+from engine.boundary import Boundary, Rebuild, as_array
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.executors import interpreter, native
@@ -152,12 +152,11 @@ class Program:
             raise ConfigError("profile measures inside of the native executor; the interpreter's times are in trace()")
         inputs = self._boundary.unpack(args, kwargs)
         outputs = self._boundary.allocate(inputs)
-        into, out = [address(i) for i in inputs], [address(o) for o in outputs]
         executor, threads = self._native, threads_of(self.config)
         samples, calls = [], []
-        executor.run_timed(into, out)
+        executor.run_timed(inputs, outputs)
         for _ in range(runs):
-            samples.append(executor.run_timed(into, out))
+            samples.append(executor.run_timed(inputs, outputs))
             start = time.perf_counter()
             self(*args, **kwargs)
             calls.append(time.perf_counter() - start)
@@ -236,21 +235,11 @@ def _counts(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
 
 
 def _native_whole(program: Program) -> Executor:
-    executor = program._native  # noqa: SLF001  # this file is one room
-
-    def execute(inputs: list[Any], outputs: list[Any]) -> None:
-        executor.run([address(i) for i in inputs], [address(o) for o in outputs])
-
-    return execute
+    return program._native.run  # noqa: SLF001  # this file is one room
 
 
 def _native_per_node(program: Program) -> Executor:
-    executor = program._native  # noqa: SLF001
-
-    def execute(inputs: list[Any], outputs: list[Any]) -> None:
-        executor.run_steps([address(i) for i in inputs], [address(o) for o in outputs])
-
-    return execute
+    return program._native.run_steps  # noqa: SLF001
 
 
 def _interpreter(program: Program) -> Executor:
@@ -331,7 +320,7 @@ def _trace_native(program: Program, inputs: list[Any], recorder: _Recorder) -> N
 
     roots = {("input", n): known[v] for n, v in enumerate(artifact.inputs)}
     roots |= {("constant", v): a for v, a in artifact.constants.items()}
-    with executor.reading([address(i) for i in inputs], [address(o) for o in outputs], roots, observe) as read:
+    with executor.reading(inputs, outputs, roots, observe) as read:
         for index, instruction in enumerate(artifact.instructions):
             before = [None if v is None else read(plan.places[v]) for v in instruction.inputs]
             after = [read(plan.places[v]) for v in instruction.outputs]

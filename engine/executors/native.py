@@ -29,6 +29,9 @@ NEEDS_DENSE: int = lib.EB_NEEDS_DENSE
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 # Bits of eb_isa_mask, from the least to the most capable.
 _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
+_BFLOAT16 = dtypes.dtype("bfloat16").numpy
+# What a call borrows: base pointers, the same as integers, where a failing step's number goes, the arena.
+Context = tuple[Any, Any, Any, np.ndarray]
 _FAILURES = {
     lib.EB_INDEX_OUT_OF_RANGE: "an index is out of range",
     lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
@@ -188,7 +191,7 @@ class NativeExecutor:
         self._nodes = ffi.new("eb_node[]", max(self.count, 1))
         for number, step in enumerate(plan.steps):
             self._fill(number, step, weights)
-        self._free: list[tuple[Any, Any, np.ndarray]] = []
+        self._free: list[Context] = []
 
     def _fill(self, number: int, step: Step, weights: Weights) -> None:
         node, keep = _node(step, self._nodes + number)
@@ -218,51 +221,53 @@ class NativeExecutor:
 
     # --- running -----------------------------------------------------------------------------------------------------
 
-    def _borrow(self) -> tuple[Any, Any, np.ndarray]:
-        """(bases, the same as integers, arena), for one call at a time."""
+    def _borrow(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Context:
+        """What one call at a time may use, with the addresses of its inputs and outputs filled in."""
         try:
-            return self._free.pop()
+            context = self._free.pop()
         except IndexError:
             arena = aligned_empty(self.plan.arena_bytes)
             words = ffi.new("uintptr_t[]", self._addresses)
             words[0] = arena.ctypes.data
-            return ffi.cast("void **", words), words, arena
+            context = (ffi.cast("void **", words), words, ffi.new("int32_t *"), arena)
+        pointers, words, _failed, _arena = context
+        position = 1
+        for values in (inputs, outputs):
+            for value in values:
+                if type(value) is not np.ndarray:
+                    words[position] = value.data_ptr()
+                elif value.dtype is _BFLOAT16:  # the buffer protocol has no letter for it
+                    pointers[position] = ffi.from_buffer(value.view(np.int16))
+                else:
+                    pointers[position] = ffi.from_buffer(value)
+                position += 1
+        return context
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """One run. `inputs` and `outputs` are addresses of dense arrays of the artifact's types.
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """One run. `inputs` and `outputs` are dense arrays or CPU tensors of the artifact's types.
 
         Raises:
             ExecutionError: a kernel failed; names op and source.
         """
-        context = self._borrow()
-        bases, words, _arena = context
-        position = 1
-        for address in inputs:
-            words[position] = address
-            position += 1
-        for address in outputs:
-            words[position] = address
-            position += 1
-        failed = ffi.new("int32_t *")
-        status = lib.eb_run(self._nodes, 0, self.count, bases, self.threads, ffi.NULL, failed)
+        context = self._borrow(inputs, outputs)
+        pointers, _words, failed, _arena = context
+        status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, ffi.NULL, failed)
         self._free.append(context)
         if status != OK:
             raise self._failure(status, failed[0])
 
-    def run_timed(self, inputs: Sequence[int], outputs: Sequence[int]) -> list[float]:
+    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[float]:
         """One run; seconds of each step, measured inside of C."""
-        context = self._borrow()
-        bases, words, _arena = context
-        words[1 : 1 + len(inputs) + len(outputs)] = [*inputs, *outputs]
+        context = self._borrow(inputs, outputs)
+        pointers, _words, failed, _arena = context
         seconds = ffi.new("double[]", max(self.count, 1))
-        failed = ffi.new("int32_t *")
-        status = lib.eb_run(self._nodes, 0, self.count, bases, self.threads, seconds, failed)
+        status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, seconds, failed)
         self._free.append(context)
         if status != OK:
             raise self._failure(status, failed[0])
         return list(seconds)[: self.count]
 
-    def run_steps(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def run_steps(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One C call a step."""
         with self.reading(inputs, outputs, {}):
             pass
@@ -270,26 +275,24 @@ class NativeExecutor:
     @contextmanager
     def reading(
         self,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
         roots: Mapping[tuple[str, int], np.ndarray],
         observe: Callable[[int], None] | None = None,
     ) -> Iterator[Callable[[Place], np.ndarray]]:
         """Run one C call a step, then lend a reader of what lies in memory.
 
         Args:
-            inputs: addresses, as for `run`.
-            outputs: addresses, as for `run`.
+            inputs: as for `run`.
+            outputs: as for `run`.
             roots: arrays of the storages that are not the arena, such as ``("input", 0)``.
             observe: called with the number of each step after it ran.
 
         Yields:
             A function from a place to a strided view of it, valid inside of the block.
         """
-        context = self._borrow()
-        bases, words, arena = context
-        words[1 : 1 + len(inputs) + len(outputs)] = [*inputs, *outputs]
-        failed = ffi.new("int32_t *")
+        context = self._borrow(inputs, outputs)
+        pointers, _words, failed, arena = context
 
         def read(place: Place) -> np.ndarray:
             kind, layout = dtypes.dtype(place.dtype), place.layout
@@ -306,7 +309,7 @@ class NativeExecutor:
 
         try:
             for number in range(self.count):
-                status = lib.eb_run(self._nodes, number, number + 1, bases, self.threads, ffi.NULL, failed)
+                status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
                 if status != OK:
                     raise self._failure(status, failed[0])
                 if observe is not None:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -173,6 +174,31 @@ def test_non_contiguous_inputs_are_read_right():
     raw = np.zeros(X.numel() * 4 + 1, np.uint8)[1:].view(np.float32).reshape(3, 8)
     raw[...] = X.numpy()
     assert np.array_equal(program(raw), program(X.numpy()))
+
+
+def test_arrays_of_every_make_are_read_right(tmp_path):
+    model = mlp()
+    program = engine.compile(model, (X,))
+    expected = program(X.numpy())
+    frozen = X.numpy().copy()
+    frozen.setflags(write=False)
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=X.shape)
+    mapped[:] = X.numpy()
+    unaligned = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+    unaligned[:] = X.numpy()
+    swapped = X.numpy().astype(">f4")
+    for array in (frozen, mapped, X.numpy().view(np.matrix), unaligned, swapped, np.asfortranarray(X.numpy())):
+        found = program(array)
+        assert type(found) is np.ndarray
+        assert found.tobytes() == expected.tobytes()
+    assert program(nn.Parameter(X)).numpy().tobytes() == expected.tobytes()
+
+
+def test_bfloat16_goes_in_and_out():
+    program = engine.compile(module(lambda x: x + x), (X.bfloat16(),))
+    assert torch.equal(program(X.bfloat16()), X.bfloat16() * 2)
+    array = X.numpy().astype(ml_dtypes.bfloat16)
+    assert program(array).tobytes() == (array + array).tobytes()
 
 
 def test_negated_views_are_read_right():
