@@ -53,9 +53,9 @@ static void check_masked_rows(attention_shape s) {
     case_check(&c);
 }
 
-static void check_specials(int input) {
+static void check_specials(int input, int64_t queries) {
     test_case c;
-    attention_shape s = {1, 2, 2, 40, 50, 16, 24, NO_MASK, 0, 1, 0, DENSE};
+    attention_shape s = {1, 2, 2, queries, 50, 16, 24, NO_MASK, 0, 1, 0, DENSE};
     make_attention(&c, &s);
     ((float *)c.data[input])[random_below(c.bytes[input] / 4)] = input == 1 ? INFINITY : NAN;
     case_check(&c);
@@ -79,8 +79,16 @@ void test_attention(void) {
     check((attention_shape){1, 2, 2, 3, 3, 0, 5, NO_MASK, 0, 1, 0, DENSE});
     for (int zero = 0; zero < 2; zero++)
         for (int causal = 0; causal < 2; causal++) {
+            check_masked_rows((attention_shape){1, 1, 1, 4, 140, 16, 20, BOOL_FULL, causal, zero, 0, DENSE});
+            check_masked_rows((attention_shape){1, 1, 1, 5, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
             check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, BOOL_FULL, causal, zero, 0, DENSE});
             check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
         }
-    for (int input = 0; input < 3; input++) check_specials(input);
+    for (int input = 0; input < 3; input++)
+        for (int64_t queries = 2; queries <= 40; queries += 38) check_specials(input, queries);
+    /* Few queries: groups of heads, sizes that are no whole vectors, every mask, keys beyond a block. */
+    for (int64_t few = 1; few <= 7; few++)
+        for (int mask = 0; mask < MASK_KINDS; mask++)
+            check((attention_shape){2, 6, few % 2 ? 2 : 6, few, 130 + 9 * mask + few, few % 3 ? 64 : 37, mask % 2 ? 130 : 21, (mask_kind)mask,
+                                    few == 5, mask % 2, mask % 3 == 0, mask % 2 ? PADDED : DENSE});
 }

@@ -81,10 +81,16 @@ static void bench_linear(const char *filter) {
 
 static void bench_attention(const char *filter) {
     static const attention_shape shapes[] = {
-        {1, 12, 12, 128, 128, 64, 64, NO_MASK, 0, 1, 0, DENSE}, {1, 12, 12, 128, 128, 64, 64, BOOL_KEYS, 0, 1, 0, DENSE},
-        {1, 12, 12, 128, 128, 64, 64, BOOL_FULL, 0, 1, 0, DENSE}, {1, 12, 12, 16, 16, 64, 64, NO_MASK, 0, 1, 0, DENSE},
-        {1, 12, 12, 512, 512, 64, 64, NO_MASK, 1, 1, 0, DENSE}, {1, 12, 12, 384, 384, 32, 32, NO_MASK, 0, 1, 0, DENSE},
-        {1, 12, 12, 1, 512, 64, 64, NO_MASK, 0, 1, 0, DENSE}};
+        {1, 12, 12, 128, 128, 64, 64, NO_MASK, 0, 1, 0, DENSE},   {1, 12, 12, 256, 256, 64, 64, NO_MASK, 0, 1, 0, DENSE},
+        {1, 12, 12, 384, 384, 64, 64, NO_MASK, 0, 1, 0, DENSE},   {1, 12, 12, 512, 512, 64, 64, NO_MASK, 0, 1, 0, DENSE},
+        {1, 12, 12, 1024, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE}, {1, 12, 12, 128, 128, 64, 64, NO_MASK, 1, 1, 0, DENSE},
+        {1, 12, 12, 512, 512, 64, 64, NO_MASK, 1, 1, 0, DENSE},   {1, 12, 12, 128, 128, 64, 64, BOOL_KEYS, 0, 1, 0, DENSE},
+        {1, 12, 12, 128, 128, 64, 64, BOOL_FULL, 0, 1, 0, DENSE}, {1, 12, 12, 128, 128, 64, 64, FLOAT_FULL, 0, 1, 0, DENSE},
+        {1, 12, 12, 384, 384, 32, 32, NO_MASK, 0, 1, 0, DENSE},   {1, 12, 12, 384, 384, 128, 128, NO_MASK, 0, 1, 0, DENSE},
+        {1, 12, 12, 384, 384, 256, 256, NO_MASK, 0, 1, 0, DENSE}, {1, 12, 12, 16, 16, 64, 64, NO_MASK, 0, 1, 0, DENSE},
+        {1, 12, 12, 1, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE},    {1, 12, 12, 4, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE},
+        {1, 12, 12, 8, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE},    {1, 12, 12, 1, 8192, 64, 64, NO_MASK, 0, 1, 0, DENSE},
+        {1, 16, 8, 1, 1024, 128, 128, NO_MASK, 0, 1, 0, DENSE},   {1, 16, 8, 1, 8192, 128, 128, NO_MASK, 0, 1, 0, DENSE}, {1, 8, 8, 1, 8192, 128, 128, NO_MASK, 0, 1, 0, DENSE},{1, 8, 4, 1, 16384, 64, 64, NO_MASK, 0, 1, 0, DENSE}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         attention_shape s = shapes[i];
         test_case c;

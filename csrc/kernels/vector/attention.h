@@ -10,58 +10,13 @@
  * once a tile, the result once at its end. Keys come in blocks, with the usual running maximum and sum
  * (Milakov and Gimelshein 2018, Dao et al. 2022).
  */
+#include "attention_problem.h"
 #include "gemm.h"
 
 enum { KEYS = 128 }; /* keys a block: their scores (16 KiB with AVX-512) stay in the first-level cache */
 
-typedef struct {
-    int64_t S, T, D, E, share;    /* share: query heads a key head */
-    int64_t q_row, q_column, k_row, k_column, v_row, v_column, y_row;
-    int64_t mask_row, mask_column;
-    int mask_dtype, causal, zero; /* zero: what a row with nothing to attend to becomes, else NaN */
-    float scale;
-    eb_loop heads;  /* query heads: q, mask, y */
-    eb_loop groups; /* the same heads with what they share: k, v */
-} problem;
-
-static problem describe(const eb_node *node) {
-    const eb_tensor *q = eb_input(node, 0), *k = eb_input(node, 1), *v = eb_input(node, 2), *y = eb_output(node);
-    const eb_tensor *mask = eb_is_present(node, 3) ? eb_input(node, 3) : NULL;
-    int r = q->rank, swapped = node->ints[EB_INT_ATTENTION_TRANSPOSE_OUTPUT] != 0;
-    problem p = {.S = q->shape[r - 2], .T = k->shape[r - 2], .D = q->shape[r - 1], .E = v->shape[r - 1], .share = 1};
-    p.q_row = q->stride[r - 2], p.q_column = q->stride[r - 1];
-    p.k_row = k->stride[r - 2], p.k_column = k->stride[r - 1];
-    p.v_row = v->stride[r - 2], p.v_column = v->stride[r - 1];
-    p.y_row = y->stride[swapped ? r - 3 : r - 2];
-    p.mask_dtype = mask ? mask->dtype : -1;
-    p.mask_row = mask ? eb_broadcast_stride(mask, r, r - 2) : 0;
-    p.mask_column = mask ? eb_broadcast_stride(mask, r, r - 1) : 0;
-    p.causal = node->ints[EB_INT_ATTENTION_CAUSAL] != 0;
-    /* No keys at all is an empty sum, which is 0 under either rule. */
-    p.zero = node->ints[EB_INT_ATTENTION_MASKED_ROWS] == EB_ATTENTION_MASKED_ROWS_ZERO || p.T == 0;
-    p.scale = (float)node->reals[EB_REAL_ATTENTION_SCALE];
-    p.heads = eb_loop_new(3);
-    p.groups = eb_loop_new(2);
-    for (int axis = 0; axis < r - 2; axis++) {
-        int is_head = axis == r - 3;
-        int64_t strides[3] = {q->stride[axis], mask ? eb_broadcast_stride(mask, r, axis) : 0,
-                              y->stride[is_head && swapped ? r - 2 : axis]};
-        int64_t shared[2] = {k->stride[axis], v->stride[axis]};
-        if (is_head && k->shape[axis]) p.share = q->shape[axis] / k->shape[axis];
-        eb_loop_axis(&p.heads, q->shape[axis], strides);
-        eb_loop_axis(&p.groups, k->shape[axis], shared);
-    }
-    return p;
-}
-
 static eb_status plan(eb_node *node) {
-    const eb_tensor *y = eb_output(node);
-    for (int i = 0; i < 3; i++)
-        if (eb_input(node, i)->dtype != EB_F32) return EB_NOT_APPLICABLE;
-    int last = y->rank - 1;
-    if (y->dtype != EB_F32 || (y->stride[last] != 1 && y->shape[last] > 1)) return EB_NOT_APPLICABLE;
-    if (eb_is_present(node, 3) && eb_input(node, 3)->dtype != EB_F32 && eb_input(node, 3)->dtype != EB_BOOL)
-        return EB_NOT_APPLICABLE;
+    if (!is_of_floats(node)) return EB_NOT_APPLICABLE;
     problem p = describe(node);
     node->tiles = p.E ? p.heads.count * eb_ceil_div(p.S, EB_NR) : 0;
     node->scratch_bytes = (p.D + eb_min(KEYS, p.T) + p.E) * EB_NR * 4;
