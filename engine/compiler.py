@@ -10,7 +10,6 @@ from typing import Any
 from engine import passes, program
 from engine.config import Config
 from engine.errors import ConfigError
-from engine.ir import Graph
 from engine.runtime import Program
 from engine.suggest import unknown
 
@@ -47,7 +46,6 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     exported = exporter.export(model, example_inputs, dynamic_shapes)
     started = time.perf_counter() - exported.lower_seconds
     log = passes.run(exported.graph, config)
-    _own_constants(exported.graph)
     signature = program.Signature(
         trees.describe(exported.input_tree),
         trees.describe(exported.output_tree),
@@ -57,14 +55,9 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     )
     artifact = program.from_graph(exported.graph, signature, log)
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-    return Program(artifact, config, rebuild=rebuild, export_seconds=exported.export_seconds, started=started)
-
-
-def _own_constants(graph: Graph) -> None:
-    """Copy constants that still are the model's own memory: a program does not follow what happens to the model."""
-    for value in graph.constants():
-        if value.data is not None and value.data.base is not None:
-            value.data = value.data.copy()
+    return Program(
+        artifact, config, rebuild=rebuild, borrowed=True, export_seconds=exported.export_seconds, started=started
+    )
 
 
 def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:

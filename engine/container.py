@@ -97,3 +97,21 @@ def _tensor(name: str, entry: Mapping[str, object], body: memoryview) -> np.ndar
     if end > len(body) or end - begin != count * dtype.size:
         raise ValueError(f"tensor {name}: {end - begin} bytes at {begin} do not fit {shape} in {len(body)}")
     return np.frombuffer(body[begin:end], dtype.numpy).reshape(shape)
+
+
+def release(array: np.ndarray) -> None:
+    """Give the pages of an array that `read` mapped back to the system; they come again when somebody looks.
+
+    Anything else is left alone. It keeps a process that packs its weights from holding them twice.
+    """
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    mapped = owner.obj if isinstance(owner, memoryview) else None
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise"):
+        return
+    first = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE  # a page shared with a neighbour stays
+    end = (first + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end:
+        mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)

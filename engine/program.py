@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,37 @@ class Instruction(NamedTuple):
     attributes: Mapping[str, Any]
     outputs: tuple[int, ...]
     source: str
+
+
+class Constants(Mapping[int, np.ndarray]):
+    """Value -> array. An array may be kept in another form, and is then made anew whenever somebody looks at it.
+
+    Args:
+        arrays: read-only by agreement; they may be memory-mapped.
+    """
+
+    def __init__(self, arrays: Mapping[int, np.ndarray]) -> None:
+        self._kept: dict[int, np.ndarray | Callable[[], np.ndarray]] = dict(arrays)
+
+    def __getitem__(self, value: int) -> np.ndarray:
+        kept = self._kept[value]
+        return kept if isinstance(kept, np.ndarray) else kept()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, value: int, form: np.ndarray | Callable[[], np.ndarray]) -> None:
+        """From now on keep `value` as `form`, which has or makes the same elements."""
+        self._kept[value] = form
+
+    def release(self, value: int) -> None:
+        """Give memory that a file stands behind back to the system, until somebody looks again."""
+        kept = self._kept[value]
+        if isinstance(kept, np.ndarray):
+            container.release(kept)
 
 
 @dataclass(frozen=True)
@@ -70,7 +101,7 @@ class Artifact:
         inputs: values that a call brings.
         outputs: values that a call returns (may repeat, may be inputs or constants).
         instructions: in execution order.
-        constants: value -> array. Arrays are read-only by agreement and may be memory-mapped.
+        constants: value -> array.
         signature: the user's structure.
         passes: ``(pass, what it changed)`` in the order they ran.
     """
@@ -81,14 +112,14 @@ class Artifact:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     instructions: tuple[Instruction, ...]
-    constants: Mapping[int, np.ndarray]
+    constants: Constants
     signature: Signature
     passes: tuple[tuple[str, int], ...] = field(default=())
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of all constants."""
-        return sum(a.nbytes for a in self.constants.values())
+        return sum(self.types[v].nbytes for v in self.constants)
 
     def header(self) -> dict[str, Any]:
         """All but the weights, as JSON-able values. What the digest covers: no sources, no log."""
@@ -118,7 +149,11 @@ class Artifact:
     @cached_property
     def checksums(self) -> dict[str, str]:
         """SHA-256 of each constant's bytes, by tensor name."""
-        return {_tensor_name(v): container.checksum(a) for v, a in self.constants.items()}
+        found = {}
+        for value, array in self.constants.items():
+            found[_tensor_name(value)] = container.checksum(array)
+            self.constants.release(value)
+        return found
 
     @cached_property
     def structure_digest(self) -> str:
@@ -179,7 +214,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         inputs,
         outputs,
         instructions,
-        constants,
+        Constants(constants),
         signature,
         passes,
     )
@@ -236,7 +271,7 @@ def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifac
             )
             for i, source in zip(header["instructions"], header["sources"], strict=True)
         ),
-        constants={int(v): tensors[name] for v, name in header["constants"].items()},
+        constants=Constants({int(v): tensors[name] for v, name in header["constants"].items()}),
         signature=Signature(
             s["input_tree"],
             s["output_tree"],

@@ -49,6 +49,7 @@ class Program:
         config: Config,
         *,
         rebuild: Rebuild | None = None,
+        borrowed: bool = False,
         export_seconds: float | None = None,
         started: float | None = None,
     ) -> None:
@@ -57,10 +58,13 @@ class Program:
         self.config = config
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
-        self._weights = native.Weights(artifact)
+        self._weights = native.Weights(artifact, borrowed=borrowed)
         self._plan = _NO_PLAN
         if config.executor == "native":
             self._plan = bind(artifact, config, keep=config.dispatch == "per_node")
+            self._weights.prepare(self._plan)
+        else:
+            self._weights.own()
         self._execute: Executor = _EXECUTORS[config.executor, config.dispatch](self)
         self._compile_seconds = time.perf_counter() - started
 
@@ -124,7 +128,7 @@ class Program:
             arena_bytes=plan.arena_bytes,
             arena_lower_bound_bytes=plan.lower_bound,
             weight_bytes=artifact.weight_bytes,
-            packed_bytes=sum(a.nbytes for a in self._weights.packed.values()),
+            packed_bytes=sum(p.data.nbytes for p in self._weights.packed.values()),
             flops=sum(f for f, _ in counts),
             bytes=sum(b for _, b in counts),
             export_seconds=self._export_seconds,
@@ -304,6 +308,7 @@ def _trace_native(program: Program, inputs: list[Any], recorder: _Recorder) -> N
     """Run with an arena in which every value keeps its memory, then read the values after each instruction."""
     artifact = program.artifact
     plan = bind(artifact, program.config, keep=True)
+    program._weights.prepare(plan)  # noqa: SLF001
     executor = native.NativeExecutor(artifact, plan, program._weights, threads_of(program.config))  # noqa: SLF001
     outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in (artifact.types[v] for v in artifact.outputs)]
     known: dict[int, np.ndarray] = dict(artifact.constants)

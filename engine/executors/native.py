@@ -6,11 +6,12 @@ The only file that talks to `engine._native`. Knows no graph and no passes.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from engine.errors import ExecutionError
 
 if TYPE_CHECKING:
     from engine.bind import BoundPlan, Place, Step
-    from engine.ops import Layout
+    from engine.ops import Layout, TensorType
     from engine.program import Artifact
 
 OK: int = lib.EB_OK
@@ -29,6 +30,7 @@ NEEDS_DENSE: int = lib.EB_NEEDS_DENSE
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 # Bits of eb_isa_mask, from the least to the most capable.
 _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
+ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
 _BFLOAT16 = dtypes.dtype("bfloat16").numpy
 # What a call borrows: base pointers, the same as integers, where a failing step's number goes, the arena.
 Context = tuple[Any, Any, Any, np.ndarray]
@@ -141,35 +143,145 @@ def _describe(tensor: Any, place: Place | None) -> None:
     tensor.offset = layout.offset * dtypes.dtype(place.dtype).size
 
 
-class Weights:
-    """Constants as kernels want them: plain, or packed once and shared by every plan of one program."""
+class PackedKey(NamedTuple):
+    """What decides the packed bytes. The attributes do too: one square weight may be read as it is and transposed."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    value: int
+    kernel: str
+    ints: tuple[int, ...]
+    first: int  # byte of the constant where the operand begins
+    shape: tuple[int, ...]
+
+
+class Packed(NamedTuple):
+    """A packed operand: the step and position that it was made for, its bytes."""
+
+    step: Step
+    position: int
+    data: np.ndarray
+
+
+def _packed_key(step: Step, position: int) -> PackedKey:
+    place = step.operands[position]
+    assert place is not None  # noqa: S101  # an absent operand is never packed
+    first = place.layout.offset * dtypes.dtype(place.dtype).size
+    return PackedKey(place.storage.number, step.kernel.name, tuple(step.ints), first, place.layout.shape)
+
+
+def _pack(packed: Packed, source: int, target: np.ndarray) -> None:
+    node, _keep = _node(packed.step)
+    lib.eb_pack(node, packed.position, ffi.cast("void *", source), ffi.from_buffer(target))
+
+
+def _unpacked(packed: Packed, type_: TensorType) -> np.ndarray:
+    """The constant as it was.
+
+    Packing moves elements and pads with zeros, so packing the elements' numbers, from 1 on, tells where each one went.
+    Numbers that an element has no room for are packed digit by digit.
+    """
+    kind = dtypes.dtype(type_.dtype).numpy
+    bits = 8 * kind.itemsize
+    digit_type = np.dtype(f"uint{bits}")
+    numbers = np.arange(1, type_.size + 1, dtype=np.uint64)
+    order = np.zeros(packed.data.size // kind.itemsize, np.uint64)
+    for shift in range(0, type_.size.bit_length(), bits):
+        digits, moved = (numbers >> np.uint64(shift)).astype(digit_type), np.empty_like(packed.data)
+        _pack(packed, digits.ctypes.data, moved)
+        order |= moved.view(digit_type).astype(np.uint64) << np.uint64(shift)
+    taken = order > 0
+    found = np.empty(type_.shape, kind)
+    found.reshape(-1)[order[taken] - np.uint64(1)] = packed.data.view(kind)[taken]
+    return found
+
+
+class Weights:
+    """Constants as kernels want them: plain, or packed once and shared by every plan of one program.
+
+    What a kernel wants packed is not kept twice: pages of a file are given back after packing, borrowed memory is no
+    longer referred to, and whoever looks at such a constant gets it unpacked.
+
+    Args:
+        artifact: whose constants these are.
+        borrowed: constants may be memory of the model, which changes when the model does.
+    """
+
+    def __init__(self, artifact: Artifact, *, borrowed: bool = False) -> None:
         self.artifact = artifact
-        self.plain = {v: np.ascontiguousarray(a) for v, a in artifact.constants.items()}
-        self.packed: dict[tuple[int, str, tuple[int, ...]], np.ndarray] = {}
+        self.packed: dict[PackedKey, Packed] = {}
+        self._borrowed = borrowed
+        self._plain: dict[int, np.ndarray] = {}
+        self._settled: set[int] = set()  # what refers to no memory of the model
         self._lock = threading.Lock()
 
-    def address(self, step: Step, node: Any, position: int) -> tuple[tuple[Any, ...], int]:
-        """(key of the buffer, its address) for constant operand `position` of `step`; packs at the first use."""
+    def prepare(self, plan: BoundPlan) -> None:
+        """Make all that `plan` reads. Before an executor of the plan is made."""
+        wanted: dict[PackedKey, tuple[Step, int]] = {}
+        plain: set[int] = set()
+        for step in plan.steps:
+            for position, place in enumerate(step.operands):
+                if place is None or place.storage.kind != "constant":
+                    continue
+                if position in step.packed:
+                    wanted.setdefault(_packed_key(step, position), (step, position))
+                else:
+                    plain.add(place.storage.number)
+        with self._lock:
+            for value in plain:
+                self._own(value)
+            self._pack({key: use for key, use in wanted.items() if key not in self.packed})
+            if self._borrowed:
+                self._let_go()
+
+    def own(self) -> None:
+        """Make every constant independent of memory that others may change; for executors that read them plain."""
+        if self._borrowed:
+            for value in self.artifact.constants:
+                self._own(value)
+
+    def _own(self, value: int) -> np.ndarray:
+        if value not in self._plain:
+            self._settled.add(value)
+            array = np.asarray(self.artifact.constants[value], order="C")
+            if self._borrowed and array.base is not None:
+                array = array.copy()
+            self._plain[value] = array
+            self.artifact.constants.keep(value, array)
+        return self._plain[value]
+
+    def _pack(self, wanted: Mapping[PackedKey, tuple[Step, int]]) -> None:
+        # One piece of memory for all: large pages make its first touch several times cheaper.
+        sizes = [-(-step.packed[position] // ALIGNMENT) * ALIGNMENT for step, position in wanted.values()]
+        slab, start = aligned_empty(sum(sizes)), 0
+        for (key, (step, position)), size in zip(wanted.items(), sizes, strict=True):
+            source = np.asarray(self.artifact.constants[key.value], order="C")
+            packed = Packed(step, position, slab[start : start + step.packed[position]])
+            _pack(packed, source.ctypes.data + key.first, packed.data)
+            self.artifact.constants.release(key.value)
+            self.packed[key] = packed
+            start += size
+
+    def _let_go(self) -> None:
+        """Refer to no memory of the model: a constant that is packed whole is unpacked when somebody looks at it."""
+        for key, packed in self.packed.items():
+            type_ = self.artifact.types[key.value]
+            if key.value not in self._plain and math.prod(key.shape) == type_.size:
+                self.artifact.constants.keep(key.value, partial(_unpacked, packed, type_))
+                self._settled.add(key.value)
+        for value in self.artifact.constants:
+            if value not in self._settled:
+                self._own(value)
+
+    def address(self, step: Step, position: int) -> tuple[tuple[Any, ...], int]:
+        """(key of the buffer, its address) for constant operand `position` of `step`, after `prepare`."""
+        if position in step.packed:
+            key = _packed_key(step, position)
+            return key, self.packed[key].data.ctypes.data
         place = step.operands[position]
         assert place is not None  # noqa: S101  # callers pass constant operands only
-        value = place.storage.number
-        plain = self.plain[value]
-        if position not in step.packed:
-            return (value,), plain.ctypes.data
-        # The attributes decide the layout too: one square weight may be read both as it is and transposed.
-        key = (value, step.kernel.name, tuple(step.ints))
-        with self._lock:
-            if key not in self.packed:
-                target = aligned_empty(step.packed[position])
-                source = ffi.cast("void *", plain.ctypes.data)
-                lib.eb_pack(node, position, source, ffi.cast("void *", target.ctypes.data))
-                self.packed[key] = target
-        return key, self.packed[key].ctypes.data
+        return (place.storage.number,), self._plain[place.storage.number].ctypes.data
 
 
-def aligned_empty(nbytes: int, alignment: int = 64) -> np.ndarray:
+def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> np.ndarray:
     """`nbytes` uninitialised bytes at an aligned address."""
     raw = np.empty(nbytes + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
@@ -210,7 +322,8 @@ class NativeExecutor:
                 tensor.buffer = 1 + self._n_inputs + index
             else:
                 tensor.is_packed = position in step.packed
-                key, address = weights.address(step, node, position)
+                tensor.offset *= not tensor.is_packed  # what is packed is that part of the constant alone
+                key, address = weights.address(step, position)
                 tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
                 if tensor.buffer == len(self._addresses):
                     self._addresses.append(address)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+import gc
+import math
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812  # its customary name
 from torch import nn
 
 import engine
@@ -318,6 +323,46 @@ def test_a_program_does_not_follow_later_changes_of_the_model():
     assert all(np.any(a) for a in program.artifact.constants.values() if a.shape not in {(4,), (3,)})
 
 
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+def test_a_program_keeps_no_memory_of_the_model(executor):
+    model = mlp()
+    expected = {tuple(p.shape): p.detach().numpy().copy() for p in model.parameters()}
+    references = [weakref.ref(p) for p in model.parameters()]
+    program = engine.compile(model, (X,), engine.Config(executor=executor))
+    del model
+    gc.collect()
+    assert [r() for r in references] == [None] * 4
+    for array in program.artifact.constants.values():
+        np.testing.assert_array_equal(array, expected[array.shape])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (33, 70), (300, 257)])
+def test_weights_that_are_kept_packed_are_saved_as_they_were(shape, tmp_path):
+    model = nn.Linear(shape[1], shape[0]).eval()
+    with torch.no_grad():
+        model.weight[0, 0], model.weight[-1, -1] = math.nan, -0.0
+    program = engine.compile(model, (torch.zeros(2, shape[1]),))
+    program.save(tmp_path / "p.engine")
+    loaded = engine.load(tmp_path / "p.engine")
+    assert loaded.digest == program.digest
+    found = next(a for a in loaded.artifact.constants.values() if a.ndim == 2)
+    assert found.tobytes() == model.weight.detach().numpy().tobytes()
+
+
+def test_constants_without_axes_are_saved_as_they_were(tmp_path):
+    program = engine.compile(module(lambda x: torch.where(x > 0, x, torch.tensor(7.0))), (X,))
+    program.save(tmp_path / "p.engine")
+    assert torch.equal(engine.load(tmp_path / "p.engine")(X), program(X))
+
+
+@pytest.mark.parametrize("disable", [(), ("fold_constants",)])
+def test_two_parts_of_one_weight_are_two_packed_operands(disable):
+    weight = nn.Parameter(torch.linspace(-1, 1, 12 * 8).reshape(12, 8))
+    holder = module(lambda x: F.linear(x, holder.weight[:5]).sum(-1) + 3 * F.linear(x, holder.weight[5:]).sum(-1))
+    holder.weight = weight
+    check(holder, X, disable=disable)
+
+
 def test_tied_weights_are_stored_once():
     class Tied(nn.Module):
         def __init__(self) -> None:
@@ -411,6 +456,33 @@ def test_a_saved_program_runs_where_torch_cannot_be_imported(tmp_path, threads):
     arguments = [tmp_path / "mlp.engine", tmp_path / "x.npy", threads, tmp_path / "y.npy"]
     subprocess.run([*command, *map(str, arguments)], check=True, capture_output=True, timeout=120)
     assert np.load(tmp_path / "y.npy").tobytes() == program(X).numpy().tobytes()
+
+
+PEAK_OF_A_LOAD = """
+    import sys
+    from pathlib import Path
+    import engine
+
+    def resident(name):
+        line = next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(name))
+        return int(line.split()[1]) << 10
+
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    program = engine.load(sys.argv[1], verify="full")
+    print(resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from Linux's /proc")
+def test_loading_holds_weights_once(tmp_path):
+    """Checked, packed, and at no time more than 1.3 times the weights and one tensor resident."""
+    sizes = [(1024, 2048), (2048, 1024)] * 4
+    program = engine.compile(nn.Sequential(*[nn.Linear(*s) for s in sizes]).eval(), (torch.zeros(1, 1024),))
+    program.save(tmp_path / "p.engine")
+    command = [sys.executable, "-c", textwrap.dedent(PEAK_OF_A_LOAD), str(tmp_path / "p.engine")]
+    peak = int(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+    assert peak <= 1.3 * program.artifact.weight_bytes + 4 * 1024 * 2048
 
 
 def test_importing_the_engine_imports_no_torch():

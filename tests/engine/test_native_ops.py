@@ -75,7 +75,9 @@ def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndar
     signature = Signature(tree, "*", tuple(range(len(given))), (0,), names)
     artifact = program.from_graph(g, signature)
     plan = bind.bind(artifact, config)
-    executor = native.NativeExecutor(artifact, plan, native.Weights(artifact), bind.threads_of(config))
+    weights = native.Weights(artifact)
+    weights.prepare(plan)
+    executor = native.NativeExecutor(artifact, plan, weights, bind.threads_of(config))
     # Poisoned, so that an element that is never written shows.
     results = [np.full(v.shape, 85, np.uint8).astype(dtypes.dtype(v.dtype).numpy) for v in g.outputs]
     arrays = [np.array(a, order="C") for a in given]
