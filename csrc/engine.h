@@ -91,9 +91,23 @@ eb_status eb_run(const eb_node *nodes, int32_t first, int32_t last, void *const 
  * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */
 void eb_set_sgemm(void *cblas_sgemm);
 
-/* Roofs: FLOP/s of dependent-free fused multiply-adds with `isa`, and bytes/s of reading `bytes` repeatedly. */
+/* Roofs of the calling thread: FLOP/s of independent fused multiply-adds with `isa` (0: not on this machine), and
+ * bytes/s of reading `bytes` (4096 at least) again and again with the widest loads. */
 double eb_measure_fma(const char *isa, double at_least_seconds);
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds);
+
+/* A roof of several threads at once. */
+typedef struct {
+    double rate;            /* operations or bytes a second, all threads together; 0: not on this machine */
+    double clock;           /* cycles a second of one processor, measured beside it */
+    double per_instruction; /* operations or bytes of one vector instruction */
+    const char *isa;        /* static; NULL where rate is 0 */
+} eb_roof;
+
+/* `what`: "fp32", "bf16", "int8" (operations: two a multiply-add) or "read" (bytes; each thread has `bytes` of its own,
+ * 4096 at least). All threads work in the same windows, each on a processor of its own where there are enough; the rate
+ * is the best window's. The caller's own processors stay as they are. */
+eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds);
 /* CFFI END */
 
 /* --- for kernels only ------------------------------------------------------------------------------------------- */

@@ -1,36 +1,81 @@
-/* Roofs of this machine: fused multiply-adds and reading memory, on the calling thread. */
+/* Roofs of this machine: arithmetic from registers and reading from each level of the memory, at any number of threads.
+ * The loops are those of kernels/<isa>/measure.c; here is who runs them, and when. Knows no kernel of the registry. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* processors of a thread */
+#endif
 #include "engine.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
-#define EB_FMA(isa) double eb_fma_##isa(int64_t rounds, float *sink);
-EB_FMA(generic)
-#ifdef EB_BUILD_AVX2
-EB_FMA(avx2)
-EB_FMA(avx512)
+typedef double compute_function(int64_t rounds, float *sink);
+typedef double read_function(const void *data, int64_t bytes, int64_t total);
+
+#define EB_ISA_ROOFS(isa) compute_function eb_fma_##isa; read_function eb_read_##isa;
+EB_ISA_ROOFS(generic)
+#ifdef EB_BUILD_AVX512
+EB_ISA_ROOFS(avx2)
+EB_ISA_ROOFS(avx512)
+compute_function eb_dot_avx512bf16, eb_dot_avx512vnni;
 #endif
 #ifdef EB_BUILD_NEON
-EB_FMA(neon)
+EB_ISA_ROOFS(neon)
 #endif
-#undef EB_FMA
+#undef EB_ISA_ROOFS
 
-static const struct {
-    const char *isa;
-    int32_t bit;
-    double (*run)(int64_t rounds, float *sink);
-} roofs[] = {
-    {"generic", EB_ISA_GENERIC, eb_fma_generic},
-#ifdef EB_BUILD_AVX2
-    {"avx2", EB_ISA_AVX2, eb_fma_avx2},
-    {"avx512", EB_ISA_AVX512, eb_fma_avx512},
+typedef struct {
+    const char *what, *isa;
+    int (*here)(void);
+    compute_function *compute;
+    read_function *read;
+    double per_instruction; /* operations or bytes of one vector instruction */
+} roof;
+
+/* __builtin_cpu_supports also asks whether the system saves the registers. */
+static int has_generic(void) { return 1; }
+#ifdef EB_BUILD_AVX512
+static int has_avx2(void) { return (eb_isa_mask() & EB_ISA_AVX2) != 0; }
+static int has_avx512(void) { return (eb_isa_mask() & EB_ISA_AVX512) != 0; }
+static int has_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+#endif
+
+/* Of one kind the most capable first. */
+static const roof roofs[] = {
+#ifdef EB_BUILD_AVX512
+    {"int8", "avx512vnni", has_vnni, eb_dot_avx512vnni, NULL, 128},
+    {"bf16", "avx512bf16", has_bf16, eb_dot_avx512bf16, NULL, 64},
+    {"fp32", "avx512", has_avx512, eb_fma_avx512, NULL, 32},
+    {"fp32", "avx2", has_avx2, eb_fma_avx2, NULL, 16},
+    {"read", "avx512", has_avx512, NULL, eb_read_avx512, 64},
+    {"read", "avx2", has_avx2, NULL, eb_read_avx2, 32},
 #endif
 #ifdef EB_BUILD_NEON
-    {"neon", EB_ISA_NEON, eb_fma_neon},
+    {"fp32", "neon", has_generic, eb_fma_neon, NULL, 8},
+    {"read", "neon", has_generic, NULL, eb_read_neon, 16},
 #endif
+    {"fp32", "generic", has_generic, eb_fma_generic, NULL, 8},
+    {"read", "generic", has_generic, NULL, eb_read_generic, 16},
 };
 
-enum { PARTS = 20 };
+enum { ROUNDS = 1000, READ_REPEATED = 1 << 21, READ_PIECE = 1 << 18, CHAIN = 1 << 15, MOST_WINDOWS = 1000 };
+/* Shorter than a scheduler's slice, so that some windows are undisturbed on a busy machine too. */
+static const double WINDOW = 1e-3;
+
+/* The first roof of this machine that is called `what`; with `isa`, that of this instruction set. NULL: it has none. */
+static const roof *find(const char *what, const char *isa) {
+    for (size_t i = 0; i < sizeof roofs / sizeof roofs[0]; i++)
+        if (strcmp(roofs[i].what, what) == 0 && (!isa || strcmp(roofs[i].isa, isa) == 0) && roofs[i].here())
+            return &roofs[i];
+    return NULL;
+}
 
 static double now(void) {
     struct timespec t;
@@ -38,56 +83,201 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The best of about twenty equal parts: a roof is what the machine can do when nothing disturbs it. 0 where this
- * machine or this build does not have `isa`. */
-double eb_measure_fma(const char *isa, double at_least_seconds) {
-    for (size_t i = 0; i < sizeof roofs / sizeof roofs[0]; i++) {
-        if (strcmp(roofs[i].isa, isa) != 0 || !(eb_isa_mask() & roofs[i].bit)) continue;
-        float sink = 1;
-        int64_t rounds = 1000;
-        double best = 0, start = now(), part = 0;
-        while (now() - start < at_least_seconds || part == 0) {
-            double begin = now(), flops = roofs[i].run(rounds, &sink), seconds = now() - begin;
-            if (seconds < at_least_seconds / PARTS) {
-                rounds *= 2;
-                continue;
+/* Cycles a second of the processor that this thread is on: additions that wait for each other take a cycle each. Two
+ * registers, because some processors add small constants without a cycle. The better of two tries. */
+static double clock_rate(void) {
+    double best = 0;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        uint64_t sum = 0, step = 1;
+        __asm__ volatile("" : "+r"(step));
+        double begin = now();
+        for (int i = 0; i < CHAIN / 16; i++)
+#if defined(__clang__)
+#pragma clang loop unroll(full)
+#else
+#pragma GCC unroll 16
+#endif
+            for (int j = 0; j < 16; j++) {
+                sum += step;
+                __asm__ volatile("" : "+r"(sum));
             }
-            part = seconds;
-            if (flops / seconds > best) best = flops / seconds;
-        }
-        return best;
+        double rate = CHAIN / (now() - begin);
+        best = rate > best ? rate : best;
     }
-    return 0;
+    return best;
 }
 
-/* Sum of all 64-bit words: independent sums a line, so that the loads are what is waited for. */
-static uint64_t read_all(const void *data, int64_t bytes) {
-    typedef uint64_t line __attribute__((vector_size(64), aligned(8), may_alias));
-    uint64_t total = 0;
-    line sums[4] = {{0}};
-    const char *p = data;
-    for (; bytes >= 256; bytes -= 256, p += 256)
-        for (int i = 0; i < 4; i++) sums[i] += *(const line *)(p + 64 * i);
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 8; j++) total += sums[i][j];
-    for (; bytes > 0; bytes--) total += (uint8_t)*p++;
-    return total;
+/* --- all threads at once ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    atomic_int waiting, phase, members; /* members: 0 until all threads exist, -1: they do not, go home */
+} gate;
+
+typedef struct {
+    pthread_t thread;
+    const roof *roof;
+    gate *gate;
+    char *data;
+    int64_t bytes, place;
+    int cpu; /* -1: any */
+    float sink;
+    int windows;
+    struct window {
+        double begin, end, done, clock;
+    } *window;
+} worker;
+
+/* Wait until every thread is here. */
+static void meet(gate *g) {
+    int phase = atomic_load(&g->phase);
+    if (atomic_fetch_add(&g->waiting, 1) == atomic_load(&g->members) - 1) {
+        atomic_store(&g->waiting, 0);
+        atomic_fetch_add(&g->phase, 1);
+    } else {
+        while (atomic_load(&g->phase) == phase) sched_yield();
+    }
 }
 
-/* Make the compiler believe that `value` is needed. */
-static inline void keep(uint64_t value) { __asm__ volatile("" : : "r"(value)); }
+/* Five to twenty microseconds of work: far longer than reading the time (where that was 9% of a piece, the first cache
+ * seemed to give 0.91 loads a cycle), far shorter than a window. */
+static double do_some(worker *w) {
+    if (w->roof->compute) return w->roof->compute(ROUNDS, &w->sink);
+    if (w->bytes <= READ_PIECE * 4) return w->roof->read(w->data, w->bytes, READ_REPEATED);
+    int64_t left = w->bytes - w->place, size = left < READ_PIECE ? left : READ_PIECE;
+    double done = w->roof->read(w->data + w->place, size, size);
+    w->place = size == left ? 0 : w->place + size;
+    return done;
+}
+
+static void *measure(void *argument) {
+    worker *w = argument;
+#if defined(__linux__)
+    if (w->cpu >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(w->cpu, &set);
+        pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    }
+#endif
+    int members;
+    while ((members = atomic_load(&w->gate->members)) == 0) sched_yield();
+    if (members < 0) return NULL;
+    if (w->data) memset(w->data, 1, (size_t)w->bytes); /* by the thread that reads it, for its own memory node */
+    for (int i = 0; i < w->windows; i++) {
+        struct window *one = &w->window[i];
+        do_some(w); /* the clock's chain and the wait were something else */
+        meet(w->gate);
+        one->begin = now();
+        do {
+            one->done += do_some(w);
+            one->end = now();
+        } while (one->end - one->begin < WINDOW);
+        one->clock = clock_rate(); /* at once: a clock that wide vectors have slowed down is still slow */
+    }
+    return NULL;
+}
+
+/* The last `count` processors that this process may use (the first serve most interrupts); -1 where there are fewer. */
+static void choose_cpus(worker *workers, int count) {
+    for (int t = 0; t < count; t++) workers[t].cpu = -1;
+#if defined(__linux__)
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < count) return;
+    int t = count;
+    for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && t > 0; cpu--)
+        if (CPU_ISSET(cpu, &allowed)) workers[--t].cpu = cpu;
+#endif
+}
+
+/* Memory to read, on large pages where the system has them, as large weights lie. */
+static char *allocate(int64_t bytes) {
+    size_t page = bytes >= 4 << 20 ? 2 << 20 : 4096, size = ((size_t)bytes + page - 1) / page * page;
+    char *data = aligned_alloc(page, size);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (data && page > 4096) madvise(data, size, MADV_HUGEPAGE);
+#endif
+    return data;
+}
+
+/* Run all workers. 0 where threads or memory are missing. */
+static int run_all(worker *workers, int count, gate *g) {
+    int made = 0, enough = 1;
+    for (int t = 0; t < count && workers[0].roof->read; t++) enough &= (workers[t].data = allocate(workers[t].bytes)) != NULL;
+    while (enough && made < count && pthread_create(&workers[made].thread, NULL, measure, &workers[made]) == 0) made++;
+    atomic_store(&g->members, made == count ? count : -1);
+    for (int t = 0; t < made; t++) pthread_join(workers[t].thread, NULL);
+    for (int t = 0; t < count; t++) free(workers[t].data);
+    return made == count;
+}
+
+/* The best window: what all threads did in it, from the first that began to the last that ended. */
+static void best_window(eb_roof *found, const worker *workers, int count) {
+    for (int i = 0; i < workers[0].windows; i++) {
+        double done = 0, clock = 0, begin = workers[0].window[i].begin, end = workers[0].window[i].end;
+        for (int t = 0; t < count; t++) {
+            const struct window *one = &workers[t].window[i];
+            done += one->done;
+            clock += one->clock / count;
+            begin = one->begin < begin ? one->begin : begin;
+            end = one->end > end ? one->end : end;
+        }
+        if (done / (end - begin) > found->rate) found->rate = done / (end - begin);
+        if (clock > found->clock) found->clock = clock;
+    }
+}
+
+eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds) {
+    eb_roof found = {0};
+    const roof *row = find(what, NULL);
+    if (!row || threads < 1 || (row->read && bytes < 4096)) return found;
+    int windows = seconds < WINDOW ? 1 : seconds < MOST_WINDOWS * WINDOW ? (int)(seconds / WINDOW) : MOST_WINDOWS;
+    worker *workers = calloc((size_t)threads, sizeof *workers);
+    struct window *window = calloc((size_t)threads * (size_t)windows, sizeof *window);
+    gate g = {0};
+    if (workers && window) {
+        choose_cpus(workers, threads);
+        for (int t = 0; t < threads; t++) {
+            worker *w = &workers[t];
+            w->roof = row;
+            w->gate = &g;
+            w->bytes = bytes;
+            w->sink = 1;
+            w->windows = windows;
+            w->window = window + (int64_t)t * windows;
+        }
+        if (run_all(workers, threads, &g)) {
+            found.isa = row->isa;
+            found.per_instruction = row->per_instruction;
+            best_window(&found, workers, threads);
+        }
+    }
+    free(window);
+    free(workers);
+    return found;
+}
+
+/* --- the calling thread alone ------------------------------------------------------------------------------------- */
+
+/* The best piece of work of `at_least_seconds`: a roof is what the machine can do when nothing disturbs it. */
+static double best_piece(worker *w, double at_least_seconds) {
+    double best = 0, start = now();
+    do {
+        double begin = now(), done = 0, passed;
+        do {
+            done += do_some(w);
+            passed = now() - begin;
+        } while (passed < at_least_seconds / 20);
+        if (done / passed > best) best = done / passed;
+    } while (now() - start < at_least_seconds);
+    return best;
+}
+
+double eb_measure_fma(const char *isa, double at_least_seconds) {
+    worker w = {.roof = find("fp32", isa), .sink = 1};
+    return w.roof ? best_piece(&w, at_least_seconds) : 0;
+}
 
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds) {
-    double best = 0, start = now();
-    int64_t repeats = 1;
-    do {
-        double begin = now();
-        for (int64_t i = 0; i < repeats; i++) keep(read_all(data, bytes));
-        double seconds = now() - begin, rate = (double)bytes * (double)repeats / (seconds > 0 ? seconds : 1e-9);
-        if (seconds < at_least_seconds / PARTS)
-            repeats *= 2;
-        else if (rate > best)
-            best = rate;
-    } while (now() - start < at_least_seconds || best == 0);
-    return best;
+    worker w = {.roof = find("read", NULL), .data = (char *)(uintptr_t)data, .bytes = bytes};
+    return bytes >= 4096 ? best_piece(&w, at_least_seconds) : 0;
 }

@@ -455,3 +455,29 @@ def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
     data = np.zeros(nbytes, np.uint8)
     data[:] = 1
     return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), nbytes, seconds))
+
+
+class Roof(NamedTuple):
+    """What some threads did at most: `rate` operations or bytes a second together, while a processor's clock was
+    `clock` Hz; one vector instruction of `isa` does `per_instruction` of them.
+    """
+
+    rate: float
+    clock: float
+    per_instruction: float
+    isa: str
+
+
+def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
+    """The roof ``fp32``, ``bf16``, ``int8`` or ``read`` of `threads` threads at once; None where this machine has none.
+
+    Args:
+        what: operations of that type (two a multiply-add), or bytes read.
+        threads: each runs on a processor of its own where there are enough.
+        nbytes: for ``read``: what each thread reads again and again, 4096 at least.
+        seconds: spent on it, beside making the threads and their memory.
+    """
+    found = lib.eb_measure_roof(what.encode(), nbytes, threads, seconds)
+    if not found.rate:
+        return None
+    return Roof(found.rate, found.clock, found.per_instruction, ffi.string(found.isa).decode())

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suites.cli import catalogue
-from suites.harness import machine, plan, progress, spec, store, table
+from suites.harness import machine, plan, progress, roofs, spec, store, table
 from suites.harness import run as harness
 from suites.harness.case import Scalar, split_labels
 from suites.harness.errors import UsageError
@@ -58,7 +58,7 @@ def run(
         _dry_run(plans, folder, as_json=as_json)
         return
     with progress.reporter() as reporter:
-        outcomes = [harness.run(one, folder, reporter, resume=resume) for one in plans]
+        outcomes = [harness.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure) for one in plans]
     if as_json:
         _print_json([_outcome(one) for one in outcomes])
     for outcome in outcomes if not as_json else ():
@@ -132,12 +132,29 @@ def profile(
 
 @app.command("machine", epilog="Example: enginebench machine --json")
 def machine_(as_json: JsonFlag = False) -> None:
-    """What this machine and this checkout are, as every record states it."""
-    facts = machine.environment()
+    """What this machine and this checkout are, as every record states it, and what it can do at most (1.5 s)."""
+    facts, found = machine.environment(), roofs.measure()
     if as_json:
-        _print_json(facts)
+        _print_json({**facts, "roofs": found.to_dict()})
         return
-    _console().print(_plain_table([{"fact": key, "value": _text(facts[key])} for key in facts]))
+    console = _console()
+    console.print(_plain_table([{"fact": key, "value": _text(facts[key])} for key in facts if key != "roofs"]))
+    console.print(_plain_table([_roof_row(one) for one in found.rows]))
+
+
+def _roof_row(one: roofs.Roof) -> dict[str, Any]:
+    """A roof for people: 1e9 a second, cycles, and whether to believe it."""
+    return {
+        "roof": one.name,
+        "threads": one.threads,
+        "each reads": table.size(one.thread_bytes),
+        "rate": None if one.rate is None else f"{one.rate / 1e9:.1f} G{one.unit}",
+        "a cycle": None if one.per_cycle is None else f"{one.per_cycle:.1f}",
+        "instructions": None if one.instructions is None else f"{one.instructions:.2f}",
+        "clock": None if one.clock_hz is None else f"{one.clock_hz / 1e9:.2f} GHz",
+        "isa": one.isa,
+        "believed": {None: None, True: "yes", False: "no: disturbed?"}[one.believed],
+    }
 
 
 def _dry_run(plans: Sequence[plan.Plan], folder: Path, *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from suites.harness.history import History
 from suites.harness.plan import Plan
 from suites.harness.progress import Reporter
 from suites.harness.references import References
+from suites.harness.roofs import Roofs
 from suites.harness.session import Worker, WorkerFailed, scratch_folder
 from suites.harness.store import Line
 from suites.harness.summary import Question, summarise
@@ -52,7 +53,14 @@ class Interrupted(Exception):
         self.path = path
 
 
-def run(plan: Plan, results: Path, reporter: Reporter, *, resume: bool = False) -> Outcome:
+def run(
+    plan: Plan,
+    results: Path,
+    reporter: Reporter,
+    *,
+    resume: bool = False,
+    measure_roofs: Callable[[], Roofs] | None = None,
+) -> Outcome:
     """Measure every case of `plan` into one file under `results`.
 
     Args:
@@ -60,13 +68,14 @@ def run(plan: Plan, results: Path, reporter: Reporter, *, resume: bool = False) 
         results: the results folder.
         reporter: told what happens.
         resume: continue the newest unfinished run of the same plan instead of starting one.
+        measure_roofs: called when a run starts; without, the run has no roofs and its rows no share of them.
 
     Raises:
         UsageError: nothing to resume.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
     earlier = _unfinished(plan, results) if resume else None
-    environment = earlier.environment if earlier else _environment(plan)
+    environment = earlier.environment if earlier else _environment(plan, measure_roofs)
     path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
     history = History(results, exclude=path)
     summaries: list[Line] = []
@@ -139,9 +148,10 @@ def _provision(
             reporter.say(f"{ref.name}: {failure.reason}")
 
 
-def _environment(plan: Plan) -> Line:
+def _environment(plan: Plan, measure_roofs: Callable[[], Roofs] | None) -> Line:
     threads = sorted({case.threads for case, _ in plan.cases})
     fixed: dict[str, Any] = {"kind": "environment", **machine.environment(), "threads": threads}
+    fixed["roofs"] = measure_roofs().to_dict() if measure_roofs is not None else None
     return {**fixed, "suite": plan.suite.name, "plan_digest": plan.digest, "plan": plan.to_dict()}
 
 

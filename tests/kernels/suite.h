@@ -28,6 +28,7 @@ void test_attention(void);
 void test_rows(void);
 void test_pointwise(void);
 void test_move(void);
+void test_measure(void);
 void test_pool(int with_fork);
 
 void bench(const char *filter);
