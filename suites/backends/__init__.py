@@ -31,6 +31,7 @@ class Declared:
         needs: further modules that must be importable.
         install: the command that brings them.
         provisions: True where `Backend.provision` has something to do.
+        ours: True for what the others are peers of.
         switches: options that it understands; ``variant.`` stands for ``variant.<op>``.
     """
 
@@ -42,6 +43,7 @@ class Declared:
     install: str
     switches: tuple[str, ...] = ()
     provisions: bool = False
+    ours: bool = False
 
 
 _SUITES = "pip install 'enginebench[suites]'"
@@ -85,6 +87,7 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             "make venv",
             _ENGINE_SWITCHES,
+            ours=True,
         ),
         Declared(
             "engine_interpreter",
@@ -94,6 +97,7 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             "make venv",
             _ENGINE_SWITCHES[:3],
+            ours=True,
         ),
     )
 }
@@ -120,6 +124,11 @@ def unavailable(ref: BackendRef) -> str | None:
     declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
     return f"{', '.join(missing)} not installed: {declared.install}" if missing else None
+
+
+def ours(ref: BackendRef) -> bool:
+    """True for the engine in any form; the others are its peers."""
+    return ref.name in BACKENDS and BACKENDS[ref.name].ours
 
 
 def load(ref: BackendRef) -> type[Backend]:

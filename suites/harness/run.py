@@ -84,7 +84,8 @@ def run(
             if earlier is None:
                 writer.append(environment)
             reporter.start(plan.units(), f"suite {plan.suite.name}")
-            for line in _cases(plan, earlier, Path(folder), history, reporter):
+            roofs = Roofs.from_dict(environment["roofs"]) if environment.get("roofs") else None
+            for line in _cases(plan, earlier, Path(folder), history, roofs, reporter):
                 writer.append(*line)
                 summaries += [one for one in line if one["kind"] == "summary"]
     except KeyboardInterrupt:
@@ -102,7 +103,12 @@ def in_order(summaries: Sequence[Line], plan: Plan) -> list[Line]:
 
 
 def _cases(
-    plan: Plan, earlier: store.Run | None, folder: Path, history: History, reporter: Reporter
+    plan: Plan,
+    earlier: store.Run | None,
+    folder: Path,
+    history: History,
+    roofs: Roofs | None,
+    reporter: Reporter,
 ) -> Iterator[list[Line]]:
     """Lines to write, in blocks that belong together."""
     samples = earlier.of("samples") if earlier else []
@@ -121,7 +127,7 @@ def _cases(
         done = [line for line in samples if line["case"] == case.id]
         work = CaseWork(case, refs, plan.suite, scratch, scratch / "cache", references, reporter, done)
         yield from work.generations()
-        question = Question(case, refs, plan.baseline, plan.suite.same_within)
+        question = Question(case, refs, plan.baseline, plan.suite.same_within, roofs)
         found = summarise(question, work.lines, history)
         yield found
         reporter.say(f"{case.id}  ({number} of {len(plan.cases)})")

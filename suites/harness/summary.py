@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from suites import backends
 from suites.harness import stats
 from suites.harness.case import BackendRef, Case
 from suites.harness.history import History
+from suites.harness.roofs import Roofs, Work
 from suites.harness.store import Line
 
 FACTS = (
@@ -43,12 +45,14 @@ class Question:
         refs: who took part, in order; the second copy of the baseline among them.
         baseline: label that ratios are against.
         same_within: see `stats.verdict`.
+        roofs: what the machine can do at most; without, no row has a share of it.
     """
 
     case: Case
     refs: Sequence[BackendRef]
     baseline: str
     same_within: float
+    roofs: Roofs | None = None
 
     @property
     def twin(self) -> str:
@@ -68,7 +72,54 @@ def summarise(question: Question, lines: Sequence[Line], history: History) -> li
     for ref in question.refs:
         base = [] if ref.label == question.baseline else of.get(question.baseline, [])
         found.append(_summary(question, ref, of[ref.label], base, spread, floor))
+    _place_under_roofs(question, found)
+    peer = _best_peer(question, found)
+    for ref, line in zip(question.refs, found, strict=True):
+        if peer is not None and backends.ours(ref) and line["status"] == "ok":
+            line["best_peer"] = {"backend": peer, **_judged(question, of[ref.label], of[peer], spread, floor)}
     return found
+
+
+def _place_under_roofs(question: Question, found: Sequence[Line]) -> None:
+    """Give every row the operations and bytes of the case, and its share of the roof.
+
+    What a case has to do is what the engine's program says, with everything on where it took part: the same for
+    everybody, so that shares compare as latencies do.
+    """
+    told = [
+        (bool(ref.options), line)
+        for ref, line in zip(question.refs, found, strict=True)
+        if backends.ours(ref) and line["flops"] is not None
+    ]
+    if not told:
+        return
+    source = min(told, key=lambda one: one[0])[1]
+    work = Work(source["flops"], source["bytes"], question.case.precision)
+    for line in found:
+        line["flops"], line["bytes"] = work.flops, work.nbytes
+        if question.roofs is not None and line["latency"] is not None:
+            line["roof_share"] = question.roofs.share(work, question.case.threads, line["latency"]["p50"])
+
+
+def _best_peer(question: Question, found: Sequence[Line]) -> str | None:
+    """Label of the peer with the shortest median latency; None where none has one."""
+    latencies = {
+        line["backend"]: line["latency"]["p50"]
+        for ref, line in zip(question.refs, found, strict=True)
+        if not backends.ours(ref) and line["status"] == "ok" and ref.label != question.twin
+    }
+    return min(latencies, key=latencies.__getitem__) if latencies else None
+
+
+def _judged(
+    question: Question, mine: Sequence[Line], theirs: Sequence[Line], spread: stats.Spread, floor: float | None
+) -> Line:
+    """`ratio` and `verdict` of one backend over another; null where no rounds pair."""
+    pair = _log_ratios(mine, theirs)
+    if not pair:
+        return {"ratio": None, "verdict": None}
+    ratio = stats.ratio(pair, spread)
+    return {"ratio": ratio.to_dict(), "verdict": stats.verdict(ratio, question.same_within, floor or 0.0)}
 
 
 def _summary(
@@ -103,6 +154,7 @@ def _summary(
         "throughput": None,
         "ratio": None,
         "verdict": None,
+        "best_peer": None,
         "floor": math.expm1(floor) if floor is not None else None,
         "aa_observations": spread.observations,
         "error": _worst_error(mine),
@@ -117,12 +169,7 @@ def _summary(
     if status == "ok":
         line["latency"] = stats.latency([one["seconds"] for one in mine])
         line["throughput"] = case.shape.get("batch", 1) / line["latency"]["p50"]
-        pair = _log_ratios(mine, base)
-        if pair:
-            ratio = stats.ratio(pair, spread)
-            own_floor = 0.0 if ref.label == question.twin else (floor or 0.0)
-            line["ratio"] = ratio.to_dict()
-            line["verdict"] = stats.verdict(ratio, question.same_within, own_floor)
+        line |= _judged(question, mine, base, spread, 0.0 if ref.label == question.twin else floor)
     return line
 
 

@@ -21,8 +21,11 @@ from suites.harness.store import Line
 BETTER = (
     "latency: median of a call, lower is better; "
     "ratio: time over {baseline}'s with its 95% interval, below 1 is faster; "
-    "max error: largest absolute difference from float64"
+    "max error: largest absolute difference from float64; "
+    "of roof: the least time that this machine needs for the work over the latency, higher is better; "
+    "engine / best peer: the engine's time over that of the fastest other backend of the row, below 1 is faster"
 )
+_BEST_PEER = "engine / best peer"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
 
 
@@ -80,6 +83,9 @@ def cell(line: Line) -> list[str]:
         found += [f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]", line["verdict"]]
     if line["error"]:
         found.append(f"max error {float(line['error']['max_abs']):.1e}")
+    if line["roof_share"] is not None:
+        # Nothing is faster than the roof: the operations or the bytes are counted wrongly, or less was done.
+        found.append(f"{line['roof_share']:.0%} of roof" + (": counting error" if line["roof_share"] > 1 else ""))
     if line["nodes"] is not None:
         arena = f", arena {size(line['arena_bytes'])}" if line["arena_bytes"] is not None else ""
         found.append(f"{line['nodes']} nodes{arena}")
@@ -101,20 +107,27 @@ def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
     table.add_column("case", overflow="fold")
     for label in labels:
         table.add_column(label)
+    peers = _has_best_peer(summaries)
+    if peers:
+        table.add_column(_BEST_PEER)
     table.add_column("A/A floor", justify="right")
     for case, rows in _by_case(summaries).items():
         cells = ["\n".join(_styled(rows[label])) if label in rows else "" for label in labels]
-        table.add_row(_stacked(case), *cells, floor(rows))
+        against = ["\n".join(_against_best(rows)).replace("[", "\\[")] if peers else []
+        table.add_row(_stacked(case), *cells, *against, floor(rows))
     return table
 
 
 def markdown(summaries: Sequence[Line], environment: Line) -> str:
     """The table as Markdown, opened by machine, commit, versions and threads, closed by how to read it."""
     labels = columns(summaries)
-    rows = [["case", *labels, "A/A floor"], ["---"] * (len(labels) + 2)]
+    peers = _has_best_peer(summaries)
+    header = ["case", *labels, *([_BEST_PEER] if peers else []), "A/A floor"]
+    rows = [header, ["---"] * len(header)]
     for case, found in _by_case(summaries).items():
         cells = ["<br>".join(cell(found[label])) if label in found else "" for label in labels]
-        rows.append([f"`{case}`", *cells, floor(found)])
+        against = ["<br>".join(_against_best(found))] if peers else []
+        rows.append([f"`{case}`", *cells, *against, floor(found)])
     body = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
     return f"{heading(environment)}\n\n{body}\n\n{BETTER.format(baseline=_baseline(summaries))}.\n"
 
@@ -132,7 +145,7 @@ def heading(environment: Line) -> str:
 
 def draw(path: Path, summaries: Sequence[Line], environment: Line) -> None:
     """The table as an SVG picture of a terminal, without references to fonts on other machines."""
-    console = Console(record=True, width=40 + 24 * len(columns(summaries)), file=io.StringIO())
+    console = Console(record=True, width=70 + 24 * len(columns(summaries)), file=io.StringIO())
     console.print(heading(environment).replace("`", ""), rich_table(summaries), sep="\n")
     drawn = console.export_svg(title=f"enginebench run {environment['suite']}")
     try:
@@ -148,6 +161,24 @@ def write_between(path: Path, marker: str, text: str) -> None:
     if not opening or not closing:
         raise UsageError(f"{path}: expected the markers <!-- {marker} --> and <!-- /{marker} -->")
     path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+
+
+def _has_best_peer(summaries: Sequence[Line]) -> bool:
+    return any(line.get("best_peer") for line in summaries)  # records of earlier versions do not have it
+
+
+def _against_best(rows: Mapping[str, Line]) -> list[str]:
+    """For each row of the engine, the lines that compare it with the best peer; its label where there are several."""
+    found = []
+    compared = [line for line in rows.values() if line.get("best_peer") and line["best_peer"]["ratio"]]
+    for line in compared:
+        peer, ratio = line["best_peer"], line["best_peer"]["ratio"]
+        found += [f"{line['backend']}:"] if len(compared) > 1 else []
+        found += [
+            f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
+            f"{peer['verdict']}: {peer['backend']}",
+        ]
+    return found
 
 
 def _by_case(summaries: Sequence[Line]) -> dict[str, dict[str, Line]]:

@@ -1,0 +1,125 @@
+"""Summaries of made-up rounds: the work of a case, its share of the roof, the comparison with the best peer."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from suites.harness import roofs, table
+from suites.harness.case import BackendRef, Case
+from suites.harness.history import History
+from suites.harness.roofs import Roof, Roofs
+from suites.harness.summary import Question, summarise
+
+PEAK, BANDWIDTH = 100e9, 20e9
+MACHINE = Roofs(
+    (
+        Roof("fp32", 1, PEAK, "FLOP/s", believed=True),
+        Roof("memory", 1, BANDWIDTH, "B/s", believed=True),
+        Roof("fp32", 2, 2 * PEAK, "FLOP/s", believed=False),
+    ),
+    0.0,
+)
+LABELS = ("eager", "eager#2", "torch_compile", "onnxruntime", "engine[disable=fuse_gelu]", "engine")
+TIMES = dict(zip(LABELS, (4.0, 3.9, 3.0, 2.0, 1.8, 1.5), strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch):
+    monkeypatch.setattr(roofs, "last_level_bytes", lambda: 32 << 20)
+
+
+def samples(label, seconds, facts=None, status="ok"):
+    """One line a generation; the rounds drift together, so that only pairs tell the backends apart."""
+    drifts = [1 + 0.1 * number for number in range(5)]
+    lines = []
+    for generation in range(4):
+        rounds = [[seconds * drift * (1 + 1e-4 * generation)] for drift in drifts] if status == "ok" else []
+        line = {"backend": label, "generation": generation, "status": status, "reason": status, "seconds": rounds}
+        lines.append({**line, "facts": facts or {}, "error": None})
+    return lines
+
+
+def rows(flops=int(120e9), nbytes=1000, threads=1, machine=MACHINE, **status):
+    facts = {
+        "engine": {"flops": flops, "bytes": nbytes},
+        "engine[disable=fuse_gelu]": {"flops": flops, "bytes": 3 * nbytes},
+    }
+    case = Case("mlp", {"batch": 2}, threads)
+    refs = [BackendRef.parse(label) for label in LABELS]
+    lines = [
+        line for label in LABELS for line in samples(label, TIMES[label], facts.get(label), status.get(label, "ok"))
+    ]
+    found = summarise(Question(case, refs, "eager", 0.02, machine), lines, History())
+    return {line["backend"]: line for line in found}
+
+
+def test_the_engine_is_compared_with_the_fastest_other_backend_by_pairs():
+    line = rows()["engine"]
+    assert line["best_peer"]["backend"] == "onnxruntime"
+    assert line["best_peer"]["ratio"]["value"] == pytest.approx(1.5 / 2.0)
+    assert line["best_peer"]["ratio"]["low"] <= 0.75 <= line["best_peer"]["ratio"]["high"]
+    assert line["best_peer"]["verdict"] == "faster"
+    assert line["ratio"]["value"] == pytest.approx(1.5 / 4.0), "the baseline's ratio stays"
+
+
+def test_every_form_of_the_engine_is_compared_and_no_peer_is():
+    found = rows()
+    assert found["engine[disable=fuse_gelu]"]["best_peer"]["ratio"]["value"] == pytest.approx(0.9)
+    assert [label for label, line in found.items() if line["best_peer"]] == ["engine[disable=fuse_gelu]", "engine"]
+
+
+def test_a_peer_without_a_right_answer_is_no_peer():
+    found = rows(onnxruntime="wrong")
+    assert found["engine"]["best_peer"]["backend"] == "torch_compile"
+    assert rows(engine="failed")["engine"]["best_peer"] is None
+
+
+def test_the_work_of_a_case_is_that_of_the_engine_with_everything_on():
+    found = rows()
+    assert {(line["flops"], line["bytes"]) for line in found.values()} == {(int(120e9), 1000)}
+
+
+def test_the_share_of_the_roof_is_the_least_time_over_the_median():
+    found = rows()
+    for label, line in found.items():
+        assert line["roof_share"] == pytest.approx(1.2 / line["latency"]["p50"]), label
+    heavy = rows(flops=10, nbytes=int(36e9))["engine"]
+    assert heavy["roof_share"] == pytest.approx(1.8 / heavy["latency"]["p50"]), "bound by memory"
+
+
+@pytest.mark.parametrize("given", [{"machine": None}, {"threads": 2}, {"flops": None}])
+def test_without_a_believed_roof_or_a_count_there_is_no_share(given):
+    assert {line["roof_share"] for line in rows(**given).values()} == {None}
+
+
+def drawn(found):
+    console = Console(width=300, file=io.StringIO())
+    console.print(table.rich_table(list(found.values())))
+    return console.file.getvalue()
+
+
+ENVIRONMENT = dict.fromkeys(("commit", "dirty", "cpu", "cores", "kernel", "machine", "python"), "x") | {"versions": {}}
+
+
+def test_tables_show_the_best_peer_and_the_share():
+    for text in (drawn(rows()), table.markdown(list(rows().values()), ENVIRONMENT)):
+        assert "engine / best peer" in text
+        assert "faster: onnxruntime" in text
+        assert "0.750 [" in text
+        assert "67% of roof" in text
+        assert "counting error" not in text
+
+
+def test_more_than_the_roof_is_shown_as_a_counting_error():
+    assert "133% of roof: counting error" in drawn(rows(flops=int(240e9)))
+
+
+def test_records_from_before_there_were_peers_still_draw():
+    old = rows()
+    for line in old.values():
+        del line["best_peer"]
+    assert "engine / best peer" not in drawn(old).replace(table.BETTER, "").splitlines()[1]
+    assert "A/A floor" in table.markdown(list(old.values()), ENVIRONMENT)
