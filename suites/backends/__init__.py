@@ -77,7 +77,7 @@ BACKENDS: dict[str, Declared] = {
             "OpenVINO with the latency hint, float32 kept",
             ("openvino",),
             ("torch",),
-            "pip install openvino",
+            "pip install 'enginebench[openvino]'",
         ),
         Declared(
             "engine",

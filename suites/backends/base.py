@@ -11,6 +11,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,10 +47,16 @@ class Backend(ABC):
     def __init__(self, threads: int, options: Mapping[str, str]) -> None:
         self.threads = threads
         self.options = dict(options)
+        self.exports: Path | None = None
+        """An existing folder that later processes of the same backend and case see; None where there are none."""
 
     @classmethod  # noqa: B027  # most have no options whose values could be wrong
     def check_options(cls, options: Mapping[str, str]) -> None:
         """EngineError where a value of `options` names nothing; their keys are checked by the registry."""
+
+    def kept(self, name: str) -> Path | None:
+        """Where an exported model may be kept, so that later processes need not export again; None: nowhere."""
+        return self.exports / name if self.exports is not None else None
 
     @abstractmethod
     def load(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import shutil
 import tempfile
 import time
 import warnings
@@ -30,7 +31,7 @@ class OnnxRuntime(Backend):
         onnxruntime.set_default_logger_severity(3)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Export to a temporary folder, make the session."""
+        """Export, or take what an earlier process of the case exported; make the session."""
         import onnxruntime
         import torch
 
@@ -40,21 +41,29 @@ class OnnxRuntime(Backend):
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            start = time.perf_counter()
-            _export(model, inputs, path)
+        start = time.perf_counter()
+        kept = self.kept("onnx")
+        reused = kept is not None and kept.is_dir()
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = kept if kept is not None and reused else Path(temporary) / "onnx"
+            if not reused:
+                folder.mkdir()
+                _export(model, inputs, folder / "model.onnx")
             exported = time.perf_counter()
-            artifact = sum(file.stat().st_size for file in Path(folder).iterdir())
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
             compiled = time.perf_counter()
+            artifact = sum(file.stat().st_size for file in folder.iterdir())
+            if kept is not None and not reused:
+                shutil.copytree(folder, kept.with_name("onnx.partial"), dirs_exist_ok=True)
+                kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete
         names = [entry.name for entry in session.get_inputs()]
 
         def call(*arguments: Tensor) -> list[Tensor]:
             feed = {name: tensor.numpy() for name, tensor in zip(names, arguments, strict=True)}
             return [torch.from_numpy(array) for array in session.run(None, feed)]
 
-        return Prepared(call, exported - start, compiled - exported, {"artifact_bytes": artifact})
+        export_s = None if reused else exported - start
+        return Prepared(call, export_s, compiled - exported, {"artifact_bytes": artifact})
 
 
 def _export(model: nn.Module, inputs: tuple[Tensor, ...], path: Path) -> None:

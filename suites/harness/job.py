@@ -44,13 +44,15 @@ class Job:
         case: what to run.
         ref: who runs it.
         scratch: an existing folder; outputs for checking are written there.
+        exports: see `Backend.exports`.
     """
 
-    def __init__(self, case: Case, ref: BackendRef, scratch: Path) -> None:
+    def __init__(self, case: Case, ref: BackendRef, scratch: Path, exports: Path | None = None) -> None:
         options = backends.applicable(ref, dict(case.switches))
         self._case = case
         self._scratch = scratch
         self._backend = backends.load(ref)(case.threads, options)
+        self._backend.exports = exports
         self._prepared: Prepared | None = None
         self._inputs: Inputs = []
         self._baseline_bytes: int | None = None

@@ -65,6 +65,8 @@ class Worker:
             "backend": ref.to_dict() if ref else None,
             "imports": backends.imports(ref) if ref else (),
             "scratch": str(scratch),
+            # By label: a second copy of a backend pays for its own export.
+            "exports": str(scratch_folder(cache, f"exports_{self.label}")),
             "cpus": self._cpus if pinned else [],
             "read": command_read,
             "write": answer_write,

@@ -70,7 +70,7 @@ def _job_handler(config: Mapping[str, Any]) -> Handler:
         from suites.harness.job import Job
 
         case, ref = Case(**config["case"]), BackendRef(**config["backend"])
-        made.append(Job(case, ref, Path(config["scratch"])))
+        made.append(Job(case, ref, Path(config["scratch"]), Path(config["exports"])))
         return {"protocol": PROTOCOL, "import_s": made[0].load()["import_s"] + seconds}
 
     return handle

@@ -38,4 +38,24 @@ def test_the_default_suite_covers_what_the_table_promises():
     assert {case.model for case in cases} == {"mlp", "transformer", "bert", "minilm"}
     assert {case.threads for case in cases} == {1, 2}
     assert {"manual", "sdpa"} <= spellings(cases)
-    assert set(spec.load(spec.find("default")).backends) == {"eager", "torch_compile", "onnxruntime", "engine"}
+    assert set(spec.load(spec.find("default")).backends) == {
+        "eager", "torch_compile", "onnxruntime", "openvino", "engine",
+    }  # fmt: skip
+
+
+PROMISED = {
+    "bert": {f"bert/{size}/t{n}/fp32" for size in ("b1_s128", "b1_s384", "b4_s64") for n in (1, 2)},
+    "transformer": {
+        f"transformer/{size}/t{n}/fp32/attention=sdpa/causal=False/{width}"
+        for size, width in (("b1_s16", "heads=4/width=256"), ("b1_s128", "heads=8/width=512"))
+        for n in (1, 2)
+    },
+    "mlp": {f"mlp/b32/t{n}/fp32/activation=relu/widths=large" for n in (1, 2)},
+}
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_the_suites_of_models_hold_the_sizes_that_are_compared_across_backends(name):
+    found = {case.id: {ref.name for ref in refs} for case, refs in spec.load(spec.find(name)).cases()}
+    assert set(found) >= PROMISED[name]
+    assert all({"torch_compile", "onnxruntime", "openvino"} <= found[case] for case in PROMISED[name])
