@@ -124,3 +124,36 @@ static eb_status run_linear(const eb_node *node, void *const *bases, int64_t beg
     return EB_OK;
 }
 const eb_kernel any_linear__generic_reference = {plan_linear, run_linear, NULL, NULL};
+
+/* --- gated_linear: x [..., K], weight [2N, K] or [K, 2N] ----------------------------------------------------------- */
+
+/* Row `row` of x times column `n` of the weight, plus bias[n]. */
+static double project(const eb_node *node, void *const *bases, int64_t x_start, int64_t n) {
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1);
+    int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0, last = x->rank - 1;
+    double sum = 0;
+    for (int64_t k = 0; k < x->shape[last]; k++)
+        sum += eb_load_real(x->dtype, eb_data(x, bases), x_start + k * x->stride[last]) *
+               eb_load_real(x->dtype, eb_data(weight, bases), n * weight->stride[!transposed] + k * weight->stride[transposed]);
+    if (!eb_is_present(node, 2)) return sum;
+    const eb_tensor *bias = eb_input(node, 2);
+    return sum + eb_load_real(bias->dtype, eb_data(bias, bases), n * bias->stride[0]);
+}
+
+static eb_status run_gated_linear(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    int last = y->rank - 1;
+    int64_t N = y->shape[last], rows = eb_size(y) / N;
+    eb_loop x_rows = eb_loop_axes(x, 0, x->rank - 1), y_rows = eb_loop_axes(y, 0, last);
+    for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {
+        int64_t x_start = eb_loop_offset(&x_rows, row), y_start = eb_loop_offset(&y_rows, row);
+        for (int64_t n = 0; n < N; n++) {
+            double gate = activate(node->ints[EB_INT_GATED_LINEAR_ACTIVATION], project(node, bases, x_start, n));
+            eb_store_real(y->dtype, eb_data(y, bases), y_start + n * y->stride[last],
+                          gate * project(node, bases, x_start, N + n));
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel any_gated_linear__generic_reference = {plan_linear, run_gated_linear, NULL, NULL};

@@ -140,3 +140,50 @@ declare(
         "bias [N], residual [..., N]",
     )
 )
+
+
+def _infer_gated_linear(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x = of_rank("gated_linear", "x", of_dtype("gated_linear", "x", present("gated_linear", inputs, 0, "x"), FLOATS), 1)
+    weight = of_same_dtype("gated_linear", "weight", present("gated_linear", inputs, 1, "weight"), x.dtype)
+    k, both = _swapped(of_rank("gated_linear", "weight", weight, 2, 2).shape, attributes["transpose_weight"])
+    if x.shape[-1] != k or both % 2:
+        raise wrong("gated_linear", f"a weight of {x.shape[-1]} by twice the features", weight)
+    bias = optional(inputs, 2)
+    if bias is not None:
+        of_shape("gated_linear", "bias", of_same_dtype("gated_linear", "bias", bias, x.dtype), (both,))
+    return result("gated_linear", x.dtype, (*x.shape[:-1], both // 2))
+
+
+def _gated_linear_reference(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, *, transpose_weight: bool, activation: str
+) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        y = np.matmul(widened(x), widened(weight.T if transpose_weight else weight))
+        if bias is not None:
+            y = y + widened(bias)
+        gate, up = np.split(y, 2, axis=-1)
+        return cast_array(ACTIVATIONS[activation](gate) * up, x.dtype)
+
+
+def _gated_linear_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
+    k = present("gated_linear", inputs, 0, "x").shape[-1]
+    biases = 0 if optional(inputs, 2) is None else 2
+    return outputs[0].size * (4 * k + biases + ACTIVATION_FLOPS[attributes["activation"]] + 1)
+
+
+declare(
+    Op(
+        "gated_linear",
+        "matmul",
+        ("x", "weight", "bias?"),
+        _infer_gated_linear,
+        _gated_linear_reference,
+        {
+            "transpose_weight": Attribute("bool", True),
+            "activation": Attribute("choice", "silu", tuple(ACTIVATIONS)),
+        },
+        flops=_gated_linear_flops,
+        doc="activation(x @ G + g) * (x @ U + u), the gated layer of SwiGLU and its kin (Shazeer 2020); weight is G "
+        "and U one after the other, [2N, K] if transpose_weight else [K, 2N], bias g and u, [2N]",
+    )
+)

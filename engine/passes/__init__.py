@@ -22,6 +22,7 @@ from engine.passes import (
     fold_constants,
     fuse_attention,
     fuse_epilogue,
+    fuse_gated_linear,
     fuse_gelu,
     fuse_layer_norm,
     fuse_softmax,
@@ -57,6 +58,7 @@ PASSES: dict[str, Pass] = {
         fuse_attention,
         absorb_mask,
         use_linear,
+        fuse_gated_linear,
         merge_linear,
         fuse_epilogue,
         dead_code,
@@ -64,8 +66,9 @@ PASSES: dict[str, Pass] = {
 }
 
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
-# attention, whose pattern then has one spelling; merging before epilogues, since a linear with an epilogue of its own
-# cannot be merged; transposes once more, for those that follow an attention.
+# attention, whose pattern then has one spelling; gated pairs before merging, which would take them; merging before
+# epilogues, since a linear with an epilogue of its own cannot be merged; transposes once more, for those that follow an
+# attention.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -81,6 +84,7 @@ PIPELINE: tuple[str, ...] = (
     "simplify_views",
     "absorb_transpose",
     "use_linear",
+    "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",
     "dead_code",

@@ -10,7 +10,7 @@ from engine.passes.pattern import Match, Rule, Var, apply, call
 
 _LINEAR = call("linear", Var("x"), Var("weight"), name="linear")
 # Pointwise op and the attributes it must have -> linear's name for it.
-_ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
+ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("relu", {}, "relu"),
     ("gelu", {"approximate": "none"}, "gelu"),
     ("gelu", {"approximate": "tanh"}, "gelu_tanh"),
@@ -70,7 +70,7 @@ RULES = (
     Rule(_ADD, _fill(3), (_no_activation, _is_residual)),
     *(
         Rule(call(op, _LINEAR, **attributes), _activate(name), (_no_activation,))
-        for op, attributes, name in _ACTIVATIONS
+        for op, attributes, name in ACTIVATIONS
     ),
 )
 

@@ -17,7 +17,8 @@ def _make(arguments: Arguments) -> nn.Module:
     width, heads = arguments["width"], arguments["heads"]
     if width % heads:
         raise ModelError(f"model transformer: width={width} is no multiple of heads={heads}")
-    return Transformer(width, heads, arguments["layers"], arguments["attention"], causal=arguments["causal"])
+    spelled = arguments["attention"], arguments["feed_forward"]
+    return Transformer(width, heads, arguments["layers"], *spelled, causal=arguments["causal"])
 
 
 def _example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
@@ -42,6 +43,7 @@ def _spec(name: str, summary: str, width: int, heads: int, layers: int) -> Model
                 ("manual", "softmax", "sdpa"),
                 doc="matmul, exp and sum by hand; matmul and F.softmax; scaled_dot_product_attention",
             ),
+            "feed_forward": Option("gelu", ("gelu", "swiglu"), doc="one layer and GELU; a gate, SiLU and a product"),
             "causal": Option(default=False, values=(False, True), doc="a token sees itself and those before it"),
         },
     )

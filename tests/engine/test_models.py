@@ -37,6 +37,7 @@ def pick(name: str, rng: random.Random) -> dict[str, object]:
             "layers": rng.randint(1, 2),
             "attention": rng.choice(["manual", "softmax", "sdpa"]),
             "causal": rng.random() < 0.5,
+            "feed_forward": rng.choice(["gelu", "swiglu"]),
         }
     return shape | {"attention": rng.choice(["sdpa", "eager"])}
 
@@ -96,6 +97,7 @@ def test_reuse_of_memory_changes_no_bit(name, monkeypatch):
     [
         ("mlp", {"activation": "gelu"}),
         *(("transformer-tiny", {"attention": a, "causal": c}) for a in ("manual", "softmax", "sdpa") for c in (0, 1)),
+        ("transformer-tiny", {"feed_forward": "swiglu"}),
         ("bert-tiny", {"batch": 2, "attention": "sdpa", "sequence": 9}),
         ("bert-tiny", {"batch": 2, "attention": "eager", "sequence": 9}),
         ("minilm-tiny", {"batch": 2, "sequence": 9}),

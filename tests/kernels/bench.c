@@ -79,6 +79,19 @@ static void bench_linear(const char *filter) {
     bench_case(&c, 2.0 * 128 * 768 * 3072, filter);
 }
 
+static void bench_gated_linear(const char *filter) {
+    static const int64_t shapes[][3] = {{128, 1024, 3072}, {16, 1024, 3072}, {1, 1024, 3072}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        int64_t M = shapes[i][0], K = shapes[i][1], N = shapes[i][2];
+        test_case c;
+        make_gated_linear(&c, M, N, K, DENSE, 1, 0);
+        c.ints[EB_INT_GATED_LINEAR_ACTIVATION] = EB_GATED_LINEAR_ACTIVATION_SILU;
+        c.constant = 2;
+        snprintf(c.name, sizeof c.name, "%ld x %ld x 2 * %ld silu", (long)M, (long)K, (long)N);
+        bench_case(&c, 4.0 * (double)(M * N * K), filter);
+    }
+}
+
 static void bench_attention(const char *filter) {
     static const attention_shape shapes[] = {
         {1, 12, 12, 128, 128, 64, 64, NO_MASK, 0, 1, 0, DENSE},   {1, 12, 12, 256, 256, 64, 64, NO_MASK, 0, 1, 0, DENSE},
@@ -141,6 +154,7 @@ static void bench_streams(const char *filter) {
 
 void bench(const char *filter) {
     bench_linear(filter);
+    bench_gated_linear(filter);
     bench_matmul(filter);
     bench_attention(filter);
     bench_streams(filter);

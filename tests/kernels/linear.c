@@ -112,6 +112,48 @@ void test_linear(void) {
     check_unaligned_pack();
 }
 
+/* --- gated_linear -------------------------------------------------------------------------------------------------- */
+
+void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
+    case_begin(c, "gated_linear", 4 * sum_tolerance(K), "M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d", (long)M, (long)N,
+               (long)K, (int)x_layout, transposed, bias);
+    case_input(c, EB_F32, x_layout, 1, SHAPE(M, K));
+    case_input(c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){2 * N, K} : (int64_t[]){K, 2 * N});
+    if (bias)
+        case_input(c, EB_F32, DENSE, 1, SHAPE(2 * N));
+    else
+        case_absent(c);
+    case_output(c, EB_F32, DENSE, SHAPE(M, N));
+    c->node.n_ints = 2;
+    c->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] = transposed;
+    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_SIGMOID + 1);
+}
+
+static void check_gated_linear(int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
+    for (unsigned constant = 0; constant <= 2; constant += 2) {
+        test_case c;
+        make_gated_linear(&c, M, N, K, x_layout, transposed, bias);
+        c.constant = constant;
+        case_check(&c);
+    }
+}
+
+void test_gated_linear(void) {
+    for (int64_t M = 0; M <= 30; M++) check_gated_linear(M, 17, 9, DENSE, 1, (int)(M % 2));
+    for (int64_t N = 0; N <= 34; N++) check_gated_linear(3, N, 18, PADDED, (int)(N % 2), (int)(N / 2 % 2));
+    for (int64_t K = 0; K <= 20; K++) check_gated_linear(5, 20, K, (layout)(K % 4), (int)(K % 2), 1);
+    check_gated_linear(300, 70, 33, DENSE, 1, 1);
+    check_gated_linear(9, 40, 1030, DENSE, 1, 0);
+    for (int i = 0; i < 3; i++) {
+        test_case c;
+        make_gated_linear(&c, 29, 35, 9, DENSE, 1, 1);
+        case_specials(&c, i);
+        c.tolerance = 2e-5; /* two factors, each as of linear */
+        c.constant = 2;
+        case_check(&c);
+    }
+}
+
 /* --- matmul -------------------------------------------------------------------------------------------------------- */
 
 void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how) {

@@ -6,6 +6,7 @@
 
 /* Makers of cases that both the tests and the benchmark use. */
 void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation);
+void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias);
 void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how);
 void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, layout how);
 void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axis, layout how);
@@ -23,6 +24,7 @@ typedef struct {
 void make_attention(test_case *c, const attention_shape *s);
 
 void test_linear(void);
+void test_gated_linear(void);
 void test_matmul(void);
 void test_attention(void);
 void test_rows(void);

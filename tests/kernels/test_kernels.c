@@ -39,6 +39,7 @@ int main(int arguments, char **argument) {
     test_pool(!(arguments > 1 && strcmp(argument[1], "no-fork") == 0));
     test_measure();
     test_linear();
+    test_gated_linear();
     test_matmul();
     test_attention();
     test_rows();

@@ -253,6 +253,18 @@ for _transposed in (True, False):
         )
 case("linear", "residual_only", normal(4, 5), normal(6, 5), None, normal(4, 6), activation="relu")
 case("linear", "nan", given([[np.nan, 1.0], [1.0, 2.0]]), normal(3, 2), normal(3), None, activation="relu")
+for _activation in TABLE["gated_linear"].attributes["activation"].choices:
+    for _transposed in (True, False):
+        _weight = (74, 19) if _transposed else (19, 74)
+        _how = {"activation": _activation, "transpose_weight": _transposed}
+        case("gated_linear", f"{_activation}_{_transposed:d}", normal(3, 11, 19), normal(*_weight), normal(74), **_how)
+case("gated_linear", "no_bias", normal(5, 7), normal(12, 7), None)
+case("gated_linear", "float64", normal(5, 7, dtype="float64"), normal(12, 7, dtype="float64"), None)
+case("gated_linear", "vector", normal(24), normal(66, 24), normal(66))
+case("gated_linear", "no_rows", normal(0, 6), normal(8, 6), None)
+case("gated_linear", "no_columns", normal(3, 6), normal(0, 6), None)
+case("gated_linear", "no_depth", normal(3, 0), normal(8, 0), normal(8))
+case("gated_linear", "nan", given([[np.nan, 1.0], [1.0, 2.0]]), normal(6, 2), normal(6), activation="relu")
 
 # --- attention --------------------------------------------------------------------------------------------------
 

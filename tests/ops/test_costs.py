@@ -54,6 +54,9 @@ COUNTED = [
         2 * 5 * 6 * 7 + 9 * 30,
         4 * (35 + 42 + 30),
     ),
+    # two products, a product of both, and SiLU
+    ("gated_linear", [f32(5, 7), f32(12, 7), None], {}, 4 * 5 * 6 * 7 + 5 * 30, 4 * (35 + 84 + 30)),
+    ("gated_linear", [f32(5, 7), f32(12, 7), f32(12)], {}, 4 * 5 * 6 * 7 + 7 * 30, 4 * (35 + 84 + 12 + 30)),
     # 35 pairs in each of 8 heads: 2 * 8 for the score, 1 for the scale, 5 for the softmax, 2 * 6 for the sum
     ("attention", [Q, K, V, None], {"scale": 0.5}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES),
     ("attention", [Q, K, V, f32(5, 7)], {"scale": 1.0}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES + 140),

@@ -48,6 +48,11 @@ def _linear(x, weight, bias, residual, *, transpose_weight, activation, alpha):
     return _activation(activation, y if residual is None else y + residual)
 
 
+def _gated_linear(x, weight, bias, *, transpose_weight, activation):
+    gate, up = functional.linear(x, weight if transpose_weight else weight.T, bias).chunk(2, -1)
+    return _activation(activation, gate) * up
+
+
 def _matmul(a, b, transpose_a, transpose_b, alpha):
     return alpha * torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
 
@@ -154,6 +159,7 @@ TORCH: dict[str, Any] = {
     "floor_div": torch.floor_divide,
     "matmul": _matmul,
     "linear": _linear,
+    "gated_linear": _gated_linear,
     "attention": _attention,
     "layer_norm": _norm(functional.layer_norm),
     "rms_norm": _norm(functional.rms_norm),

@@ -30,12 +30,16 @@ typedef struct {
 
 #define multiply_panel EB_PASTE(eb_multiply_panel, __, EB_ISA, , , )
 #define pack_panel EB_PASTE(eb_pack_panel, __, EB_ISA, , , )
+#define pack_columns EB_PASTE(eb_pack_columns, __, EB_ISA, , , )
 
 void multiply_panel(const eb_product *p);
 
 /* Columns of b, with element (k, n) at source[k * k_step + n * n_step] (of any alignment), as a panel of K rows. */
 void pack_panel(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
                 float *panel);
+/* The same into some columns of a panel; the others are left as they are. */
+void pack_columns(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
+                  float *panel);
 
 /* Columns of a b that is not packed, as `multiply_panel` wants them: where they lie if they are contiguous and `rows`
  * are too few to pay for packing, else packed into scratch (K * EB_NR floats). */
@@ -77,5 +81,14 @@ EB_INLINE int64_t row_tile_begin(int64_t M, int64_t row_tiles, int64_t i) {
     int64_t heights = eb_ceil_div(M, EB_MR);
     return eb_piece(M, heights, eb_piece(heights, row_tiles, i));
 }
+
+/* [.., columns] as rows of contiguous columns: answers whether it is, and the stride of the rows. */
+static inline int rows_of(const eb_tensor *t, int64_t *row_stride) {
+    eb_loop rows = eb_loop_axes(t, 0, t->rank - 1);
+    *row_stride = rows.stride[0][0];
+    return rows.rank == 1;
+}
+
+static inline int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 1] == 1 || t->shape[t->rank - 1] <= 1; }
 
 #endif

@@ -9,15 +9,6 @@
 /* private: M, N, K, x_row, y_row, residual_row, rows of tiles, panels a tile */
 enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_RESIDUAL_ROW, AT_ROW_TILES, AT_PANELS };
 
-/* [.., columns] as rows of contiguous columns: answers whether it is, and the stride of the rows. */
-static int rows_of(const eb_tensor *t, int64_t *row_stride) {
-    eb_loop rows = eb_loop_axes(t, 0, t->rank - 1);
-    *row_stride = rows.stride[0][0];
-    return rows.rank == 1;
-}
-
-static int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 1] == 1 || t->shape[t->rank - 1] <= 1; }
-
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)

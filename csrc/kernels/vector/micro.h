@@ -218,9 +218,13 @@ static void pack_square(const eb_float_unaligned *source, int64_t n_step, float 
 
 void pack_panel(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
                 float *panel) {
-    enum { BLOCK = 16 };
-    if (K == 0) return;
     if (columns < EB_NR) memset(panel, 0, (size_t)(K * EB_NR) * 4);
+    pack_columns(source, k_step, n_step, K, columns, panel);
+}
+
+void pack_columns(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
+                  float *panel) {
+    enum { BLOCK = 16 };
     if (n_step == 1) {
         for (int64_t k = 0; k < K; k++) memcpy(panel + k * EB_NR, source + k * k_step, (size_t)columns * 4);
         return;

@@ -40,9 +40,9 @@ SPELLINGS: dict[str, Spelling] = {"manual": attend_manual, "softmax": attend_sof
 
 
 class Block(nn.Module):
-    """[B, S, width] -> the same: attention, then a GELU layer of four times the width, each behind a LayerNorm."""
+    """[B, S, width] -> the same: attention, then a layer of four times the width, each behind a LayerNorm."""
 
-    def __init__(self, width: int, heads: int, attention: str, *, causal: bool) -> None:
+    def __init__(self, width: int, heads: int, attention: str, feed_forward: str, *, causal: bool) -> None:
         super().__init__()
         self.heads = heads
         self.attend = SPELLINGS[attention]
@@ -53,6 +53,7 @@ class Block(nn.Module):
         self.value = nn.Linear(width, width)
         self.output = nn.Linear(width, width)
         self.feed_forward_norm = nn.LayerNorm(width)
+        self.gate = nn.Linear(width, 4 * width) if feed_forward == "swiglu" else None
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
@@ -66,15 +67,18 @@ class Block(nn.Module):
         y = self.attention_norm(x)
         mixed = self.attend(split(self.query(y)), split(self.key(y)), split(self.value(y)), self.causal)
         x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
-        return x + self.contract(F.gelu(self.expand(self.feed_forward_norm(x))))
+        y = self.feed_forward_norm(x)
+        hidden = F.gelu(self.expand(y)) if self.gate is None else F.silu(self.gate(y)) * self.expand(y)
+        return x + self.contract(hidden)
 
 
 class Transformer(nn.Module):
     """[B, S, width] -> [B, S, width]: blocks and a final LayerNorm."""
 
-    def __init__(self, width: int, heads: int, layers: int, attention: str, *, causal: bool) -> None:
+    def __init__(self, width: int, heads: int, layers: int, attention: str, feed_forward: str, *, causal: bool) -> None:
         super().__init__()
-        self.blocks = nn.Sequential(*(Block(width, heads, attention, causal=causal) for _ in range(layers)))
+        blocks = (Block(width, heads, attention, feed_forward, causal=causal) for _ in range(layers))
+        self.blocks = nn.Sequential(*blocks)
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,133 @@
+"""Compute activation(gate) * up in one node where gate and up are linears of one value (SwiGLU, GeGLU, GLU)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from engine.ir import Graph, Node, Value
+from engine.passes.fuse_epilogue import ACTIVATIONS
+from engine.passes.pattern import Call, Match, Rule, Var, apply, call
+
+
+def _is_plain(node: Node) -> bool:
+    """A product and at most a bias, all constant: what the packed pair of weights can express."""
+    _, weight, bias, residual = node.inputs
+    constant = all(v is None or v.is_constant for v in (weight, bias))
+    return constant and residual is None and node.attributes["activation"] == "none" and node.attributes["alpha"] == 1
+
+
+# --- two linears ---------------------------------------------------------------------------------------------------
+
+
+def _can_pair(found: Match) -> bool:
+    gate, up = found.calls["gate"], found.calls["up"]
+    return (
+        gate is not up
+        and _is_plain(gate)
+        and _is_plain(up)
+        and gate.input(1).type == up.input(1).type
+        and gate.attributes == up.attributes
+    )
+
+
+def _stack(graph: Graph, parts: list[Value], axis: int) -> Value:
+    arrays = [part.data for part in parts if part.data is not None]
+    return graph.constant(np.concatenate(arrays, axis), "+".join(part.name for part in parts))
+
+
+def _bias(graph: Graph, node: Node) -> Value:
+    features = node.output.shape[-1:]
+    return node.inputs[2] or graph.constant(np.zeros(features, node.input(1).data.dtype), "0")  # type: ignore[union-attr]
+
+
+def _pair(activation: str) -> Any:
+    def rewrite(graph: Graph, found: Match) -> Value:
+        gate, up, root = found.calls["gate"], found.calls["up"], found.nodes[0]
+        transposed = gate.attributes["transpose_weight"]
+        weight = _stack(graph, [gate.input(1), up.input(1)], 0 if transposed else 1)
+        biases = [_bias(graph, node) for node in (gate, up)] if gate.inputs[2] or up.inputs[2] else []
+        inputs = [gate.input(0), weight, _stack(graph, biases, 0) if biases else None]
+        return graph.emit(
+            "gated_linear",
+            inputs,
+            before=root,
+            source=gate.source,
+            transpose_weight=transposed,
+            activation=activation,
+        )
+
+    return rewrite
+
+
+# --- one linear whose halves are gate and up -------------------------------------------------------------------------
+
+
+def _is_half(node: Node, whole: Value) -> bool:
+    features, last = whole.shape[-1], len(whole.shape) - 1
+    a = node.attributes
+    return (
+        a["axis"] == last
+        and a["step"] == 1
+        and (a["start"], a["stop"]) in {(0, features // 2), (features // 2, features)}
+    )
+
+
+def _can_split(found: Match) -> bool:
+    linear, gate, up = (found.calls[name] for name in ("linear", "gate", "up"))
+    whole = linear.output
+    return (
+        _is_plain(linear)
+        and whole.shape[-1] % 2 == 0
+        and _is_half(gate, whole)
+        and _is_half(up, whole)
+        and gate.attributes["start"] != up.attributes["start"]
+    )
+
+
+def _split(activation: str) -> Any:
+    def rewrite(graph: Graph, found: Match) -> Value:
+        linear, gate, root = found.calls["linear"], found.calls["gate"], found.nodes[0]
+        transposed = linear.attributes["transpose_weight"]
+        weight, bias = linear.input(1), linear.inputs[2]
+        if gate.attributes["start"] > 0:
+            weight = _swap_halves(graph, weight, 0 if transposed else 1)
+            bias = None if bias is None else _swap_halves(graph, bias, 0)
+        return graph.emit(
+            "gated_linear",
+            [linear.input(0), weight, bias],
+            before=root,
+            source=linear.source,
+            transpose_weight=transposed,
+            activation=activation,
+        )
+
+    return rewrite
+
+
+def _swap_halves(graph: Graph, value: Value, axis: int) -> Value:
+    return graph.constant(np.roll(value.data, value.shape[axis] // 2, axis), value.name)  # type: ignore[arg-type]
+
+
+def _rules() -> tuple[Rule, ...]:
+    rules = []
+    gate, up = (call("linear", Var("x"), Var(f"{name} weight"), name=name) for name in ("gate", "up"))
+    whole = call("linear", Var("x"), Var("weight"), name="linear")
+    first, second = (call("slice", whole, name=name) for name in ("gate", "up"))
+    for op, attributes, name in ACTIVATIONS:
+
+        def product(a: Call, b: Call, op: str = op, attributes: dict[str, Any] = attributes) -> Call:
+            return call("mul", call(op, a, **attributes), b)
+
+        rules.append(Rule(product(gate, up), _pair(name), (_can_pair,)))
+        rules.append(Rule(product(first, second), _split(name), (_can_split,)))
+    return tuple(rules)
+
+
+RULES = _rules()
+
+
+def run(graph: Graph) -> int:
+    """Number of gated pairs."""
+    return apply(graph, RULES)
