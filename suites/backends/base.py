@@ -1,8 +1,8 @@
 """What a competitor must offer. Knows no runtime; torch only by type.
 
 The worker imports what the registry declares, then calls, in this order and timing each: `load`, `prepare` (export and
-compile), the first call, then steady calls. Everybody takes torch CPU tensors and gives torch CPU tensors, so
-conversions are paid by whoever needs them.
+compile), the first call, then steady calls. Everybody takes torch CPU tensors and gives torch CPU tensors, or in cases
+for users of NumPy everybody takes and gives arrays: conversions are paid by whoever needs them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor, nn
 
 
@@ -23,7 +24,8 @@ class Prepared:
     """A model that is ready to be called.
 
     Attributes:
-        call: tensors -> outputs in any nesting of tuples, lists, mappings and dataclasses.
+        call: tensors -> outputs in any nesting of tuples, lists, mappings and dataclasses; arrays -> arrays where the
+            backend `takes_numpy` and its `io` says so.
         export_s: seconds spent on capturing the model; None where there is no such step.
         compile_s: seconds spent on compiling beyond that; None where there is no such step.
         facts: further columns of the record: nodes, launches, arena_bytes, weight_bytes, artifact_bytes, flops, bytes,
@@ -44,9 +46,14 @@ class Backend(ABC):
         options: switches of this backend, as text.
     """
 
+    takes_numpy = False
+    """Whether `prepare` heeds `io`; otherwise the harness puts `through_torch` around the call."""
+
     def __init__(self, threads: int, options: Mapping[str, str]) -> None:
         self.threads = threads
         self.options = dict(options)
+        self.io = "torch"
+        """``torch`` or ``numpy``: what calls take and must give. Examples given to `prepare` are always tensors."""
         self.exports: Path | None = None
         """An existing folder that later processes of the same backend and case see; None where there are none."""
 
@@ -73,18 +80,42 @@ class Backend(ABC):
         """Make `model` (in eval mode) callable for inputs like `inputs`."""
 
 
+def through_torch(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, which takes and gives tensors, for a user who has arrays and wants arrays: no copies, only wrappers."""
+    import torch
+
+    def wrapped(*arrays: np.ndarray) -> Any:
+        found = call(*map(torch.from_numpy, arrays))
+        return found.numpy() if isinstance(found, torch.Tensor) else [tensor.numpy() for tensor in flatten(found)]
+
+    return wrapped
+
+
 def flatten(outputs: Any) -> list[Tensor]:
     """Tensors of nested outputs in order; None is skipped; TypeError for anything that is no tensor."""
     import torch
 
-    if isinstance(outputs, torch.Tensor):
+    found: list[Tensor] = _leaves(outputs, torch.Tensor)
+    return found
+
+
+def flatten_arrays(outputs: Any) -> list[Tensor]:
+    """The same for outputs that must be NumPy arrays; as tensors of the same memory."""
+    import numpy as np
+    import torch
+
+    return [torch.from_numpy(array) for array in _leaves(outputs, np.ndarray)]
+
+
+def _leaves(outputs: Any, kind: type) -> list[Any]:
+    if isinstance(outputs, kind):
         return [outputs]
     if outputs is None:
         return []
     if isinstance(outputs, Mapping):
-        return [tensor for value in outputs.values() for tensor in flatten(value)]
+        return [leaf for value in outputs.values() for leaf in _leaves(value, kind)]
     if isinstance(outputs, Sequence) and not isinstance(outputs, str | bytes):
-        return [tensor for value in outputs for tensor in flatten(value)]
+        return [leaf for value in outputs for leaf in _leaves(value, kind)]
     if dataclasses.is_dataclass(outputs) and not isinstance(outputs, type):
-        return [tensor for entry in dataclasses.fields(outputs) for tensor in flatten(getattr(outputs, entry.name))]
-    raise TypeError(f"an output is {type(outputs).__name__}; expected tensors")
+        return [leaf for entry in dataclasses.fields(outputs) for leaf in _leaves(getattr(outputs, entry.name), kind)]
+    raise TypeError(f"an output is {type(outputs).__name__}; expected {kind.__name__}")

@@ -29,6 +29,7 @@ class Engine(Backend):
     """Options: ``disable=a+b``, ``pipeline=a+b``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``isa``."""
 
     executor = "native"
+    takes_numpy = True  # a program answers in the kind that it is asked in
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:

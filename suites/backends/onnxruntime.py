@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING
 from suites.backends.base import Backend, Prepared
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor, nn
 
 
 class OnnxRuntime(Backend):
     """The CPU execution provider."""
+
+    takes_numpy = True
 
     def load(self) -> None:
         """Silence the runtime below errors. The exporter (torch.onnx, onnxscript) is imported when it exports."""
@@ -58,12 +61,17 @@ class OnnxRuntime(Backend):
                 kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete
         names = [entry.name for entry in session.get_inputs()]
 
+        def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
+            found: list[np.ndarray] = session.run(None, dict(zip(names, arguments, strict=True)))
+            return found
+
         def call(*arguments: Tensor) -> list[Tensor]:
             feed = {name: tensor.numpy() for name, tensor in zip(names, arguments, strict=True)}
             return [torch.from_numpy(array) for array in session.run(None, feed)]
 
         export_s = None if reused else exported - start
-        return Prepared(call, export_s, compiled - exported, {"artifact_bytes": artifact})
+        chosen = call_numpy if self.io == "numpy" else call
+        return Prepared(chosen, export_s, compiled - exported, {"artifact_bytes": artifact})
 
 
 def _export(model: nn.Module, inputs: tuple[Tensor, ...], path: Path) -> None:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from suites.backends.base import Backend, Prepared
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor, nn
 
 
 class OpenVino(Backend):
     """Converts the program that `torch.export` gives; later processes of a case read the converted file."""
+
+    takes_numpy = True
 
     def load(self) -> None:
         """Nothing beyond the import."""
@@ -55,14 +58,19 @@ class OpenVino(Backend):
             _keep(converted, kept)
         count = len(compiled.outputs)
 
+        def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
+            results = request.infer(list(arguments), share_inputs=True)
+            return [results[index] for index in range(count)]
+
         def call(*arguments: Tensor) -> list[Tensor]:
             # share_outputs stays off: a caller may keep a result while the next call runs
             results = request.infer([tensor.numpy() for tensor in arguments], share_inputs=True)
             return [torch.from_numpy(results[index]) for index in range(count)]
 
+        chosen = call_numpy if self.io == "numpy" else call
         if exported is None:
-            return Prepared(call, None, ready - start)
-        return Prepared(call, exported - start, ready - exported)
+            return Prepared(chosen, None, ready - start)
+        return Prepared(chosen, exported - start, ready - exported)
 
 
 def _keep(converted: Any, folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 Owns the two grammars that records, tables and the command line share. Knows no model and imports no backend.
 
-Case id:       ``bert/b1_s128/t1/fp32[/key=value...]`` (options of the model first, then switches, each sorted).
+Case id:       ``bert/b1_s128/t1/fp32[/key=value...]`` (options of the model first, then switches, each sorted, then
+``io=numpy`` where calls take and give NumPy arrays).
 Backend label: ``engine``, ``eager#2`` (a second copy), ``engine[disable=fuse_gelu,planner=none]``, ``path.py:Class``.
 """
 
@@ -32,6 +33,7 @@ class Case:
         precision: element type of weights and activations.
         options: variants of the model, such as ``{"attention": "sdpa"}``.
         switches: options for the backends that have such switches, such as ``{"disable": "fuse_gelu"}``.
+        io: what every backend takes and must give: ``torch`` for CPU tensors, ``numpy`` for arrays.
     """
 
     model: str
@@ -40,6 +42,7 @@ class Case:
     precision: str = "fp32"
     options: Mapping[str, Scalar] = field(default_factory=dict)
     switches: Mapping[str, str] = field(default_factory=dict)
+    io: str = "torch"
 
     @property
     def id(self) -> str:
@@ -48,6 +51,7 @@ class Case:
         parts = [PurePath(self.model).name, sizes, f"t{self.threads}", self.precision]
         for chosen in (self.options, self.switches):
             parts += [f"{key}={chosen[key]}" for key in sorted(chosen)]
+        parts += [f"io={self.io}"] if self.io != "torch" else []
         return "/".join(parts)
 
     @property
@@ -59,7 +63,7 @@ class Case:
     def fields(self) -> dict[str, Scalar]:
         """What ``--only`` may ask about."""
         fixed: dict[str, Scalar] = {"case": self.id, "model": self.model, "threads": self.threads}
-        return {**self.switches, **self.options, **self.shape, **fixed, "precision": self.precision}
+        return {**self.switches, **self.options, **self.shape, **fixed, "precision": self.precision, "io": self.io}
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values; ``Case(**case.to_dict())`` is the same case."""

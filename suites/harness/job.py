@@ -12,11 +12,12 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites import backends, models
-from suites.backends.base import Prepared, flatten
+from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch
 from suites.harness import verify
 from suites.harness.case import BackendRef, Case
 
@@ -34,7 +35,8 @@ WARM_AGREE = 0.05
 WARM_LIMIT_S = 3.0
 """Warm-up ends after this long, steady or not (the record says which)."""
 
-Inputs = list[tuple["Tensor", ...]]
+Inputs = list[tuple[Any, ...]]
+"""Sets of arguments: tensors, or arrays where the case's `io` says so."""
 
 
 class Job:
@@ -53,6 +55,7 @@ class Job:
         self._scratch = scratch
         self._backend = backends.load(ref)(case.threads, options)
         self._backend.exports = exports
+        self._backend.io = case.io
         self._prepared: Prepared | None = None
         self._inputs: Inputs = []
         self._baseline_bytes: int | None = None
@@ -79,9 +82,11 @@ class Job:
         """Build the model (untimed), export and compile it, call once. Returns these times and facts."""
         spec = models.get(self._case.model)
         model, _ = spec.build(**self._case.build_arguments)
-        self._inputs = self._fresh_inputs()
-        self._prepared = self._backend.prepare(model, self._inputs[0])
+        self._prepared = self._backend.prepare(model, self._fresh_tensors()[0])
+        if self._case.io == "numpy" and not self._backend.takes_numpy:
+            self._prepared = replace(self._prepared, call=through_torch(self._prepared.call))
         del model
+        self._inputs = self._fresh_inputs()
         start = time.perf_counter()
         self._prepared.call(*self._inputs[0])
         seconds = time.perf_counter() - start
@@ -92,9 +97,9 @@ class Job:
         """Call once for each input set, keep all results, write them. Returns files, inputs_changed."""
         import torch
 
-        results = [flatten(self.call(*inputs)) for inputs in self._inputs]
+        results = [self._flatten(self.call(*inputs)) for inputs in self._inputs]
         files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
-        pairs = zip(self._inputs, self._fresh_inputs(), strict=True)
+        pairs = zip(map(self._flatten, self._inputs), self._fresh_tensors(), strict=True)
         changed = [
             seed
             for seed, (used, fresh) in enumerate(pairs)
@@ -142,7 +147,7 @@ class Job:
         turn: dict[str, Any] = {"seconds": seconds, "involuntary": forced, "output": None}
         if keep:
             seed = (offset + count - 1 + self._inner - 1) % INPUT_SETS
-            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", flatten(self._last))}
+            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", self._flatten(self._last))}
         return turn
 
     @property
@@ -174,6 +179,15 @@ class Job:
         return seconds
 
     def _fresh_inputs(self) -> Inputs:
+        """Inputs as calls take them."""
+        sets = self._fresh_tensors()
+        return [tuple(tensor.numpy() for tensor in one) for one in sets] if self._case.io == "numpy" else list(sets)
+
+    def _flatten(self, values: Any) -> list[Tensor]:
+        """What a call takes or gives, as tensors; TypeError for what is not of the case's kind."""
+        return flatten_arrays(values) if self._case.io == "numpy" else flatten(values)
+
+    def _fresh_tensors(self) -> list[tuple[Tensor, ...]]:
         spec = models.get(self._case.model)
         return [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
 

@@ -22,6 +22,7 @@ from suites.harness.case import BackendRef, Case
 from suites.harness.errors import UsageError
 
 PRECISIONS = ("fp32",)
+IO = ("torch", "numpy")
 
 
 def _as_list(value: Any) -> Any:
@@ -60,6 +61,7 @@ class ModelSweep(_Strict):
         switches: tables of switches for the backends that have them; ``{}`` is everything on.
         threads: instead of the suite's.
         backends: instead of the suite's.
+        io: ``torch``, ``numpy`` or both: what calls take and give.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ModelSweep(_Strict):
     switches: Annotated[list[dict[str, str]], Field(min_length=1)] = [{}]
     threads: Threads | None = None
     backends: Names | None = None
+    io: Names = ["torch"]
 
 
 class Suite(_Strict):
@@ -164,8 +167,9 @@ def _expand(sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str]
     shape: Mapping[str, Sequence[int]] = {**{key: [size] for key, size in spec.shape_keys.items()}, **sweep.shape}
     for sizes in _product(shape):
         for options in _product(sweep.options):
-            for precision, count, switches in itertools.product(precisions, threads, sweep.switches):
-                yield Case(sweep.name, sizes, count, precision, options, switches)
+            swept = itertools.product(precisions, threads, sweep.switches, sweep.io)
+            for precision, count, switches, io in swept:
+                yield Case(sweep.name, sizes, count, precision, options, switches, io)
 
 
 def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -199,6 +203,7 @@ def _model_problems(sweep: ModelSweep) -> Iterator[str]:
         if key not in known
     ]
     yield from wrong
+    yield from (f"io: {unknown('io', io, IO)}" for io in sweep.io if io not in IO)
     if not wrong:
         yield from dict.fromkeys(_value_problems(sweep, spec))
     for switches in sweep.switches:

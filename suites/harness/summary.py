@@ -146,6 +146,7 @@ def _summary(
         "threads": case.threads,
         "precision": case.precision,
         "switches": {**case.switches, **ref.options},
+        "io": case.io,
         "backend": ref.label,
         "baseline": question.baseline,
         "status": status,
