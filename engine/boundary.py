@@ -17,6 +17,7 @@ from engine.errors import ShapeError
 from engine.program import Artifact
 
 Rebuild = Callable[[list[Any]], Any]
+_ndarray = np.ndarray  # looked up once: every call passes here
 
 
 class Boundary:
@@ -66,7 +67,7 @@ class Boundary:
         # A call of a small model costs little beside these lines: what is usual is accepted here, all else below.
         for position, leaf in enumerate(leaves):
             kind = type(leaf)
-            if kind is np.ndarray:
+            if kind is _ndarray:
                 dtype, shape = self._input_arrays[position]
                 usual = leaf.dtype is dtype and leaf.shape == shape and leaf.flags.carray
             elif kind is tensor_type:
@@ -158,7 +159,7 @@ class Boundary:
         """Fresh outputs: torch tensors if any input is one, NumPy arrays otherwise."""
         tensors = self._tensor is not None and not inputs
         for value in inputs:
-            if type(value) is not np.ndarray:
+            if type(value) is not _ndarray:
                 tensors = True
                 break
         outputs = []

@@ -31,9 +31,10 @@ _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 # Bits of eb_isa_mask, from the least to the most capable.
 _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
 ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
-_BFLOAT16 = dtypes.dtype("bfloat16").numpy
-# What a call borrows: base pointers, the same as integers, where a failing step's number goes, the arena.
-Context = tuple[Any, Any, Any, np.ndarray]
+# What a call borrows: the C call, base pointers, the same as integers, where a failing step's number goes, the arena.
+Context = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
+# Looked up once: what every call of a program passes through.
+_ndarray, _from_buffer = np.ndarray, ffi.from_buffer
 _FAILURES = {
     lib.EB_INDEX_OUT_OF_RANGE: "an index is out of range",
     lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
@@ -339,22 +340,28 @@ class NativeExecutor:
         try:
             context = self._free.pop()
         except IndexError:
-            arena = aligned_empty(self.plan.arena_bytes)
-            words = ffi.new("uintptr_t[]", self._addresses)
-            words[0] = arena.ctypes.data
-            context = (ffi.cast("void **", words), words, ffi.new("int32_t *"), arena)
-        pointers, words, _failed, _arena = context
+            context = self._context()
+        _call, pointers, words, _failed, _arena = context
         position = 1
         for values in (inputs, outputs):
             for value in values:
-                if type(value) is not np.ndarray:
+                if type(value) is not _ndarray:
                     words[position] = value.data_ptr()
-                elif value.dtype is _BFLOAT16:  # the buffer protocol has no letter for it
-                    pointers[position] = ffi.from_buffer(value.view(np.int16))
                 else:
-                    pointers[position] = ffi.from_buffer(value)
+                    try:
+                        pointers[position] = _from_buffer(value)
+                    except ValueError:  # bfloat16, for which the buffer protocol has no letter
+                        pointers[position] = _from_buffer(value.view(np.int16))
                 position += 1
         return context
+
+    def _context(self) -> Context:
+        arena = aligned_empty(self.plan.arena_bytes)
+        words = ffi.new("uintptr_t[]", self._addresses)
+        words[0] = arena.ctypes.data
+        pointers, failed = ffi.cast("void **", words), ffi.new("int32_t *")
+        call = partial(lib.eb_run, self._nodes, 0, self.count, pointers, self.threads, ffi.NULL, failed)
+        return call, pointers, words, failed, arena
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One run. `inputs` and `outputs` are dense arrays or CPU tensors of the artifact's types.
@@ -363,16 +370,15 @@ class NativeExecutor:
             ExecutionError: a kernel failed; names op and source.
         """
         context = self._borrow(inputs, outputs)
-        pointers, _words, failed, _arena = context
-        status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, ffi.NULL, failed)
+        status = context[0]()
         self._free.append(context)
-        if status != OK:
-            raise self._failure(status, failed[0])
+        if status:
+            raise self._failure(status, context[3][0])
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[float]:
         """One run; seconds of each step, measured inside of C."""
         context = self._borrow(inputs, outputs)
-        pointers, _words, failed, _arena = context
+        _call, pointers, _words, failed, _arena = context
         seconds = ffi.new("double[]", max(self.count, 1))
         status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, seconds, failed)
         self._free.append(context)
@@ -405,7 +411,7 @@ class NativeExecutor:
             A function from a place to a strided view of it, valid inside of the block.
         """
         context = self._borrow(inputs, outputs)
-        pointers, _words, failed, arena = context
+        _call, pointers, _words, failed, arena = context
 
         def read(place: Place) -> np.ndarray:
             kind, layout = dtypes.dtype(place.dtype), place.layout
