@@ -146,6 +146,23 @@ static void bench_streams(const char *filter) {
     bench_case(&c, 4.0 * 128 * 768, filter);
     make_softmax(&c, "softmax", 12 * 128, 128, 1, DENSE);
     bench_case(&c, 5.0 * 12 * 128 * 128, filter);
+    static const char *const reductions[] = {"sum", "var", "amax", "prod"};
+    for (int i = 0; i < 4; i++)
+        for (int64_t axes = 1; axes < 8; axes++) {
+            if (axes == 3 || axes == 5 || axes == 6) continue;
+            make_reduction(&c, reductions[i], axes, 0, DENSE, (const int64_t[]){16, 1024, 1024});
+            bench_case(&c, 16 << 20, filter);
+        }
+    make_reduction(&c, "any", 4, 0, DENSE, (const int64_t[]){64, 1024, 1024});
+    bench_case(&c, 64 << 20, filter);
+    for (int axis = 0; axis < 3; axis++) {
+        make_arg(&c, "argmax", axis, 0, DENSE, (const int64_t[]){16, 1024, 1024});
+        bench_case(&c, 16 << 20, filter);
+        make_arg(&c, "cumsum", axis, 1, DENSE, (const int64_t[]){16, 1024, 1024});
+        bench_case(&c, 16 << 20, filter);
+    }
+    make_arg(&c, "argmax", 2, 0, DENSE, (const int64_t[]){1, 1, 50257});
+    bench_case(&c, 50257, filter);
     make_copy(&c, EB_F32, DENSE, SHAPE(768, 768));
     bench_case(&c, 0, filter);
     make_copy(&c, EB_F32, SWAPPED, SHAPE(768, 768));

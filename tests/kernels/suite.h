@@ -12,6 +12,8 @@ void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine
 void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axis, layout how);
 void make_unary(test_case *c, const char *op, int64_t rows, int64_t n, layout how);
 void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_kind, int b_kind);
+void make_reduction(test_case *c, const char *op, int64_t axes, int keepdims, layout how, const int64_t *shape);
+void make_arg(test_case *c, const char *op, int axis, int keepdims, layout how, const int64_t *shape);
 void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape);
 
 typedef enum { NO_MASK, BOOL_FULL, BOOL_KEYS, FLOAT_FULL, FLOAT_KEYS, FLOAT_PLAIN, MASK_KINDS } mask_kind;
@@ -29,6 +31,7 @@ void test_matmul(void);
 void test_attention(void);
 void test_rows(void);
 void test_pointwise(void);
+void test_reduce(void);
 void test_move(void);
 void test_measure(void);
 void test_pool(int with_fork);
