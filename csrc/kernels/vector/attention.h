@@ -28,14 +28,15 @@ static eb_status plan(eb_node *node) {
 typedef struct {
     const char *data; /* of the tile's first query */
     int64_t first;    /* position of the tile's first query */
-    int queries, vectors;
+    int queries;
+    int begin, end; /* vectors of queries that take part: [begin, end) */
 } tile_mask;
 
 static void mask_by_bool(const problem *p, const tile_mask *m, int64_t t, float *scores) {
     const uint8_t *takes_part = (const uint8_t *)m->data + t * p->mask_column;
     int32_t lanes[EB_NR] = {0};
     for (int q = 0; q < m->queries; q++) lanes[q] = -(takes_part[q * p->mask_row] != 0);
-    for (int v = 0; v < m->vectors; v++) {
+    for (int v = m->begin; v < m->end; v++) {
         vi keep;
         memcpy(&keep, lanes + v * EB_VL, sizeof keep);
         vf_store(scores + v * EB_VL, vf_select(keep, vf_load(scores + v * EB_VL), vf_set(-INFINITY)));
@@ -46,8 +47,8 @@ static void mask_by_float(const problem *p, const tile_mask *m, int64_t t, float
     const float *addend = (const float *)m->data + t * p->mask_column;
     float lanes[EB_NR] = {0};
     for (int q = 0; q < m->queries; q++) lanes[q] = addend[q * p->mask_row];
-    for (int v = 0; v < m->vectors; v++)
-        vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + vf_load(lanes + v * EB_VL));
+    for (int v = m->begin; v < m->end; v++)
+        vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + (float)LOG2_E * vf_load(lanes + v * EB_VL));
 }
 
 /* The same mask for all queries (padding of keys). */
@@ -55,22 +56,55 @@ static void mask_by_key(const problem *p, const tile_mask *m, int64_t t, float *
     float addend = 0;
     if (p->mask_dtype == EB_BOOL) {
         if (((const uint8_t *)m->data)[t * p->mask_column]) return;
-        for (int v = 0; v < m->vectors; v++) vf_store(scores + v * EB_VL, vf_set(-INFINITY));
+        for (int v = m->begin; v < m->end; v++) vf_store(scores + v * EB_VL, vf_set(-INFINITY));
         return;
     }
-    addend = ((const float *)m->data)[t * p->mask_column];
-    for (int v = 0; v < m->vectors; v++) vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + addend);
+    addend = (float)LOG2_E * ((const float *)m->data)[t * p->mask_column];
+    for (int v = m->begin; v < m->end; v++) vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + addend);
+}
+
+typedef uint8_t bytes __attribute__((vector_size(EB_VL)));
+
+/* EB_VL keys from t on, where a query's mask is contiguous: rows of it are queries, rows of scores are keys. */
+static void mask_square(const problem *p, const tile_mask *m, int64_t t, float *scores) {
+    for (int v = m->begin; v < m->end; v++) {
+        vf rows[EB_VL];
+        EB_UNROLL
+        for (int i = 0; i < EB_VL; i++) {
+            int64_t at = (v * EB_VL + i) * p->mask_row + t;
+            rows[i] = vf_set(0);
+            if (v * EB_VL + i >= m->queries) continue;
+            if (p->mask_dtype == EB_BOOL) {
+                bytes b;
+                memcpy(&b, m->data + at, sizeof b);
+                rows[i] = (vf)(__builtin_convertvector(b, vi) != 0);
+            } else {
+                rows[i] = (float)LOG2_E * vf_load((const float *)m->data + at);
+            }
+        }
+        vf_transpose(rows);
+        for (int i = 0; i < EB_VL; i++) {
+            float *row = scores + i * EB_NR + v * EB_VL;
+            if (p->mask_dtype == EB_BOOL)
+                vf_store(row, vf_select((vi)rows[i], vf_load(row), vf_set(-INFINITY)));
+            else
+                vf_store(row, vf_load(row) + rows[i]);
+        }
+    }
 }
 
 static void mask_block(const problem *p, const tile_mask *m, int64_t t0, int64_t t1, float *scores) {
     if (p->mask_dtype >= 0) {
         void (*apply)(const problem *, const tile_mask *, int64_t, float *) =
             p->mask_row == 0 ? mask_by_key : p->mask_dtype == EB_BOOL ? mask_by_bool : mask_by_float;
-        for (int64_t t = t0; t < t1; t++) apply(p, m, t, scores + (t - t0) * EB_NR);
+        int64_t t = t0;
+        if (p->mask_row != 0 && p->mask_column == 1)
+            for (; t + EB_VL <= t1; t += EB_VL) mask_square(p, m, t, scores + (t - t0) * EB_NR);
+        for (; t < t1; t++) apply(p, m, t, scores + (t - t0) * EB_NR);
     }
     /* Causal: key t is seen by lane q if t <= first + q. */
     for (int64_t t = eb_max(t0, m->first + 1); p->causal && t < t1; t++)
-        for (int v = 0; v < m->vectors; v++) {
+        for (int v = m->begin; v < m->end; v++) {
             float *row = scores + (t - t0) * EB_NR + v * EB_VL;
             int64_t hidden = eb_max(0, eb_min(EB_VL, t - m->first - v * EB_VL));
             vf_store(row, vf_select(vf_first(hidden), vf_set(-INFINITY), vf_load(row)));
@@ -85,19 +119,19 @@ typedef struct {
 
 /* Scores become weights; `out` [E x queries] is brought to the new maximum. A NaN score takes no part in the maximum
  * and makes the sum NaN. */
-static void soften(running *state, float *scores, int64_t keys, float *out, int64_t E, int vectors, int first) {
-    for (int v = 0; v < vectors; v++) {
+static void soften(running *state, float *scores, int64_t keys, float *out, int64_t E, const tile_mask *m, int first) {
+    for (int v = m->begin; v < m->end; v++) {
         vf top = state->top[v], sum = vf_set(0);
         for (int64_t t = 0; t < keys; t++) top = vf_max(vf_load(scores + t * EB_NR + v * EB_VL), top);
         vf base = vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen yet: the weights are exp(-inf) */
         for (int64_t t = 0; t < keys; t++) {
             float *at = scores + t * EB_NR + v * EB_VL;
-            vf weight = vf_exp_nonpositive(vf_load(at) - base);
+            vf weight = vf_exp2_nonpositive(vf_load(at) - base);
             vf_store(at, weight);
             sum += weight;
         }
         if (!first) {
-            vf shrink = vf_exp_nonpositive(state->top[v] - base);
+            vf shrink = vf_exp2_nonpositive(state->top[v] - base);
             sum += state->sum[v] * shrink;
             for (int64_t e = 0; e < E; e++) vf_store(out + e * EB_NR + v * EB_VL, vf_load(out + e * EB_NR + v * EB_VL) * shrink);
         }
@@ -133,28 +167,40 @@ static void write_out(const problem *p, const running *state, float *out, int qu
 
 /* --- a tile -------------------------------------------------------------------------------------------------------- */
 
-static void attend(const problem *p, const float *q, const float *k, const float *v, const tile_mask *m, float *y,
+typedef struct {
+    float *queries, *out, *scores; /* [D, EB_NR], [E, EB_NR], [KEYS, EB_NR] */
+} workspace;
+
+/* Keys [t, t + keys) for the tile's vectors of queries. */
+static void attend_block(const problem *p, const float *k, const float *v, int64_t t, int64_t keys, const tile_mask *m,
+                         const workspace *w, running *state) {
+    int64_t at = m->begin * EB_VL, columns = (m->end - m->begin) * EB_VL;
+    eb_product score = {.M = keys, .columns = columns, .K = p->D,
+                        .x = k + t * p->k_row, .x_row = p->k_row, .x_k = p->k_column,
+                        .b = w->queries + at, .ldb = EB_NR, .y = w->scores + at, .ldy = EB_NR, .alpha = p->scale};
+    multiply_panel(&score);
+    mask_block(p, m, t, t + keys, w->scores);
+    soften(state, w->scores, keys, w->out, p->E, m, t == 0);
+    eb_product weigh = {.M = p->E, .columns = columns, .K = keys,
+                        .x = v + t * p->v_row, .x_row = p->v_column, .x_k = p->v_row,
+                        .b = w->scores + at, .ldb = EB_NR, .y = w->out + at, .ldy = EB_NR, .alpha = 1,
+                        .residual = t ? w->out + at : NULL, .ldr = EB_NR};
+    multiply_panel(&weigh);
+}
+
+static void attend(const problem *p, const float *q, const float *k, const float *v, tile_mask m, float *y,
                    float *scratch) {
-    float *queries = scratch, *out = queries + p->D * EB_NR, *scores = out + p->E * EB_NR;
-    pack_panel(q, p->q_column, p->q_row, p->D, m->queries, queries);
+    workspace w = {scratch, scratch + p->D * EB_NR, scratch + (p->D + p->E) * EB_NR};
+    pack_panel(q, p->q_column, p->q_row, p->D, m.queries, w.queries);
     running state = {.top = {vf_set(-INFINITY), vf_set(-INFINITY)}};
-    int64_t T = p->causal ? eb_min(p->T, m->first + m->queries) : p->T;
-    if (T == 0) memset(out, 0, (size_t)(p->E * EB_NR) * 4);
-    for (int64_t t = 0; t < T; t += KEYS) {
-        int64_t keys = eb_min(KEYS, T - t);
-        eb_product score = {.M = keys, .columns = m->vectors * EB_VL, .K = p->D,
-                            .x = k + t * p->k_row, .x_row = p->k_row, .x_k = p->k_column,
-                            .b = queries, .ldb = EB_NR, .y = scores, .ldy = EB_NR, .alpha = p->scale};
-        multiply_panel(&score);
-        mask_block(p, m, t, t + keys, scores);
-        soften(&state, scores, keys, out, p->E, m->vectors, t == 0);
-        eb_product weigh = {.M = p->E, .columns = m->vectors * EB_VL, .K = keys,
-                            .x = v + t * p->v_row, .x_row = p->v_column, .x_k = p->v_row,
-                            .b = scores, .ldb = EB_NR, .y = out, .ldy = EB_NR, .alpha = 1,
-                            .residual = t ? out : NULL, .ldr = EB_NR};
-        multiply_panel(&weigh);
-    }
-    write_out(p, &state, out, m->queries, y);
+    int64_t T = p->causal ? eb_min(p->T, m.first + m.queries) : p->T;
+    /* The last keys of a causal tile are seen by its second vector of queries alone. */
+    int64_t both = p->causal ? eb_min(T, m.first + EB_VL) : T;
+    if (T == 0) memset(w.out, 0, (size_t)(p->E * EB_NR) * 4);
+    for (int64_t t = 0; t < both; t += KEYS) attend_block(p, k, v, t, eb_min(KEYS, both - t), &m, &w, &state);
+    m.begin = 1;
+    if (both < T) attend_block(p, k, v, both, T - both, &m, &w, &state);
+    write_out(p, &state, w.out, m.queries, y);
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
@@ -170,9 +216,9 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         eb_cursor_seek(&p.heads, &at, head);
         eb_cursor_seek(&p.groups, &shared, head / p.share); /* heads that share follow each other */
         tile_mask m = {.first = first, .queries = (int)eb_min(EB_NR, p.S - first)};
-        m.vectors = 1 + (m.queries > EB_VL);
+        m.end = 1 + (m.queries > EB_VL);
         if (mask) m.data = mask + (at.offset[1] + first * p.mask_row) * mask_size;
-        attend(&p, q + at.offset[0] + first * p.q_row, k + shared.offset[0], v + shared.offset[1], &m,
+        attend(&p, q + at.offset[0] + first * p.q_row, k + shared.offset[0], v + shared.offset[1], m,
                y + at.offset[2] + first * p.y_row, scratch);
     }
     return EB_OK;

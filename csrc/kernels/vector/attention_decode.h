@@ -101,7 +101,7 @@ static void mask_scores(const problem *p, const char *mask, int64_t s, int64_t t
             if (!((const uint8_t *)mask)[(t0 + t) * p->mask_column]) scores[t] = -INFINITY;
         }
     else if (p->mask_dtype == EB_F32)
-        for (int64_t t = 0; t < keys; t++) scores[t] += ((const float *)mask)[(t0 + t) * p->mask_column];
+        for (int64_t t = 0; t < keys; t++) scores[t] += (float)LOG2_E * ((const float *)mask)[(t0 + t) * p->mask_column];
     for (int64_t t = eb_max(0, s + 1 - t0); p->causal && t < keys; t++) scores[t] = -INFINITY;
 }
 
@@ -114,11 +114,11 @@ static void soften(float *scores, int64_t keys, float *top, float *sum, float *o
     for (int64_t t = 0; t < end; t += EB_VL) most = vf_max(vf_load(scores + t), most);
     float largest = vf_largest(most), base = largest == -INFINITY ? 0 : largest;
     for (int64_t t = 0; t < end; t += EB_VL) {
-        vf weight = vf_exp_nonpositive(vf_load(scores + t) - base);
+        vf weight = vf_exp2_nonpositive(vf_load(scores + t) - base);
         vf_store(scores + t, weight);
         total += weight;
     }
-    float shrink = vf_exp_nonpositive(vf_set(*top - base))[0];
+    float shrink = vf_exp2_nonpositive(vf_set(*top - base))[0];
     *sum = *sum * shrink + vf_sum(total);
     *top = largest;
     for (int64_t e = 0; e < width; e += EB_VL) vf_store(out + e, vf_load(out + e) * shrink);

@@ -5,12 +5,14 @@
 #include "../../iterate.h"
 #include "../../ops.h"
 
+#define LOG2_E 1.44269504088896340736
+
 typedef struct {
     int64_t S, T, D, E, share;    /* share: query heads a key head */
     int64_t q_row, q_column, k_row, k_column, v_row, v_column, y_row;
     int64_t mask_row, mask_column;
     int mask_dtype, causal, zero; /* zero: what a row with nothing to attend to becomes, else NaN */
-    float scale;
+    float scale; /* times log2 e: scores are logarithms to base 2, so that weights are 2^score */
     eb_loop heads;  /* query heads: q, mask, y */
     eb_loop groups; /* the same heads with what they share: k, v */
 } problem;
@@ -30,7 +32,7 @@ static problem describe(const eb_node *node) {
     p.causal = node->ints[EB_INT_ATTENTION_CAUSAL] != 0;
     /* No keys at all is an empty sum, which is 0 under either rule. */
     p.zero = node->ints[EB_INT_ATTENTION_MASKED_ROWS] == EB_ATTENTION_MASKED_ROWS_ZERO || p.T == 0;
-    p.scale = (float)node->reals[EB_REAL_ATTENTION_SCALE];
+    p.scale = (float)(node->reals[EB_REAL_ATTENTION_SCALE] * LOG2_E);
     p.heads = eb_loop_new(3);
     p.groups = eb_loop_new(2);
     for (int axis = 0; axis < r - 2; axis++) {
