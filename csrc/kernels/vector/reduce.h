@@ -101,8 +101,8 @@ EB_INLINE vb vb_load(const uint8_t *x) { return *(const vb_unaligned *)x; }
 EB_INLINE vb vb_read(const uint8_t *x) { return vb_load(x); }
 EB_INLINE void vb_write(uint8_t *x, vb v) { *(vb_unaligned *)x = v; }
 
-/* STEP(name, input, type, vector, wide, one): a step takes v into the sum a; c is what it compares with (var: the mean).
- * `wide` is the step of vectors, `one` that of numbers. Makes inner_<name>: all of a result's elements, and
+/* STEP(name, input, type, vector, wide, one): a step takes v into the sum a; c is what it compares with (var: the mean,
+ * else none). `wide` is the step of vectors, `one` that of numbers. Makes inner_<name>: all of a result's elements, and
  * outer_<name>: all rows into sums[columns]. */
 #define STEP(name, input, type, vector, wide, one)                                                                     \
     static type run_##name(const input *x, int64_t n, type a, type centre) {                                           \
@@ -142,11 +142,11 @@ EB_INLINE void vb_write(uint8_t *x, vb v) { *(vb_unaligned *)x = v; }
         enum { WIDTH = sizeof(vector) / sizeof(type) };                                                                \
         int64_t i = 0;                                                                                                 \
         for (; i + WIDTH <= n; i += WIDTH) {                                                                           \
-            vector v = vector##_load(x + i), c = vector##_read(centre + i);                                            \
+            vector v = vector##_load(x + i), c = centre ? vector##_read(centre + i) : vector##_set(0);                 \
             (void)c;                                                                                                   \
             vector##_write(sums + i, wide(vector##_read(sums + i), v, c));                                             \
         }                                                                                                              \
-        for (; i < n; i++) sums[i] = one(sums[i], (type)x[i], centre[i]);                                              \
+        for (; i < n; i++) sums[i] = one(sums[i], (type)x[i], centre ? centre[i] : 0);                                 \
     }                                                                                                                  \
     static void outer_##name(const problem *p, const input *x, type *sums, const type *centre, int64_t n) {            \
         for (int64_t i = 0; i < n; i++) sums[i] = name##_start;                                                        \
@@ -195,7 +195,7 @@ STEP(and, uint8_t, uint8_t, vb, and_wide, and_one)
     static void piece_##op(const problem *p, const void *x, void *y, int64_t columns) {                                \
         type sums[COLUMNS], *result = sums;                                                                            \
         if (columns)                                                                                                   \
-            outer_##step(p, (const input *)x, sums, sums, columns);                                                    \
+            outer_##step(p, (const input *)x, sums, NULL, columns);                                                    \
         else                                                                                                           \
             *result = inner_##step(p, (const input *)x, 0);                                                            \
         for (int64_t i = 0; i < eb_max(1, columns); i++) {                                                             \
@@ -228,7 +228,7 @@ static void piece_var(const problem *p, const void *x, void *y, int64_t columns)
         *(float *)y = (float)(square / p->divisor);
         return;
     }
-    outer_add(p, x, means, means, columns);
+    outer_add(p, x, means, NULL, columns);
     for (int64_t i = 0; i < columns; i++) means[i] /= count;
     outer_square(p, x, squares, means, columns);
     for (int64_t i = 0; i < columns; i++) ((float *)y)[i] = (float)(squares[i] / p->divisor);
