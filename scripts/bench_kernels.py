@@ -1,21 +1,77 @@
-"""Times the C kernels: one row a kernel and shape, best of interleaved repeats, one thread.
+"""Times the C kernels against OpenBLAS and torch at the same shapes: one row a kernel and shape, one thread.
 
-    python scripts/bench_kernels.py [PART OF A KERNEL'S NAME]      e.g. linear, avx512, attention__avx2_flash
+    python scripts/bench_kernels.py [--isa avx512] [--filter linear] [--markdown | --json | --into docs/kernels.md]
 
-Builds the C test program (needs cmake and a C compiler) and runs its benchmark. Time is the thread's own on its core,
-so that other processes do not count. The roof is the machine's multiply-adds with the kernel's instruction set,
-measured beside each row; ops that are bound by memory are read by their GB/s.
+Builds the C test program, which has the kernels and the list of shapes (tests/kernels/bench.c), and goes through the
+shapes in rounds: each kernel, OpenBLAS, then torch, and again. Time is the thread's own on its core, so that processes
+that push it aside do not count; the median round is shown. A row's roof is what it is bound by: multiply-adds with the
+kernel's instruction set for products, the read bandwidth of memory for operands of 64 MB and more; in between there is
+none. Both are measured beside each shape, and the best of the run counts: a roof is what nothing exceeds.
 """
 
 from __future__ import annotations
 
+import argparse
+import ctypes
+import json
+import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
+
+import scipy_openblas32
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from suites.harness import machine, table
 
 ROOT = Path(__file__).resolve().parents[1]
+ROUNDS = 9
+BEYOND_CACHES = 60e6  # bytes of operands
+PRODUCTS = ("linear", "matmul", "attention")
+MARKER = "kernels {isa}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one line `case` of the test program says."""
+
+    op: str
+    name: str
+    flops: float
+    bytes: float
+    ints: tuple[int, ...]
+    operands: tuple[str, ...]  # "f32:2,3", "bool:4" or "-"
+
+    @classmethod
+    def parse(cls, line: str) -> Case:
+        """The case of a line."""
+        _, op, name, flops, nbytes, ints, operands = line.split("\t")
+        numbers = tuple(int(i) for i in ints.split(",") if i)
+        return cls(op, name, float(flops), float(nbytes), numbers, tuple(operands.split(";")))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel at one shape; rates are per second, `torch_ratio` and `openblas_ratio` our time over theirs."""
+
+    kernel: str
+    shape: str
+    seconds: float
+    flops: float
+    bytes: float
+    roof: str  # "FMA", "read" or ""
+    roof_share: float | None
+    openblas_ratio: float | None
+    torch_ratio: float | None
 
 
 def build(folder: str) -> Path:
@@ -23,28 +79,207 @@ def build(folder: str) -> Path:
     cmake = shutil.which("cmake", path=str(Path(sys.executable).parent)) or shutil.which("cmake")
     if cmake is None:
         sys.exit("bench_kernels: cmake is not installed")
-    subprocess.run(
+    for command in (
         [cmake, "-S", str(ROOT), "-B", folder, "-DENGINE_PYTHON=OFF", "-DENGINE_TESTS=ON"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    subprocess.run(
-        [cmake, "--build", folder, "-j", "2", "--target", "test_kernels"], check=True, stdout=subprocess.DEVNULL
-    )
+        [cmake, "--build", folder, "-j", "2", "--target", "test_kernels"],
+    ):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return Path(folder) / "tests" / "kernels" / "test_kernels"
 
 
+def _linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> Tensor:
+    y = functional.linear(x, weight if c.ints[0] else weight.T, bias)
+    return functional.gelu(y) if c.ints[1] else y
+
+
+def _matmul(c: Case, a: Tensor, b: Tensor) -> Tensor:
+    return (a.mT if c.ints[0] else a) @ (b.mT if c.ints[1] else b)
+
+
+def _attention(c: Case, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    grouped = q.shape[-3] != k.shape[-3]
+    return functional.scaled_dot_product_attention(q, k, v, mask, is_causal=bool(c.ints[0]), enable_gqa=grouped)
+
+
+def _axes(c: Case, x: Tensor) -> list[int]:
+    return [axis for axis in range(x.ndim) if c.ints[0] >> axis & 1]
+
+
+# What torch is asked for where the op has no function of the same name that takes the operands alone.
+TORCH: dict[str, Callable[..., Tensor]] = {
+    "linear": _linear,
+    "matmul": _matmul,
+    "attention": _attention,
+    "layer_norm": lambda _c, x, weight, bias: functional.layer_norm(x, weight.shape, weight, bias),
+    "rms_norm": lambda _c, x, weight: functional.rms_norm(x, weight.shape, weight),
+    "softmax": lambda c, x: torch.softmax(x, c.ints[0]),
+    "gelu": lambda _c, x: functional.gelu(x),
+    "copy": lambda _c, x: x.clone(),
+    "sum": lambda c, x: x.sum(_axes(c, x)),
+    "amax": lambda c, x: x.amax(_axes(c, x)),
+    "var": lambda c, x: x.var(_axes(c, x)),
+    "argmax": lambda c, x: x.argmax(c.ints[0]),
+}
+
+
+def operand(text: str) -> Tensor | None:
+    """A tensor of ordinary numbers of the dtype and shape of `text`; a mask lets everything through."""
+    if text == "-":
+        return None
+    dtype, _, axes = text.partition(":")
+    shape = [int(n) for n in axes.split(",") if n]
+    return torch.ones(shape, dtype=torch.bool) if dtype == "bool" else torch.rand(shape) * 2 - 1
+
+
+def clock() -> float:
+    """Seconds of this thread on a core."""
+    return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+
+
+def keep_memory() -> None:
+    """Let the allocator keep what it frees (glibc): our outputs have their pages, so torch's results shall too."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        m_trim_threshold, m_mmap_max = -1, -4
+        library.mallopt(m_mmap_max, 0)
+        library.mallopt(m_trim_threshold, (1 << 31) - 1)
+
+
+def torch_timer(case: Case) -> Callable[[], float]:
+    """A function that answers the seconds of one run by torch: the mean of as many as take two milliseconds."""
+    operands = [operand(text) for text in case.operands]
+    plain = getattr(torch, case.op, None)
+    function = TORCH.get(case.op) or (lambda _c, *inputs: plain(*inputs))  # type: ignore[misc]
+
+    def seconds() -> float:
+        repeats = 1
+        with torch.inference_mode():
+            while True:
+                start = clock()
+                for _ in range(repeats):
+                    function(case, *operands)
+                spent = clock() - start
+                if spent >= 2e-3:
+                    return spent / repeats
+                repeats *= 2
+
+    return seconds
+
+
+def rounds(case: Case, program: subprocess.Popen[str]) -> dict[str, float]:
+    """Median seconds by kernel's name, and by "torch"."""
+    found: dict[str, list[float]] = {}
+    other = torch_timer(case)
+    for _ in range(ROUNDS):
+        _write(program.stdin, "go\n")
+        line = _read(program.stdout).split("\t")[1:]
+        for name, seconds in zip(line[::2], line[1::2], strict=True):
+            found.setdefault(name, []).append(float(seconds))
+        found.setdefault("torch", []).append(other())
+    _write(program.stdin, "\n")
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def rows(case: Case, times: dict[str, float], roofs: dict[str, float]) -> Iterator[Row]:
+    """A row a kernel of ours."""
+    openblas = next((t for name, t in times.items() if name.endswith("_openblas")), None)
+    for name, seconds in times.items():
+        if name == "torch" or name.endswith("_openblas"):
+            continue
+        roof, share = "", None
+        if case.bytes >= BEYOND_CACHES:
+            roof, share = "read", case.bytes / seconds / roofs["read"]
+        elif case.op in PRODUCTS:
+            roof, share = "FMA", case.flops / seconds / roofs["fma"]
+        yield Row(
+            name,
+            case.name,
+            seconds,
+            case.flops / seconds,
+            case.bytes / seconds,
+            roof,
+            share,
+            seconds / openblas if openblas else None,
+            seconds / times["torch"],
+        )
+
+
+def measure(isa: str, part: str, program: Path) -> tuple[dict[str, float], list[Row]]:
+    """The two roofs and all rows; each row is reported on standard error as it comes."""
+    library = str(next(Path(scipy_openblas32.get_lib_dir()).glob("libscipy_openblas*")))
+    environment = {**os.environ, "KERNELS_OPENBLAS": library, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [str(program), "bench", isa, part], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        measured: list[tuple[Case, dict[str, float]]] = []
+        roofs = {"fma": 0.0, "read": 0.0}
+        while line := _read(process.stdout):
+            _, fma, read = line.split("\t")
+            roofs = {"fma": max(roofs["fma"], float(fma)), "read": max(roofs["read"], float(read))}
+            case = Case.parse(_read(process.stdout))
+            measured.append((case, rounds(case, process)))
+            for row in rows(*measured[-1], roofs):
+                print("  ".join(cells(row)), file=sys.stderr, flush=True)
+    return roofs, [row for case, times in measured for row in rows(case, times, roofs)]
+
+
+HEADER = ("kernel", "shape", "time", "GFLOP/s", "GB/s", "of roof", "/ OpenBLAS", "/ torch")
+
+
+def cells(row: Row) -> list[str]:
+    """A row as text, in the order of HEADER."""
+    share = f"{row.roof_share:.0%} {row.roof}" if row.roof_share is not None else "-"
+    ratios = [f"{r:.2f}" if r is not None else "-" for r in (row.openblas_ratio, row.torch_ratio)]
+    rates = [f"{row.flops / 1e9:.1f}" if row.flops else "-", f"{row.bytes / 1e9:.1f}"]
+    return [f"`{row.kernel}`", row.shape, table.seconds(row.seconds), *rates, share, *ratios]
+
+
+def markdown(isa: str, roofs: dict[str, float], found: list[Row]) -> str:
+    """The table, headed by machine, versions and roofs."""
+    lines = [list(HEADER), ["---"] * len(HEADER), *(cells(row) for row in found)]
+    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return (
+        f"{table.heading(machine.environment())}\n\n"
+        f"One thread, {isa}: {roofs['fma'] / 1e9:.1f} GFLOP/s of multiply-adds, {roofs['read'] / 1e9:.1f} GB/s of "
+        "reading memory, the best of measurements beside each shape. Thread time, median of interleaved rounds; "
+        "ratios are our time over theirs, below 1 is faster.\n\n"
+        f"{body}\n"
+    )
+
+
 def main() -> None:
-    """Print the table, a row as soon as it is measured."""
+    """Measure, then print or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--isa", default="avx512", help="instruction set: avx512, avx2, neon, generic")
+    parser.add_argument("--filter", default="", help="part of a kernel's name")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--into", type=Path, help="write the Markdown between the markers of this file")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    keep_memory()
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(build(folder)), "bench", *sys.argv[1:2]]
-        print(f"{'kernel':34}{'shape':42}{'us':>10}{'GFLOP/s':>10}{'GB/s':>8}{'of roof':>9}")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout or ():
-                kernel, shape, micros, gflops, gbytes, share = line.rstrip("\n").split("\t")
-                numbers = f"{float(micros):10.1f}{float(gflops):10.1f}{float(gbytes):8.1f}{float(share):9.0%}"
-                print(f"{kernel:34}{shape:42}{numbers}", flush=True)
-        sys.exit(process.returncode)
+        roofs, found = measure(options.isa, options.filter, build(folder))
+    if options.json:
+        print(json.dumps({"isa": options.isa, "roofs": roofs, "rows": [asdict(row) for row in found]}, indent=1))
+    elif options.into:
+        table.write_between(options.into, MARKER.format(isa=options.isa), markdown(options.isa, roofs, found))
+    elif options.markdown:
+        print(markdown(options.isa, roofs, found))
+
+
+def _write(stream: IO[str] | None, text: str) -> None:
+    if stream is None:
+        raise ValueError("the program has no such stream")
+    stream.write(text)
+    stream.flush()
+
+
+def _read(stream: IO[str] | None) -> str:
+    if stream is None:
+        raise ValueError("the program has no such stream")
+    return stream.readline().rstrip("\n")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,6 @@ void test_move(void);
 void test_measure(void);
 void test_pool(int with_fork);
 
-void bench(const char *filter);
+void bench(const char *isa, const char *part);
 
 #endif

@@ -1,5 +1,5 @@
 /* Every kernel of the registry against the reference kernels: `test_kernels [no-fork]`; timed: `test_kernels bench
- * [NAME]`. */
+ * ISA [PART OF A NAME]` (bench.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void check_coverage(void) {
 
 int main(int arguments, char **argument) {
     if (arguments > 1 && strcmp(argument[1], "bench") == 0) {
-        bench(arguments > 2 ? argument[2] : "");
+        bench(arguments > 2 ? argument[2] : "generic", arguments > 3 ? argument[3] : "");
         return 0;
     }
     void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int) = plain_sgemm;

@@ -38,9 +38,21 @@ def passes(*command: str | Path) -> str:
 
 
 def test_every_kernel_agrees_with_the_reference(tmp_path):
-    summary = re.fullmatch(r"(\d+) cases, (\d+) runs of kernels, 0 failures", passes(build(tmp_path)))
+    program = build(tmp_path)
+    summary = re.fullmatch(r"(\d+) cases, (\d+) runs of kernels, 0 failures", passes(program))
     assert summary
     assert int(summary[1]) > 1000
+    check_benchmark(program)
+
+
+def check_benchmark(program: Path) -> None:
+    """The benchmark's side of its talk with scripts/bench_kernels.py: roofs, a case, a round at each line."""
+    command = [program, "bench", "generic", "f32_rms_norm"]
+    done = subprocess.run(command, input="go\ngo\n\ngo\n\n", capture_output=True, text=True, check=True)
+    said = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [line[0] for line in said] == ["roofs", "case", "round", "round", "roofs", "case", "round"]
+    assert said[1][1:] == ["rms_norm", "128 x 768", "786432", "789504", "1", "f32:2,64,768;f32:768"]
+    assert all(line[1] == "f32_rms_norm__generic_vector" and float(line[2]) > 0 for line in said if line[0] == "round")
 
 
 def test_kernels_are_clean_under_the_sanitizers(tmp_path):
