@@ -36,7 +36,7 @@ from suites.harness import machine, table
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
-PRODUCTS = ("linear", "matmul", "attention")
+PRODUCTS = ("linear", "gated_linear", "matmul", "attention")
 MARKER = "kernels {isa}"
 
 
@@ -92,6 +92,11 @@ def _linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -
     return functional.gelu(y) if c.ints[1] else y
 
 
+def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    gate, up = functional.linear(x, weight if c.ints[0] else weight.T, bias).chunk(2, -1)
+    return functional.silu(gate) * up
+
+
 def _matmul(c: Case, a: Tensor, b: Tensor) -> Tensor:
     return (a.mT if c.ints[0] else a) @ (b.mT if c.ints[1] else b)
 
@@ -108,6 +113,7 @@ def _axes(c: Case, x: Tensor) -> list[int]:
 # What torch is asked for where the op has no function of the same name that takes the operands alone.
 TORCH: dict[str, Callable[..., Tensor]] = {
     "linear": _linear,
+    "gated_linear": _gated_linear,
     "matmul": _matmul,
     "attention": _attention,
     "layer_norm": lambda _c, x, weight, bias: functional.layer_norm(x, weight.shape, weight, bias),

@@ -95,6 +95,52 @@ static void check_accuracy(void) {
     }
 }
 
+/* Comparisons and tests: equal values among the operands, specials, runs longer than a tile. */
+static void check_test(const char *op, int64_t rows, int64_t n, int kind) {
+    test_case c;
+    int operands = op[0] == 'i' ? 1 : 2; /* isnan, isinf; eq ... */
+    case_begin(&c, op, 0, "rows=%ld n=%ld kind=%d", (long)rows, (long)n, kind);
+    for (int i = 0; i < operands; i++) {
+        int is_value = kind == 1 + i, is_row = kind == 3 && i == 1;
+        case_input(&c, EB_F32, DENSE, 3, SHAPE(is_value || is_row ? 1 : rows, is_value ? 1 : n));
+        for (int64_t j = 0; j < c.bytes[i] / 4; j++) ((float *)c.data[i])[j] = (float)random_below(3) - 1;
+        case_specials(&c, i);
+    }
+    int one = operands == 1 && kind == 1;
+    case_output(&c, EB_BOOL, DENSE, SHAPE(one ? 1 : rows, one ? 1 : n));
+    case_check(&c);
+}
+
+/* Every pair of types; floats with fractions, specials and values beyond 32 and 64 bits. */
+static void check_cast(eb_dtype from, eb_dtype to, int64_t n, layout how) {
+    test_case c;
+    case_begin(&c, "cast", 0, "from=%d to=%d n=%ld layout=%d", (int)from, (int)to, (long)n, (int)how);
+    case_input(&c, from, how, from == EB_BOOL ? 2 : 1e10, SHAPE(3, n));
+    if (from == EB_F32) {
+        for (int64_t j = 0; j < c.bytes[0] / 8; j++) ((float *)c.data[0])[j] = (float)(random_unit() - 0.5) * (j % 2 ? 1e20f : 5);
+        case_specials(&c, 0);
+    }
+    case_output(&c, to, DENSE, SHAPE(3, n));
+    c.node.n_ints = 1;
+    c.ints[EB_INT_CAST_DTYPE] = to;
+    case_check(&c);
+}
+
+static void check_tests_and_casts(void) {
+    static const char *const tests[] = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"};
+    static const eb_dtype types[] = {EB_F32, EB_I32, EB_I64, EB_BOOL};
+    for (int op = 0; op < 8; op++)
+        for (int kind = 0; kind < 4; kind++) {
+            check_test(tests[op], 3, 1 + 20 * kind, kind);
+            check_test(tests[op], 2, 20000, kind);
+        }
+    for (int i = 0; i < 16; i++)
+        for (int how = DENSE; how <= SCATTERED; how++) {
+            check_cast(types[i / 4], types[i % 4], 37, (layout)how);
+            if (how == DENSE) check_cast(types[i / 4], types[i % 4], 9000, DENSE);
+        }
+}
+
 void test_pointwise(void) {
     test_case c;
     for (int i = 0; i < UNARY; i++) {
@@ -122,5 +168,6 @@ void test_pointwise(void) {
         }
     for (int kind = 0; kind < 3; kind++)
         for (int64_t n = 1; n < 40; n += 3) check_where(7, n, kind);
+    check_tests_and_casts();
     check_accuracy();
 }
