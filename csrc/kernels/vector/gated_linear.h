@@ -38,7 +38,7 @@ static void pack_pair(const eb_node *node, const eb_float_unaligned *weight, int
     int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
     int64_t N = w->shape[!transposed] / 2, K = w->shape[transposed];
     int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed], columns = eb_min(EB_VL, N - n);
-    if (columns < EB_VL) memset(panel, 0, (size_t)(K * EB_NR) * 4);
+    if (K && columns < EB_VL) memset(panel, 0, (size_t)(K * EB_NR) * 4);
     pack_columns(weight + n * n_step, k_step, n_step, K, columns, panel);
     pack_columns(weight + (N + n) * n_step, k_step, n_step, K, columns, panel + EB_VL);
 }

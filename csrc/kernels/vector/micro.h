@@ -218,7 +218,7 @@ static void pack_square(const eb_float_unaligned *source, int64_t n_step, float 
 
 void pack_panel(const eb_float_unaligned *source, int64_t k_step, int64_t n_step, int64_t K, int64_t columns,
                 float *panel) {
-    if (columns < EB_NR) memset(panel, 0, (size_t)(K * EB_NR) * 4);
+    if (K && columns < EB_NR) memset(panel, 0, (size_t)(K * EB_NR) * 4); /* no k: `panel` may be no memory at all */
     pack_columns(source, k_step, n_step, K, columns, panel);
 }
 
