@@ -110,14 +110,18 @@ def _axes(c: Case, x: Tensor) -> list[int]:
     return [axis for axis in range(x.ndim) if c.ints[0] >> axis & 1]
 
 
+def _sum(x: Tensor, addend: Tensor | None) -> Tensor:
+    return x if addend is None else x + addend
+
+
 # What torch is asked for where the op has no function of the same name that takes the operands alone.
 TORCH: dict[str, Callable[..., Tensor]] = {
     "linear": _linear,
     "gated_linear": _gated_linear,
     "matmul": _matmul,
     "attention": _attention,
-    "layer_norm": lambda _c, x, weight, bias: functional.layer_norm(x, weight.shape, weight, bias),
-    "rms_norm": lambda _c, x, weight: functional.rms_norm(x, weight.shape, weight),
+    "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
+    "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
     "softmax": lambda c, x: torch.softmax(x, c.ints[0]),
     "gelu": lambda _c, x: functional.gelu(x),
     "copy": lambda _c, x: x.clone(),

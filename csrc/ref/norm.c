@@ -6,16 +6,17 @@
 
 typedef struct {
     int32_t dtype;
-    const void *x, *weight, *bias;
+    const void *x, *weight, *bias, *addend;
     void *y;
-    eb_loop rows, row;               /* operands: x, y */
+    eb_loop rows, row;               /* operands: x, y, addend */
     eb_loop weight_row, bias_row;
 } norm;
 
-static eb_loop pair_loop(const eb_tensor *x, const eb_tensor *y, int first, int last) {
-    eb_loop loop = eb_loop_new(2);
+/* Axes [first, last) of x, y and what is added to x: as if that were x itself where there is none. */
+static eb_loop norm_loop(const eb_tensor *x, const eb_tensor *y, const eb_tensor *addend, int first, int last) {
+    eb_loop loop = eb_loop_new(3);
     for (int axis = first; axis < last; axis++) {
-        int64_t strides[2] = {x->stride[axis], y->stride[axis]};
+        int64_t strides[3] = {x->stride[axis], y->stride[axis], (addend ? addend : x)->stride[axis]};
         eb_loop_axis(&loop, x->shape[axis], strides);
     }
     return loop;
@@ -30,32 +31,39 @@ static eb_status plan_norm(eb_node *node) {
     return EB_OK;
 }
 
-static norm describe_norm(const eb_node *node, void *const *bases) {
+static norm describe_norm(const eb_node *node, void *const *bases, int addend_at) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     int split = x->rank - (int)node->ints[0];
     norm n = {.dtype = x->dtype, .x = eb_data(x, bases), .y = eb_data(y, bases)};
-    n.rows = pair_loop(x, y, 0, split);
-    n.row = pair_loop(x, y, split, x->rank);
+    const eb_tensor *addend = eb_is_present(node, addend_at) ? eb_input(node, addend_at) : NULL;
+    if (addend) n.addend = eb_data(addend, bases);
+    n.rows = norm_loop(x, y, addend, 0, split);
+    n.row = norm_loop(x, y, addend, split, x->rank);
     if (eb_is_present(node, 1)) {
         n.weight = eb_data(eb_input(node, 1), bases);
         n.weight_row = eb_loop_axes(eb_input(node, 1), 0, eb_input(node, 1)->rank);
     }
-    if (eb_is_present(node, 2)) {
+    if (addend_at > 2 && eb_is_present(node, 2)) {
         n.bias = eb_data(eb_input(node, 2), bases);
         n.bias_row = eb_loop_axes(eb_input(node, 2), 0, eb_input(node, 2)->rank);
     }
     return n;
 }
 
+/* Element i of a row: x, or x + addend rounded to their type, as an add of its own would. */
 static double x_value(const norm *n, const eb_cursor *row, int64_t i, int64_t *y_at) {
     eb_cursor c;
     eb_cursor_seek(&n->row, &c, i);
     *y_at = row->offset[1] + c.offset[1];
-    return eb_load_real(n->dtype, n->x, row->offset[0] + c.offset[0]);
+    double x = eb_load_real(n->dtype, n->x, row->offset[0] + c.offset[0]);
+    if (!n->addend) return x;
+    uint64_t sum;
+    eb_store_real(n->dtype, &sum, 0, x + eb_load_real(n->dtype, n->addend, row->offset[2] + c.offset[2]));
+    return eb_load_real(n->dtype, &sum, 0);
 }
 
 static eb_status run_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int centred) {
-    norm n = describe_norm(node, bases);
+    norm n = describe_norm(node, bases, centred ? 3 : 2);
     int64_t count = n.row.count, y_at;
     for (int64_t r = eb_piece(n.rows.count, node->tiles, begin); r < eb_piece(n.rows.count, node->tiles, end); r++) {
         eb_cursor row;

@@ -37,6 +37,9 @@ def _infer_norm(name: str, affine: tuple[str, ...]) -> Callable[[Types, Attribut
             given = optional(inputs, position)
             if given is not None:
                 of_shape(name, operand, of_same_dtype(name, operand, given, x.dtype), x.shape[-axes:])
+        addend = optional(inputs, 1 + len(affine))
+        if addend is not None:
+            of_shape(name, "addend", of_same_dtype(name, "addend", addend, x.dtype), x.shape)
         return result(name, x.dtype, x.shape)
 
     return infer
@@ -44,6 +47,7 @@ def _infer_norm(name: str, affine: tuple[str, ...]) -> Callable[[Types, Attribut
 
 def _norm_flops(each: int) -> Callable[[Types, Sequence[TensorType], Attributes], int]:
     def flops(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+        # one more an element for each of weight, bias and addend
         return outputs[0].size * (each + sum(t is not None for t in inputs[1:]))
 
     return flops
@@ -53,10 +57,20 @@ def _trailing(axes: int) -> tuple[int, ...]:
     return tuple(range(-axes, 0))
 
 
+def _sum(x: np.ndarray, addend: np.ndarray | None) -> np.ndarray:
+    """X + addend in float64, rounded to their type as an add of its own would: fused bits equal those of two ops."""
+    return widened(x if addend is None else rounded(np.add, x, addend))
+
+
 def _layer_norm_reference(
-    x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, axes: int, epsilon: float
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    bias: np.ndarray | None,
+    addend: np.ndarray | None,
+    axes: int,
+    epsilon: float,
 ) -> np.ndarray:
-    wide, over = widened(x), _trailing(axes)
+    wide, over = _sum(x, addend), _trailing(axes)
     count = int(np.prod(x.shape[-axes:], dtype=np.int64))
     with np.errstate(all="ignore"):
         centred = wide - np.sum(wide, axis=over, keepdims=True) / np.float64(count)
@@ -69,8 +83,10 @@ def _layer_norm_reference(
         return cast_array(y, x.dtype)
 
 
-def _rms_norm_reference(x: np.ndarray, weight: np.ndarray | None, axes: int, epsilon: float) -> np.ndarray:
-    wide, over = widened(x), _trailing(axes)
+def _rms_norm_reference(
+    x: np.ndarray, weight: np.ndarray | None, addend: np.ndarray | None, axes: int, epsilon: float
+) -> np.ndarray:
+    wide, over = _sum(x, addend), _trailing(axes)
     count = int(np.prod(x.shape[-axes:], dtype=np.int64))
     with np.errstate(all="ignore"):
         mean_square = np.sum(wide * wide, axis=over, keepdims=True) / np.float64(count)
@@ -86,26 +102,28 @@ declare(
     Op(
         "layer_norm",
         "norm",
-        ("x", "weight?", "bias?"),
+        ("x", "weight?", "bias?", "addend?"),
         _infer_norm("layer_norm", ("weight", "bias")),
         _layer_norm_reference,
         _NORM_ATTRIBUTES,
         flops=_norm_flops(LAYER_NORM_FLOPS),
-        inplace=(0,),
-        doc="(x - mean) / sqrt(variance + epsilon) * weight + bias over the last `axes` axes (Ba et al. 2016)",
+        inplace=(0, 3),
+        doc="(v - mean) / sqrt(variance + epsilon) * weight + bias over the last `axes` axes, v = x + addend "
+        "(Ba et al. 2016)",
     )
 )
 declare(
     Op(
         "rms_norm",
         "norm",
-        ("x", "weight?"),
+        ("x", "weight?", "addend?"),
         _infer_norm("rms_norm", ("weight",)),
         _rms_norm_reference,
         _NORM_ATTRIBUTES,
         flops=_norm_flops(RMS_NORM_FLOPS),
-        inplace=(0,),
-        doc="x / sqrt(mean(x^2) + epsilon) * weight over the last `axes` axes (Zhang and Sennrich 2019)",
+        inplace=(0, 2),
+        doc="v / sqrt(mean(v^2) + epsilon) * weight over the last `axes` axes, v = x + addend "
+        "(Zhang and Sennrich 2019)",
     )
 )
 

@@ -20,6 +20,7 @@ from engine.passes import (
     dead_code,
     drop_identities,
     fold_constants,
+    fuse_add_norm,
     fuse_attention,
     fuse_epilogue,
     fuse_gated_linear,
@@ -61,14 +62,15 @@ PASSES: dict[str, Pass] = {
         fuse_gated_linear,
         merge_linear,
         fuse_epilogue,
+        fuse_add_norm,
         dead_code,
     )
 }
 
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
 # attention, whose pattern then has one spelling; gated pairs before merging, which would take them; merging before
-# epilogues, since a linear with an epilogue of its own cannot be merged; transposes once more, for those that follow an
-# attention.
+# epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
+# least where a linear adds it in its registers; transposes once more, for those that follow an attention.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -87,6 +89,7 @@ PIPELINE: tuple[str, ...] = (
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",
+    "fuse_add_norm",
     "dead_code",
 )
 

@@ -36,7 +36,7 @@ def _norm(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     return graph.emit(
         "layer_norm",
-        [found.values["x"], None, None],
+        [found.values["x"], None, None, None],
         before=root,
         source=root.source,
         axes=len(found.calls["mean"].attributes["axes"]),

@@ -177,7 +177,9 @@ static void bench_streams(void) {
         for (int j = 0; j < 4; j++) make_unary(&c, unary[j], rows, n, DENSE), name_and_bench(&c, rows, n, "", count);
         make_binary(&c, "add", rows, n, 0, 0), name_and_bench(&c, rows, n, "", count);
         make_binary(&c, "add", rows, n, 0, 1), name_and_bench(&c, rows, n, " + 1 row", count);
-        for (int j = 0; j < 2; j++) make_norm(&c, norms[j], rows / 2, n, 1, DENSE), name_and_bench(&c, rows, n, "", 8 * count);
+        for (int j = 0; j < 2; j++)
+            for (int sum = 0; sum < 2; sum++)
+                make_norm(&c, norms[j], rows / 2, n, 1, sum, DENSE), name_and_bench(&c, rows, n, sum ? " of a sum" : "", 8 * count);
         make_softmax(&c, "softmax", rows, n, 1, DENSE), name_and_bench(&c, rows, n, "", 5 * count);
         for (int j = 0; j < 3; j++) {
             for (int axes = 2; axes <= 4; axes += 2) {

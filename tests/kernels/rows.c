@@ -1,12 +1,14 @@
 /* Norms and softmax. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "suite.h"
 
-void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, layout how) {
+/* sum: there is an addend. */
+void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, int sum, layout how) {
     int is_layer = op[0] == 'l';
-    case_begin(c, op, 3e-6, "rows=%ld n=%ld affine=%d layout=%d", (long)rows, (long)n, affine, (int)how);
+    case_begin(c, op, 3e-6, "rows=%ld n=%ld affine=%d sum=%d layout=%d", (long)rows, (long)n, affine, sum, (int)how);
     case_input(c, EB_F32, how, 3, SHAPE(2, rows, n));
     if (affine)
         case_input(c, EB_F32, DENSE, 1, SHAPE(n));
@@ -15,6 +17,10 @@ void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine
     if (is_layer && affine)
         case_input(c, EB_F32, DENSE, 1, SHAPE(n));
     else if (is_layer)
+        case_absent(c);
+    if (sum)
+        case_input(c, EB_F32, DENSE, 2, SHAPE(2, rows, n));
+    else
         case_absent(c);
     case_output(c, EB_F32, DENSE, SHAPE(2, rows, n));
     c->node.n_ints = c->node.n_reals = 1;
@@ -36,6 +42,7 @@ static void check_two_axes(void) {
     case_input(&c, EB_F32, DENSE, 3, SHAPE(5, 4, 9));
     case_input(&c, EB_F32, DENSE, 1, SHAPE(4, 9));
     case_absent(&c);
+    case_absent(&c);
     case_output(&c, EB_F32, DENSE, SHAPE(5, 4, 9));
     c.node.n_ints = c.node.n_reals = 1;
     c.ints[EB_INT_LAYER_NORM_AXES] = 2;
@@ -47,10 +54,53 @@ static void check_two_axes(void) {
 /* The mean is a thousand times the deviation: a variance by the difference of squares would have no digits left. */
 static void check_large_mean(void) {
     test_case c;
-    make_norm(&c, "layer_norm", 3, 768, 1, DENSE);
+    make_norm(&c, "layer_norm", 3, 768, 1, 0, DENSE);
     for (int64_t i = 0; i < c.bytes[0] / 4; i++) ((float *)c.data[0])[i] += 3000;
     c.tolerance = 3e-4; /* what rounding the inputs themselves to float leaves */
     case_check(&c);
+}
+
+static void run_once(const test_case *c, int32_t k, float *y) {
+    prepared p;
+    int32_t failed;
+    eb_status status = case_prepare(c, k, 1, &p);
+    p.bases[c->node.n_inputs] = y;
+    if (status == EB_OK) status = eb_run(&p.node, 0, 1, p.bases, 1, NULL, &failed);
+    if (status != EB_OK) fail("%s by %s: status %d", c->name, eb_kernel_describe(k).name, (int)status);
+    prepared_free(&p);
+}
+
+/* Each kernel's norm of x + addend has the bits of the same kernel's norm of the sum that an add rounded to float. */
+static void check_bits_of_two_ops(const char *op, int64_t n) {
+    test_case one, two;
+    make_norm(&one, op, 3, n, 1, 1, DENSE);
+    make_norm(&two, op, 3, n, 1, 0, DENSE);
+    int y = one.node.n_inputs, addend = y - 1;
+    for (int i = 0; i < addend; i++) memcpy(two.data[i], one.data[i], (size_t)one.bytes[i]);
+    for (int64_t i = 0; i < one.bytes[0] / 4; i++) ((float *)two.data[0])[i] += ((float *)one.data[addend])[i];
+    for (int32_t k = 0; k < eb_kernel_count(); k++) {
+        if (strcmp(eb_kernel_describe(k).op, op) != 0 || !runs_here(k)) continue;
+        run_once(&one, k, one.data[y]);
+        run_once(&two, k, two.data[y]);
+        if (memcmp(one.data[y], two.data[y], (size_t)one.bytes[y]) != 0)
+            fail("%s by %s: other bits than an add and a norm", one.name, eb_kernel_describe(k).name);
+    }
+    case_end(&one);
+    case_end(&two);
+}
+
+static void check_sums(const char *op, int64_t n, int number) {
+    test_case c;
+    make_norm(&c, op, 1 + number % 5, n, number % 2, 1, (layout)(number % 4));
+    case_check(&c);
+    make_norm(&c, op, 3, n, 1, 1, DENSE);
+    c.in_place = number % 2 ? c.node.n_inputs - 1 : 0;
+    case_check(&c);
+    make_norm(&c, op, 3, n, 1, 1, DENSE);
+    case_specials(&c, 0);
+    case_specials(&c, c.node.n_inputs - 1);
+    case_check(&c);
+    check_bits_of_two_ops(op, n);
 }
 
 void test_rows(void) {
@@ -59,7 +109,7 @@ void test_rows(void) {
     for (int i = 0; i < 16; i++)
         for (int j = 0; j < 2; j++) {
             test_case c;
-            make_norm(&c, norms[j], 1 + i % 5, widths[i], i % 2, (layout)(i % 4));
+            make_norm(&c, norms[j], 1 + i % 5, widths[i], i % 2, 0, (layout)(i % 4));
             case_check(&c);
             make_softmax(&c, softmaxes[j], 1 + i % 3, widths[i], i % 3 != 0, (layout)(i % 4));
             case_check(&c);
@@ -69,12 +119,13 @@ void test_rows(void) {
             make_softmax(&c, softmaxes[j], 6, widths[i], 1, DENSE);
             case_specials(&c, 0);
             case_check(&c);
-            make_norm(&c, norms[j], 3, widths[i], 1, DENSE);
+            make_norm(&c, norms[j], 3, widths[i], 1, 0, DENSE);
             case_specials(&c, 0);
             case_check(&c);
+            check_sums(norms[j], widths[i], i);
         }
     test_case c;
-    make_norm(&c, "layer_norm", 0, 8, 1, DENSE);
+    make_norm(&c, "layer_norm", 0, 8, 1, 1, DENSE);
     case_check(&c);
     make_softmax(&c, "softmax", 3, 0, 1, DENSE);
     case_check(&c);

@@ -8,7 +8,7 @@
 void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation);
 void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias);
 void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how);
-void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, layout how);
+void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, int sum, layout how);
 void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axis, layout how);
 void make_unary(test_case *c, const char *op, int64_t rows, int64_t n, layout how);
 void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_kind, int b_kind);

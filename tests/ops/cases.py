@@ -61,6 +61,11 @@ def integers(*shape: int, low: int = -5, high: int = 6, dtype: str = "int64") ->
     return lambda rng: np.array(rng.integers(low, high, shape)).astype(dtypes.dtype(dtype).numpy)
 
 
+def eighths(*shape: int, dtype: str = "float32") -> Maker:
+    """Multiples of 1/8 in [-8, 8)."""
+    return lambda rng: np.array(rng.integers(-64, 64, shape) / 8).astype(dtypes.dtype(dtype).numpy)
+
+
 def flags(*shape: int, share: float = 0.5) -> Maker:
     return lambda rng: np.array(rng.random(shape) < share)
 
@@ -307,9 +312,9 @@ case("attention", "large", normal(*_Q, scale=40), normal(*_KV, scale=40), normal
 
 # --- norm -------------------------------------------------------------------------------------------------------
 
-for _op, _operands in (("layer_norm", ("weight", "bias")), ("rms_norm", ("weight",))):
+for _op, _operands in (("layer_norm", ("weight", "bias", None)), ("rms_norm", ("weight", None))):
     for _dtype in FLOATS:
-        _affine = [normal(33, dtype=_dtype) for _ in _operands]
+        _affine = [_name and normal(33, dtype=_dtype) for _name in _operands]
         case(_op, _dtype, normal(4, 33, dtype=_dtype, scale=3), *_affine, axes=1, epsilon=1e-5)
     for _label, _shape, _axes in (
         ("vector", (19,), 1),
@@ -320,14 +325,26 @@ for _op, _operands in (("layer_norm", ("weight", "bias")), ("rms_norm", ("weight
         ("no_rows", (0, 6), 1),
         ("no_columns", (3, 0), 1),
     ):
-        _affine = [normal(*_shape[-_axes:]) for _ in _operands]
+        _affine = [_name and normal(*_shape[-_axes:]) for _name in _operands]
         case(_op, _label, normal(*_shape), *_affine, axes=_axes, epsilon=1e-6)
         case(_op, f"{_label}_plain", normal(*_shape), *[None] * len(_operands), axes=_axes, epsilon=0.1)
     _rows = given([[1.0, np.nan, 2.0], [np.inf, 1.0, 2.0], [0.0, 0.0, 0.0]])
     case(_op, "special", _rows, *[None] * len(_operands), axes=1, epsilon=1e-5)
     case(_op, "offset", given(1e4 + np.arange(32.0).reshape(2, 16)), *[None] * len(_operands), axes=1, epsilon=1e-5)
-case("layer_norm", "weight_only", normal(4, 7), normal(7), None, axes=1, epsilon=1e-5)
-case("layer_norm", "bias_only", normal(4, 7), None, normal(7), axes=1, epsilon=1e-5)
+    # Eighths below 8: their sums are exact in every type, so that rounding them or not makes no difference.
+    for _label, _shape, _axes, _dtype in (
+        *((f"sum_{_name}", (4, 33), 1, _name) for _name in FLOATS),
+        ("sum_two_axes", (3, 4, 9), 2, "float32"),
+        ("sum_no_columns", (3, 0), 1, "float32"),
+    ):
+        _affine = [normal(*_shape[-_axes:], dtype=_dtype) for _ in _operands[1:]]
+        _x, _addend = eighths(*_shape, dtype=_dtype), eighths(*_shape, dtype=_dtype)
+        case(_op, _label, _x, *_affine, _addend, axes=_axes, epsilon=1e-5)
+    _addend = given([[1.0, 0.0, 2.0], [-np.inf, 1.0, 2.0], [np.nan, 0.0, 0.0]])
+    case(_op, "sum_special", _rows, *[None] * len(_operands[1:]), _addend, axes=1, epsilon=1e-5)
+case("layer_norm", "weight_only", normal(4, 7), normal(7), None, None, axes=1, epsilon=1e-5)
+case("layer_norm", "bias_only", normal(4, 7), None, normal(7), None, axes=1, epsilon=1e-5)
+case("layer_norm", "sum_only", eighths(4, 7), None, None, eighths(4, 7), axes=1, epsilon=1e-5)
 
 for _op in ("softmax", "log_softmax"):
     for _dtype in FLOATS:

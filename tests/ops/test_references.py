@@ -131,8 +131,9 @@ def _slice(x, axis, start, stop, step):
 
 
 def _norm(function):
-    def apply(x, *affine, axes, epsilon):
-        return function(x, x.shape[-axes:], *affine, eps=epsilon)
+    def apply(x, *rest, axes, epsilon):
+        *affine, addend = rest
+        return function(x if addend is None else x + addend, x.shape[-axes:], *affine, eps=epsilon)
 
     return apply
 
@@ -235,6 +236,17 @@ def test_inferred_type_is_what_the_reference_returns(case):
     assert isinstance(actual, np.ndarray)
     assert (inferred.shape, inferred.dtype) == (actual.shape, dtypes.from_numpy(actual.dtype).name)
     assert not any(a is not None and np.shares_memory(a, actual) for a in inputs)
+
+
+@pytest.mark.parametrize("op", ["layer_norm", "rms_norm"])
+def test_a_norm_rounds_its_sum_to_the_type_of_its_operands(op):
+    # A float32 sum of 2^25 and less than 2 is 2^25; an epsilon of 0 makes the rest of the sum as large as any.
+    x, addend = np.full((1, 4), 2.0**25, np.float32), np.array([[0, 1, 1.5, 4]], np.float32)
+    total = np.array([[0, 0, 0, 4]], np.float32) if op == "layer_norm" else x + addend
+    rest = [None] * (len(TABLE[op].inputs) - 2)
+    of_sum = TABLE[op].reference(x, *rest, addend, axes=1, epsilon=0.0)
+    np.testing.assert_array_equal(of_sum, TABLE[op].reference(x + addend, *rest, None, axes=1, epsilon=0.0))
+    np.testing.assert_allclose(of_sum, TABLE[op].reference(total, *rest, None, axes=1, epsilon=0.0), rtol=1e-6)
 
 
 # The one known difference: GELU of +inf, NaN in torch's vectorised float32 kernel; its scalar one (a vector's tail)

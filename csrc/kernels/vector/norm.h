@@ -9,25 +9,37 @@ enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions d
 enum { AT_N, AT_X_ROW, AT_TILE };
 
 typedef struct {
-    const float *x, *weight, *bias;
+    const float *x, *weight, *bias, *addend;
     float *y;
     int64_t n;
     float epsilon;
 } row;
 
-/* Sum over a row of what `term(v)` makes of each vector; lanes beyond the row do not count. */
-#define EB_ROW_SUM(result, x, n, v, term)                                           \
+/* Elements from i on. `adds`: x + addend, which is left in y. */
+EB_INLINE vf take(const row *r, int64_t i, int adds) {
+    vf v = vf_load(r->x + i);
+    if (adds) vf_store(r->y + i, v += vf_load(r->addend + i));
+    return v;
+}
+EB_INLINE vf take_part(const row *r, int64_t i, int64_t count, int adds) {
+    vf v = vf_load_part(r->x + i, count);
+    if (adds) vf_store_part(r->y + i, v += vf_load_part(r->addend + i, count), count);
+    return v;
+}
+
+/* Sum over a row of what `term` makes of each vector v; lanes beyond the row do not count. */
+#define EB_ROW_SUM(result, r, adds, v, term)                                        \
     {                                                                               \
         vf sums_[LANES] = {{0}};                                                    \
         int64_t i_ = 0;                                                             \
-        for (; i_ + LANES * EB_VL <= (n); i_ += LANES * EB_VL)                      \
+        for (; i_ + LANES * EB_VL <= (r)->n; i_ += LANES * EB_VL)                   \
             for (int l_ = 0; l_ < LANES; l_++) {                                    \
-                vf v = vf_load((x) + i_ + l_ * EB_VL);                              \
+                vf v = take(r, i_ + l_ * EB_VL, adds);                              \
                 sums_[l_] += term;                                                  \
             }                                                                       \
-        for (; i_ < (n); i_ += EB_VL) {                                             \
-            int64_t count_ = eb_min(EB_VL, (n)-i_);                                 \
-            vf v = vf_load_part((x) + i_, count_);                                  \
+        for (; i_ < (r)->n; i_ += EB_VL) {                                          \
+            int64_t count_ = eb_min(EB_VL, (r)->n - i_);                            \
+            vf v = take_part(r, i_, count_, adds);                                  \
             sums_[0] += vf_select(vf_first(count_), term, vf_set(0));               \
         }                                                                           \
         result = vf_sum((sums_[0] + sums_[1]) + (sums_[2] + sums_[3]));             \
@@ -50,17 +62,25 @@ EB_INLINE void normalise(const row *r, float mean, float scale) {
     }
 }
 
-static void layer_norm_row(const row *r) {
+/* The sum over x as it is or, the first time, over x + addend; from then on x is that sum. */
+#define EB_FIRST_SUM(result, r, v, term)    \
+    if ((r)->addend) {                      \
+        EB_ROW_SUM(result, r, 1, v, term)   \
+        (r)->x = (r)->y;                    \
+    } else                                  \
+        EB_ROW_SUM(result, r, 0, v, term)
+
+static void layer_norm_row(row *r) {
     float mean, square;
-    EB_ROW_SUM(mean, r->x, r->n, v, v)
+    EB_FIRST_SUM(mean, r, v, v)
     mean /= (float)r->n;
-    EB_ROW_SUM(square, r->x, r->n, v, (v - mean) * (v - mean))
+    EB_ROW_SUM(square, r, 0, v, (v - mean) * (v - mean))
     normalise(r, mean, 1 / sqrtf(square / (float)r->n + r->epsilon));
 }
 
-static void rms_norm_row(const row *r) {
+static void rms_norm_row(row *r) {
     float square;
-    EB_ROW_SUM(square, r->x, r->n, v, v * v)
+    EB_FIRST_SUM(square, r, v, v * v)
     normalise(r, 0, 1 / sqrtf(square / (float)r->n + r->epsilon));
 }
 
@@ -74,7 +94,7 @@ static float largest(const float *x, int64_t n) {
     return most;
 }
 
-static void softmax_row(const row *r) {
+static void softmax_row(row *r) {
     float top = largest(r->x, r->n);
     vf sum = vf_set(0);
     int64_t i = 0, n = r->n;
@@ -93,9 +113,9 @@ static void softmax_row(const row *r) {
     for (; i < n; i++) r->y[i] *= factor;
 }
 
-static void log_softmax_row(const row *r) {
+static void log_softmax_row(row *r) {
     float top = largest(r->x, r->n), sum;
-    EB_ROW_SUM(sum, r->x, r->n, v, vf_exp_nonpositive(v - top))
+    EB_ROW_SUM(sum, r, 0, v, vf_exp_nonpositive(v - top))
     float log_sum = logf(sum);
     int64_t i = 0;
     for (; i + EB_VL <= r->n; i += EB_VL) vf_store(r->y + i, (vf_load(r->x + i) - top) - log_sum);
@@ -132,28 +152,31 @@ static eb_status plan_last_axis(eb_node *node) {
 }
 
 EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
-                             void (*function)(const row *)) {
+                             int addend_at, void (*function)(row *)) {
     const float *x = eb_data(eb_input(node, 0), bases);
     float *y = eb_data(eb_output(node), bases);
     row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? (float)node->reals[0] : 0};
     if (eb_is_present(node, 1)) r.weight = eb_data(eb_input(node, 1), bases);
-    if (eb_is_present(node, 2)) r.bias = eb_data(eb_input(node, 2), bases);
+    if (addend_at > 2 && eb_is_present(node, 2)) r.bias = eb_data(eb_input(node, 2), bases);
+    const float *addend = eb_is_present(node, addend_at) ? eb_data(eb_input(node, addend_at), bases) : NULL;
     int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * node->private[AT_TILE]);
     for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
         r.x = x + i * node->private[AT_X_ROW];
         r.y = y + i * r.n;
+        if (addend) r.addend = addend + i * r.n;
         function(&r);
     }
     return EB_OK;
 }
 
-#define KERNEL(op, plan)                                                                                           \
+/* addend_at: which input is added to x, or one that the op has not. */
+#define KERNEL(op, plan, addend_at)                                                                                \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
-        return run_rows(n, bases, begin, end, op##_row);                                                           \
+        return run_rows(n, bases, begin, end, addend_at, op##_row);                                                \
     }                                                                                                              \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
-KERNEL(layer_norm, plan_trailing)
-KERNEL(rms_norm, plan_trailing)
-KERNEL(softmax, plan_last_axis)
-KERNEL(log_softmax, plan_last_axis)
+KERNEL(layer_norm, plan_trailing, 3)
+KERNEL(rms_norm, plan_trailing, 2)
+KERNEL(softmax, plan_last_axis, 1)
+KERNEL(log_softmax, plan_last_axis, 1)

@@ -23,7 +23,7 @@ def _normalised(
         if operand is not None:
             dtype = x.common_dtype(value, operand)
     operands = [None if operand is None else x.cast(operand, dtype) for operand in affine]
-    y = x.emit(op, x.cast(value, dtype), *operands, axes=len(shape), epsilon=epsilon)
+    y = x.emit(op, x.cast(value, dtype), *operands, None, axes=len(shape), epsilon=epsilon)
     return x.cast(y, x.result.dtype)
 
 
