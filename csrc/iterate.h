@@ -8,7 +8,7 @@
 
 #include "engine.h"
 
-enum { EB_LOOP_OPERANDS = 4 };
+enum { EB_LOOP_OPERANDS = 7 }; /* an output and MAX_INPUTS of engine/ops/fused.py */
 
 typedef struct {
     int operands, rank; /* rank >= 1; the last axis is the inner run */

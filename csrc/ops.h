@@ -2,7 +2,7 @@
  *
  * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;
  * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes
- * are a bit mask.
+ * are a bit mask, a program is the last of ints: four a step, the step's code and its operands.
  */
 #ifndef ENGINE_OPS_H
 #define ENGINE_OPS_H
@@ -171,6 +171,30 @@ enum { /* index_select */
 
 enum { /* index */
     EB_INT_INDEX_AXES = 0,
+};
+
+enum { /* pointwise */
+    EB_INT_POINTWISE_PROGRAM = 0,
+    EB_POINTWISE_PROGRAM_NEG = 0,
+    EB_POINTWISE_PROGRAM_ABS = 1,
+    EB_POINTWISE_PROGRAM_SQRT = 2,
+    EB_POINTWISE_PROGRAM_RSQRT = 3,
+    EB_POINTWISE_PROGRAM_RECIPROCAL = 4,
+    EB_POINTWISE_PROGRAM_EXP = 5,
+    EB_POINTWISE_PROGRAM_TANH = 6,
+    EB_POINTWISE_PROGRAM_SIGMOID = 7,
+    EB_POINTWISE_PROGRAM_ERF = 8,
+    EB_POINTWISE_PROGRAM_RELU = 9,
+    EB_POINTWISE_PROGRAM_SILU = 10,
+    EB_POINTWISE_PROGRAM_GELU = 11,
+    EB_POINTWISE_PROGRAM_GELU_TANH = 12,
+    EB_POINTWISE_PROGRAM_ADD = 13,
+    EB_POINTWISE_PROGRAM_SUB = 14,
+    EB_POINTWISE_PROGRAM_MUL = 15,
+    EB_POINTWISE_PROGRAM_DIV = 16,
+    EB_POINTWISE_PROGRAM_MAXIMUM = 17,
+    EB_POINTWISE_PROGRAM_MINIMUM = 18,
+    EB_POINTWISE_PROGRAM_WHERE = 19,
 };
 
 #endif

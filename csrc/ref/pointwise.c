@@ -190,6 +190,69 @@ static eb_status run_bitwise_not(const eb_node *node, void *const *bases, int64_
     return run1(node, bases, begin, end, NULL, function);
 }
 
+/* --- a program of the above, one element at a time ---------------------------------------------------------------- */
+
+typedef struct {
+    real1 one;
+    real2 two;
+} program_function; /* both NULL: where */
+
+static const program_function program_functions[] = {
+    [EB_POINTWISE_PROGRAM_NEG] = {.one = neg_real},
+    [EB_POINTWISE_PROGRAM_ABS] = {.one = fabs},
+    [EB_POINTWISE_PROGRAM_SQRT] = {.one = sqrt},
+    [EB_POINTWISE_PROGRAM_RSQRT] = {.one = rsqrt_real},
+    [EB_POINTWISE_PROGRAM_RECIPROCAL] = {.one = reciprocal_real},
+    [EB_POINTWISE_PROGRAM_EXP] = {.one = exp},
+    [EB_POINTWISE_PROGRAM_TANH] = {.one = tanh},
+    [EB_POINTWISE_PROGRAM_SIGMOID] = {.one = sigmoid_real},
+    [EB_POINTWISE_PROGRAM_ERF] = {.one = erf},
+    [EB_POINTWISE_PROGRAM_RELU] = {.one = relu_real},
+    [EB_POINTWISE_PROGRAM_SILU] = {.one = silu_real},
+    [EB_POINTWISE_PROGRAM_GELU] = {.one = gelu_real},
+    [EB_POINTWISE_PROGRAM_GELU_TANH] = {.one = gelu_tanh_real},
+    [EB_POINTWISE_PROGRAM_ADD] = {.two = add_real},
+    [EB_POINTWISE_PROGRAM_SUB] = {.two = sub_real},
+    [EB_POINTWISE_PROGRAM_MUL] = {.two = mul_real},
+    [EB_POINTWISE_PROGRAM_DIV] = {.two = div_real},
+    [EB_POINTWISE_PROGRAM_MAXIMUM] = {.two = maximum_real},
+    [EB_POINTWISE_PROGRAM_MINIMUM] = {.two = minimum_real},
+    [EB_POINTWISE_PROGRAM_WHERE] = {NULL, NULL},
+};
+enum { PROGRAM_STEPS = 16, PROGRAM_INPUTS = EB_LOOP_OPERANDS - 1 }; /* as in engine/ops/fused.py */
+
+static eb_status plan_program(eb_node *node) {
+    if (node->n_inputs > PROGRAM_INPUTS || node->n_ints > 4 * PROGRAM_STEPS) return EB_NOT_APPLICABLE;
+    node->tiles = eb_ceil_div(eb_size(eb_output(node)), EB_REFERENCE_TILE);
+    return EB_OK;
+}
+
+static double program_step(const int64_t *step, const double *values) {
+    program_function function = program_functions[step[0]];
+    if (function.one) return function.one(values[step[1]]);
+    if (function.two) return function.two(values[step[1]], values[step[2]]);
+    return values[step[1]] != 0 ? values[step[2]] : values[step[3]];
+}
+
+/* Each step rounds to float32, as the op alone would. */
+static eb_status run_program(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    int inputs = node->n_inputs, steps = node->n_ints / 4;
+    float *y = eb_data(eb_output(node), bases);
+    eb_loop loop = pointwise_loop(node);
+    double values[PROGRAM_INPUTS + PROGRAM_STEPS];
+    EB_WALK(loop, begin, end, {
+        for (int j = 0; j < inputs; j++) {
+            const eb_tensor *x = eb_input(node, j);
+            const void *data = eb_data(x, bases);
+            values[j] = x->dtype == EB_F32 ? eb_load_real(EB_F32, data, p[j + 1]) : (double)eb_load_int(x->dtype, data, p[j + 1]);
+        }
+        for (int s = 0; s < steps; s++) values[inputs + s] = (float)program_step(node->ints + 4 * s, values);
+        y[p[0]] = (float)values[inputs + steps - 1];
+    })
+    return EB_OK;
+}
+
 /* --- kernels ---------------------------------------------------------------------------------------------------- */
 
 static eb_status plan_real(eb_node *node) {
@@ -256,3 +319,4 @@ KERNEL(2, bitwise_xor, plan_whole, NULL, bitwise_xor_integer)
 const eb_kernel any_where__generic_reference = {plan_pointwise, run_where, NULL, NULL};
 const eb_kernel any_gelu__generic_reference = {plan_real, run_gelu, NULL, NULL};
 const eb_kernel any_bitwise_not__generic_reference = {plan_whole, run_bitwise_not, NULL, NULL};
+const eb_kernel any_pointwise__generic_reference = {plan_program, run_program, NULL, NULL};

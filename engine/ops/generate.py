@@ -38,7 +38,7 @@ def header() -> str:
         " *",
         " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
         " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
-        " * are a bit mask.",
+        " * are a bit mask, a program is the last of ints: four a step, the step's code and its operands.",
         " */",
         "#ifndef ENGINE_OPS_H",
         "#define ENGINE_OPS_H",
@@ -81,13 +81,15 @@ def _row(op: Op) -> str:
     attributes = ", ".join(_attribute(name, attribute) for name, attribute in op.attributes.items())
     memory = ["view"] if op.view else []
     if op.inplace:
-        memory.append("in place: " + ", ".join(op.inputs[position].rstrip("?") for position in op.inplace))
+        # Positions past the last name are further operands of a variadic one.
+        names = dict.fromkeys(op.inputs[min(p, len(op.inputs) - 1)].rstrip("?") for p in op.inplace)
+        memory.append("in place: " + ", ".join(names))
     cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), op.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _attribute(name: str, attribute: Attribute) -> str:
-    kind = " or ".join(attribute.choices) if attribute.choices else attribute.kind
+    kind = attribute.kind if attribute.kind == "program" else " or ".join(attribute.choices) or attribute.kind
     default = "" if attribute.default is REQUIRED else f" = {attribute.default}"
     return f"{name}: {kind}{default}"
 

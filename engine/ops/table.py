@@ -70,7 +70,7 @@ class Layout(NamedTuple):
 
 
 Types = Sequence[TensorType | None]
-AttributeKind = Literal["int", "bool", "float", "choice", "dtype", "axis", "axes", "shape"]
+AttributeKind = Literal["int", "bool", "float", "choice", "dtype", "axis", "axes", "shape", "program"]
 REQUIRED: Any = object()
 
 
@@ -79,9 +79,11 @@ class Attribute:
     """One attribute of an op.
 
     Kinds and their Python values: int, bool, float, choice (a string of `choices`), dtype (a name), axis (a
-    non-negative int), axes (a sorted tuple of non-negative ints), shape (a tuple of ints). What C receives: int, bool,
-    axis as they are, choice and dtype as an index, axes as a bit mask (all in ``ints``), float in ``reals``; shape is
-    not handed over, since operand shapes say it.
+    non-negative int), axes (a sorted tuple of non-negative ints), shape (a tuple of ints), program (a tuple of steps,
+    each a name of `choices` and one to three non-negative ints). What C receives: int, bool, axis as they are, choice
+    and dtype as an index, axes as a bit mask (all in ``ints``), float in ``reals``; shape is not handed over, since
+    operand shapes say it; a program, which must be the last attribute, is four ints a step: the name's index and the
+    operands, -1 where there is none.
     """
 
     kind: AttributeKind
@@ -173,6 +175,9 @@ class Op:
                     ints.append(sum(1 << axis for axis in value))
                 case "int" | "bool" | "axis":
                     ints.append(int(value))
+                case "program":
+                    for step, *operands in value:
+                        ints += [attribute.choices.index(step), *operands, *[-1] * (3 - len(operands))]
                 case "shape":
                     pass
         return ints, reals
@@ -187,6 +192,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "axis": int,
     "axes": (tuple, list),
     "shape": (tuple, list),
+    "program": (tuple, list),
 }
 
 
@@ -212,9 +218,22 @@ def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
             value = tuple(int(v) for v in value)
         case "float":
             value = float(value)
+        case "program":
+            if not all(_is_step(step, attribute.choices) for step in value):
+                raise wrong
+            value = tuple(map(tuple, value))
         case _:
             pass
     return value
+
+
+def _is_step(step: Any, names: tuple[str, ...]) -> bool:
+    return (
+        isinstance(step, (tuple, list))
+        and 2 <= len(step) <= 4
+        and step[0] in names
+        and all(type(operand) is int and operand >= 0 for operand in step[1:])
+    )
 
 
 TABLE: dict[str, Op] = {}

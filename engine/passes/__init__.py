@@ -26,6 +26,7 @@ from engine.passes import (
     fuse_gated_linear,
     fuse_gelu,
     fuse_layer_norm,
+    fuse_pointwise,
     fuse_softmax,
     merge_linear,
     simplify_views,
@@ -63,6 +64,7 @@ PASSES: dict[str, Pass] = {
         merge_linear,
         fuse_epilogue,
         fuse_add_norm,
+        fuse_pointwise,
         dead_code,
     )
 }
@@ -70,7 +72,8 @@ PASSES: dict[str, Pass] = {
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
 # attention, whose pattern then has one spelling; gated pairs before merging, which would take them; merging before
 # epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
-# least where a linear adds it in its registers; transposes once more, for those that follow an attention.
+# least where a linear adds it in its registers; transposes once more, for those that follow an attention. Chains of
+# pointwise ops last: nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -90,6 +93,7 @@ PIPELINE: tuple[str, ...] = (
     "merge_linear",
     "fuse_epilogue",
     "fuse_add_norm",
+    "fuse_pointwise",
     "dead_code",
 )
 

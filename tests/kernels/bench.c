@@ -188,6 +188,7 @@ static void bench_streams(void) {
             }
         }
         make_arg(&c, "argmax", 2, 0, DENSE, (const int64_t[]){1, rows, n}), name_and_bench(&c, rows, n, " inner", count);
+        make_chain(&c, rows, n), name_and_bench(&c, rows, n, " chain of 5", 5 * count);
         make_copy(&c, EB_F32, DENSE, SHAPE(rows, n)), name_and_bench(&c, rows, n, "", 0);
     }
     make_arg(&c, "argmax", 2, 0, DENSE, (const int64_t[]){1, 1, 50257}), name_and_bench(&c, 1, 50257, " inner", 50257);

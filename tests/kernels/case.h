@@ -22,7 +22,7 @@ typedef struct {
     eb_tensor operands[MOST_OPERANDS];
     void *data[MOST_OPERANDS + 1]; /* one buffer an operand; the last one is scratch */
     int64_t bytes[MOST_OPERANDS];
-    int64_t ints[8];
+    int64_t ints[64];
     double reals[4];
     double tolerance;          /* relative to the larger of 1 and the value; 0: equal bits */
     int in_place;              /* the output takes over this input's buffer, or -1 */

@@ -39,6 +39,63 @@ static void check_where(int64_t rows, int64_t n, int kind) {
     case_check(&c);
 }
 
+/* --- programs ---------------------------------------------------------------------------------------------------- */
+
+static void add_step(test_case *c, int64_t code, int64_t a, int64_t b, int64_t third) {
+    const int64_t step[] = {code, a, b, third};
+    memcpy(c->ints + c->node.n_ints, step, sizeof step);
+    c->node.n_ints += 4;
+}
+
+/* relu(x * scale + bias) * gate - x: five steps over two arrays, a row and a value. */
+void make_chain(test_case *c, int64_t rows, int64_t n) {
+    case_begin(c, "pointwise", 1e-6, "chain of five rows=%ld n=%ld", (long)rows, (long)n);
+    case_input(c, EB_F32, DENSE, 3, SHAPE(rows, n));
+    case_input(c, EB_F32, DENSE, 3, SCALAR);
+    case_input(c, EB_F32, DENSE, 3, SHAPE(n));
+    case_input(c, EB_F32, DENSE, 3, SHAPE(rows, n));
+    case_output(c, EB_F32, DENSE, SHAPE(rows, n));
+    add_step(c, EB_POINTWISE_PROGRAM_MUL, 0, 1, -1);
+    add_step(c, EB_POINTWISE_PROGRAM_ADD, 4, 2, -1);
+    add_step(c, EB_POINTWISE_PROGRAM_RELU, 5, -1, -1);
+    add_step(c, EB_POINTWISE_PROGRAM_MUL, 6, 3, -1);
+    add_step(c, EB_POINTWISE_PROGRAM_SUB, 7, 0, -1);
+}
+
+/* Every step's code in the middle of a program that keeps an earlier result for later. */
+static void check_each_step(int64_t rows, int64_t n, layout how) {
+    for (int64_t code = 0; code <= EB_POINTWISE_PROGRAM_WHERE; code++) {
+        test_case c;
+        case_begin(&c, "pointwise", 2e-6, "step %ld rows=%ld n=%ld", (long)code, (long)rows, (long)n);
+        case_input(&c, EB_F32, how, 3, SHAPE(rows, n));
+        case_input(&c, EB_BOOL, DENSE, 2, SHAPE(rows, 1));
+        case_input(&c, EB_F32, DENSE, 3, SHAPE(n));
+        case_output(&c, EB_F32, DENSE, SHAPE(rows, n));
+        add_step(&c, EB_POINTWISE_PROGRAM_SUB, 0, 2, -1); /* 3 */
+        add_step(&c, EB_POINTWISE_PROGRAM_ABS, 3, -1, -1); /* 4 */
+        if (code == EB_POINTWISE_PROGRAM_WHERE)
+            add_step(&c, code, 1, 3, 4);
+        else
+            add_step(&c, code, 4, code < EB_POINTWISE_PROGRAM_ADD ? -1 : 3, -1); /* 5 */
+        add_step(&c, EB_POINTWISE_PROGRAM_WHERE, 1, 5, 3); /* 6 */
+        add_step(&c, EB_POINTWISE_PROGRAM_MAXIMUM, 6, 3, -1);
+        case_check(&c);
+    }
+}
+
+static void test_programs(void) {
+    test_case c;
+    for (int64_t n = 0; n <= 40; n += 1 + n % 3) check_each_step(3, n, (layout)(n % 4));
+    static const int64_t sizes[][2] = {{1, 511}, {2, 512}, {3, 513}, {1, 16385}, {2, 33000}, {700, 50}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int place = 0; place < 3; place++) {
+            make_chain(&c, sizes[i][0], sizes[i][1]);
+            case_specials(&c, 0);
+            c.in_place = (int[]){-1, 0, 3}[place];
+            case_check(&c);
+        }
+}
+
 /* --- accuracy: the worst error in units of the last place over a range, against double --------------------------- */
 
 static double exact_gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
@@ -169,5 +226,6 @@ void test_pointwise(void) {
     for (int kind = 0; kind < 3; kind++)
         for (int64_t n = 1; n < 40; n += 3) check_where(7, n, kind);
     check_tests_and_casts();
+    test_programs();
     check_accuracy();
 }

@@ -14,6 +14,7 @@ void make_unary(test_case *c, const char *op, int64_t rows, int64_t n, layout ho
 void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_kind, int b_kind);
 void make_reduction(test_case *c, const char *op, int64_t axes, int keepdims, layout how, const int64_t *shape);
 void make_arg(test_case *c, const char *op, int axis, int keepdims, layout how, const int64_t *shape);
+void make_chain(test_case *c, int64_t rows, int64_t n);
 void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape);
 
 typedef enum { NO_MASK, BOOL_FULL, BOOL_KEYS, FLOAT_FULL, FLOAT_KEYS, FLOAT_PLAIN, MASK_KINDS } mask_kind;

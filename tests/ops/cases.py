@@ -512,3 +512,26 @@ case("index", "scalar_apart", normal(4, 3, 4), integers(low=-4, high=4), _three,
 case("index", "matrix", normal(3, 4, 5), integers(2, 3, low=-4, high=4), axes=(1,))
 case("index", "indices_int32", normal(4, 6), _ids32, axes=(0,))
 case("index", "empty", normal(4, 6), integers(0, low=0, high=4), axes=(0,))
+
+
+# --- fused -------------------------------------------------------------------------------------------------------
+
+CHAIN = (("mul", 0, 1), ("add", 3, 2), ("relu", 4), ("mul", 5, 0))
+MASKED = (("where", 0, 1, 2), ("neg", 3), ("exp", 4), ("sub", 4, 5))
+ALL_UNARY = ("abs", "sqrt", "tanh", "sigmoid", "erf", "silu", "gelu", "gelu_tanh", "neg", "exp", "rsqrt", "reciprocal")
+case("pointwise", "chain", normal(5, 13), normal(), normal(13), program=CHAIN)
+case("pointwise", "columns", normal(4, 19), normal(4, 1), normal(19), program=CHAIN)
+case("pointwise", "scalars", normal(), normal(), normal(), program=CHAIN)
+case("pointwise", "empty", normal(3, 0), normal(3, 1), normal(), program=CHAIN)
+case("pointwise", "longer_than_a_run", normal(2, 1031), normal(), normal(1031), program=CHAIN)
+case("pointwise", "masked", flags(5, 13), normal(5, 13), normal(), program=MASKED)
+case("pointwise", "masked_rows", flags(13), normal(5, 13), given(-np.inf), program=MASKED)
+case("pointwise", "special", given(FEW), given(2.0), given(-1.0), program=CHAIN)
+case("pointwise", "one_step", normal(7), program=(("gelu", 0),))
+case("pointwise", "unary", normal(5, 13), program=tuple((name, i) for i, name in enumerate(ALL_UNARY)))
+case(
+    "pointwise",
+    "most_inputs",
+    *(normal(5, 13) for _ in range(6)),
+    program=(("maximum", 0, 1), ("minimum", 6, 2), ("div", 7, 3), ("sub", 8, 4), ("add", 9, 5), ("mul", 10, 6)),
+)

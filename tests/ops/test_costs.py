@@ -34,6 +34,14 @@ COUNTED = [
     ("gelu", [f32(10)], {"approximate": "tanh"}, 90, 80),
     ("cast", [f32(10)], {"dtype": "float64"}, 0, 120),
     ("where", [TensorType("bool", (5,)), f32(), f32(5)], {}, 5, 5 + 4 + 20 + 20),
+    # 12 products, 12 sums, 12 GELUs of 5 operations
+    (
+        "pointwise",
+        [f32(3, 4), f32(), f32(4)],
+        {"program": (("mul", 0, 1), ("add", 3, 2), ("gelu", 4))},
+        12 + 12 + 60,
+        4 * (12 + 1 + 4 + 12),
+    ),
     # 2 M N K
     ("matmul", [f32(5, 7), f32(7, 6)], {}, 2 * 5 * 6 * 7, 4 * (35 + 42 + 30)),
     ("matmul", [f32(7, 5), f32(7, 6)], {"transpose_a": True}, 2 * 5 * 6 * 7, 4 * (35 + 42 + 30)),

@@ -8,6 +8,7 @@ import pytest
 
 from engine.ops import FAMILIES, TABLE
 from engine.ops.check import MAX_RANK
+from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.ops.generate import HEADER, PAGE, ROOT, header, page
 from tests.ops.cases import CASES
 
@@ -39,25 +40,38 @@ def test_positions_in_the_header_are_those_of_native_attributes(op):
         "axis": lambda v: v + 1,
         "axes": lambda v: (*v, 7),
         "dtype": lambda v: "int8" if v != "int8" else "int16",
+        "program": lambda v: (("gelu", *v[0][1:]), *v[1:]),
     }
     for name, attribute in op.attributes.items():
         if attribute.kind == "shape":
             assert f"EB_INT_{op.name}_{name}".upper() not in constants
             continue
-        values = attribute.choices or (others[attribute.kind](base[name]),)
+        values = attribute.choices if attribute.kind == "choice" else (others[attribute.kind](base[name]),)
         array = "REAL" if attribute.kind == "float" else "INT"
         position = constants[f"EB_{array}_{op.name}_{name}".upper()]
         for value in values:
             changed_ints, changed_reals = op.native_attributes({**base, name: value})
             before, after = (reals, changed_reals) if array == "REAL" else (ints, changed_ints)
             assert [i for i, (x, y) in enumerate(zip(before, after, strict=True)) if x != y] in ([], [position])
-            if attribute.choices:
+            if attribute.kind == "choice":
                 assert after[position] == constants[f"EB_{op.name}_{name}_{value}".upper()]
 
 
 def test_the_rank_limit_is_that_of_c():
     (limit,) = re.findall(r"EB_MAX_RANK = (\d+)", (ROOT / "csrc/engine.h").read_text())
     assert int(limit) == MAX_RANK
+
+
+def test_a_program_reaches_c_as_four_ints_a_step_and_its_limits_are_those_of_c():
+    constants = _constants()
+    program = (("relu", 0), ("where", 1, 2, 0))
+    ints, _reals = TABLE["pointwise"].native_attributes({"program": program})
+    relu, where = constants["EB_POINTWISE_PROGRAM_RELU"], constants["EB_POINTWISE_PROGRAM_WHERE"]
+    assert ints == [relu, 0, -1, -1, where, 1, 2, 0]
+    (operands,) = re.findall(r"EB_LOOP_OPERANDS = (\d+)", (ROOT / "csrc/iterate.h").read_text())
+    assert int(operands) == 1 + MAX_INPUTS
+    for path in ("csrc/ref/pointwise.c", "csrc/kernels/vector/program.h"):
+        assert f"PROGRAM_STEPS = {MAX_STEPS}," in (ROOT / path).read_text()
 
 
 def test_every_op_has_a_line_of_documentation_and_lives_in_the_file_of_its_family():

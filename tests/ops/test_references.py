@@ -143,7 +143,26 @@ def _torch_dtype(name: str) -> torch.dtype:
     return torch.float64 if dtypes.dtype(name).kind == "float" else getattr(torch, name)
 
 
+_STEPS: dict[str, Any] = {
+    "relu": functional.relu,
+    "silu": functional.silu,
+    "erf": torch.special.erf,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+}
+
+
+def _pointwise(*xs, program):
+    """Each step rounded to float32, whatever the inputs were widened to: that is what a program means."""
+    values = list(xs)
+    for name, *operands in program:
+        step = _STEPS.get(name) or getattr(torch, name)
+        values.append(step(*(values[o] for o in operands)).to(torch.float32).to(torch.result_type(xs[-1], xs[-1])))
+    return values[-1]
+
+
 TORCH: dict[str, Any] = {
+    "pointwise": _pointwise,
     **{name: getattr(torch, name) for name in ("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},
     **{name: getattr(torch, name) for name in ("reciprocal", "sin", "cos", "tanh", "sigmoid", "erf", "relu", "floor")},
     **{

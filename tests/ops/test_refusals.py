@@ -132,6 +132,18 @@ REFUSED = [
     ("index", [f32(4, 5), boolean(4)], {"axes": (0,)}, "bool[4]"),
     ("index", [f32(4, 5), i64(2), i64(3)], {"axes": (0, 1)}, "broadcast"),
     ("index", [f32(4, 5), i64(2)], {"axes": (2,)}, "axis 2"),
+    ("pointwise", [], {"program": (("relu", 0),)}, "1 to 6 inputs"),
+    ("pointwise", [f32(2)] * 7, {"program": (("relu", 0),)}, "1 to 6 inputs"),
+    ("pointwise", [f32(2), None], {"program": (("add", 0, 1),)}, "all present"),
+    ("pointwise", [f32(2)], {"program": ()}, "1 to 16 steps"),
+    ("pointwise", [f32(2)], {"program": tuple(("relu", i) for i in range(17))}, "1 to 16 steps"),
+    ("pointwise", [f32(2)], {"program": (("relu", 1),)}, "operands made before"),
+    ("pointwise", [f32(2)], {"program": (("relu", 0, 0),)}, "1 operands"),
+    ("pointwise", [f32(2), f32(2)], {"program": (("relu", 0),)}, "to be read"),
+    ("pointwise", [f32(2)], {"program": (("relu", 0), ("exp", 0))}, "to be read"),
+    ("pointwise", [f32(2), f32(3, 2)], {"program": (("relu", 0), ("add", 2, 1))}, "every step to make float32[3, 2]"),
+    ("pointwise", [f64(2)], {"program": (("relu", 0),)}, "every step to make float32[2]"),
+    ("pointwise", [boolean(2), boolean(2)], {"program": (("add", 0, 1),)}, "every step to make float32[2]"),
 ]
 
 
@@ -196,6 +208,14 @@ def test_right_number_of_inputs_is_taken(op, count):
         ("reshape", {"shape": 3}, "shape=3"),
         ("matmul", {"alpha": "1"}, "alpha='1'"),
         ("matmul", {"transpose_a": 1}, "transpose_a=1"),
+        ("pointwise", {"program": "relu"}, "program='relu'"),
+        ("pointwise", {"program": (("system", 0),)}, "system"),
+        ("pointwise", {"program": ("relu",)}, "relu"),
+        ("pointwise", {"program": (("relu", -1),)}, "-1"),
+        ("pointwise", {"program": (("relu", True),)}, "True"),
+        ("pointwise", {"program": (("relu", 0.0),)}, "0.0"),
+        ("pointwise", {"program": (([], 0),)}, "program"),
+        ("pointwise", {"program": (("where", 0, 0, 0, 0),)}, "where"),
     ],
 )
 def test_wrong_attributes_are_refused(op, given, says):

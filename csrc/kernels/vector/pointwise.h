@@ -13,11 +13,8 @@ static eb_loop loop_of(const eb_node *node) {
     return eb_loop_broadcast(eb_output(node), node->n_inputs + 1, tensors);
 }
 
-static eb_status plan(eb_node *node) {
-    int first = node->n_inputs == 3; /* where: a condition comes first */
-    for (int i = first; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
-    if (first && eb_input(node, 0)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
+/* Tiles, for element types that are known to fit. */
+static eb_status plan_loop(eb_node *node) {
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1;
     if (loop.stride[0][inner] != 1 && loop.shape[inner] > 1) return EB_NOT_APPLICABLE;
@@ -30,6 +27,14 @@ static eb_status plan(eb_node *node) {
     node->private[AT_ROWS] = eb_max(1, TILE_ELEMENTS / size);
     node->tiles = eb_ceil_div(rows, node->private[AT_ROWS]) * node->private[AT_PIECES];
     return EB_OK;
+}
+
+static eb_status plan(eb_node *node) {
+    int first = node->n_inputs == 3; /* where: a condition comes first */
+    for (int i = first; i <= node->n_inputs; i++)
+        if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
+    if (first && eb_input(node, 0)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
+    return plan_loop(node);
 }
 
 /* One run of elements: pointers to the output and the inputs, and which of the inputs are one value. */
@@ -175,3 +180,7 @@ static void apply_where(const run_of *r) {
 }
 RUN(where, apply_where)
 const eb_kernel EB_SYMBOL(where, vector) = {plan, run_where, NULL, NULL};
+
+/* --- many ops in one pass ------------------------------------------------------------------------------------------ */
+
+#include "program.h"
