@@ -124,6 +124,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
     "softmax": lambda c, x: torch.softmax(x, c.ints[0]),
     "gelu": lambda _c, x: functional.gelu(x),
+    "pointwise": lambda _c, x, scale, bias, gate: torch.relu(x * scale + bias) * gate - x,
     "copy": lambda _c, x: x.clone(),
     "sum": lambda c, x: x.sum(_axes(c, x)),
     "amax": lambda c, x: x.amax(_axes(c, x)),

@@ -94,17 +94,21 @@ EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
 
 /* --- one operand --------------------------------------------------------------------------------------------------- */
 
-#define UNARY_RUN(name, expression)                                                                  \
-    static void apply_##name(const run_of *r) {                                                      \
-        int64_t i = 0;                                                                               \
-        for (; i + EB_VL <= r->count; i += EB_VL) {                                                  \
-            vf a = load_full(r->input[0], i, r->is_value[0]);                                        \
-            vf_store(r->y + i, expression);                                                          \
-        }                                                                                            \
-        if (i < r->count) {                                                                          \
-            vf a = load_part(r->input[0], i, r->is_value[0], r->count - i);                          \
-            vf_store_part(r->y + i, expression, r->count - i);                                       \
-        }                                                                                            \
+#define UNARY_RUN(name, expression)                                                 \
+    static void apply_##name(const run_of *r) {                                     \
+        const void *x = r->input[0]; /* a store might change what `r` points to */ \
+        const int is_value = r->is_value[0];                                        \
+        const int64_t count = r->count;                                             \
+        float *y = r->y;                                                            \
+        int64_t i = 0;                                                              \
+        for (; i + EB_VL <= count; i += EB_VL) {                                    \
+            vf a = load_full(x, i, is_value);                                       \
+            vf_store(y + i, expression);                                            \
+        }                                                                           \
+        if (i < count) {                                                            \
+            vf a = load_part(x, i, is_value, count - i);                            \
+            vf_store_part(y + i, expression, count - i);                            \
+        }                                                                           \
     }
 #define UNARY(op, expression)    \
     UNARY_RUN(op, expression)    \
@@ -132,15 +136,17 @@ const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
 
 #define BINARY(op, expression)                                                                       \
     EB_INLINE void binary_##op(const run_of *r, const int a_is_value, const int b_is_value) {        \
+        const void *x0 = r->input[0], *x1 = r->input[1];                                             \
+        const int64_t count = r->count;                                                              \
+        float *y = r->y;                                                                             \
         int64_t i = 0;                                                                               \
-        for (; i + EB_VL <= r->count; i += EB_VL) {                                                  \
-            vf a = load_full(r->input[0], i, a_is_value), b = load_full(r->input[1], i, b_is_value); \
-            vf_store(r->y + i, expression);                                                          \
+        for (; i + EB_VL <= count; i += EB_VL) {                                                     \
+            vf a = load_full(x0, i, a_is_value), b = load_full(x1, i, b_is_value);                   \
+            vf_store(y + i, expression);                                                             \
         }                                                                                            \
-        if (i < r->count) {                                                                          \
-            vf a = load_part(r->input[0], i, a_is_value, r->count - i);                              \
-            vf b = load_part(r->input[1], i, b_is_value, r->count - i);                              \
-            vf_store_part(r->y + i, expression, r->count - i);                                       \
+        if (i < count) {                                                                             \
+            vf a = load_part(x0, i, a_is_value, count - i), b = load_part(x1, i, b_is_value, count - i); \
+            vf_store_part(y + i, expression, count - i);                                             \
         }                                                                                            \
     }                                                                                                \
     static void apply_##op(const run_of *r) {                                                        \
