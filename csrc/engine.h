@@ -50,6 +50,7 @@ typedef struct {
     double *reals;
     int32_t scratch_buffer; /* set by Python after planning: scratch_bytes x threads, 64-byte aligned */
     int64_t scratch_offset;
+    int32_t overlap; /* set by Python: how many of the nodes just before it may still run beside it; 0: none */
 
     int64_t tiles;         /* independent pieces of work; the result must not depend on who runs which */
     int64_t scratch_bytes; /* a thread */
@@ -81,11 +82,22 @@ int64_t eb_packed_bytes(const eb_node *node, int32_t input);
 /* Pack `source` (the plain weight, described by operands[input], any alignment) into `destination` (64-byte aligned). */
 void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination);
 
-/* Run nodes[first..last). With threads > 1 the process-wide pool helps if it is free. `seconds`: NULL, or one entry a
- * node of the whole plan that receives its wall time. `failed`: receives the index of the node that did not answer
- * EB_OK. */
+/* Where the time of one run goes, in ticks of eb_tick_seconds(). */
+typedef struct {
+    int64_t nodes; /* of the whole plan */
+    int64_t wall;  /* receives the run's ticks, from the first thing eb_run does to the last */
+    int64_t *busy; /* [threads][nodes], zeroed by the caller: ticks that each thread spent in tiles of each node */
+} eb_profile;
+
+/* Run nodes[first..last). With threads > 1 the process-wide pool helps if it is free, and a node may run beside the
+ * `overlap` nodes before it. `profile`: NULL, or what receives the times. `failed`: receives the index of the first
+ * node that did not answer EB_OK. */
 eb_status eb_run(const eb_node *nodes, int32_t first, int32_t last, void *const *bases, int32_t threads,
-                 double *seconds, int32_t *failed);
+                 eb_profile *profile, int32_t *failed);
+
+/* The clock of eb_profile: "rdtsc", "cntvct" or "clock_gettime", and its tick. The first call takes 4 ms on x86. */
+const char *eb_clock(void);
+double eb_tick_seconds(void);
 
 /* A function of OpenBLAS, handed over by Python when the package that carries it is found; NULL takes it back.
  * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */

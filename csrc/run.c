@@ -1,9 +1,9 @@
-/* The registry and the dispatch loop. Knows kernels by their four functions only; the threads are pool.c's. */
+/* The registry and the dispatch of a run. Knows kernels by their four functions only; the threads are pool.c's. */
 #include "engine.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "pool.h"
 
 #define EB_KERNEL(dtype, op, isa, variant) extern const eb_kernel dtype##_##op##__##isa##_##variant;
@@ -61,29 +61,48 @@ void eb_pack(const eb_node *node, int32_t input, const void *source, void *desti
     kernels[node->kernel]->pack(node, input, source, destination);
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+/* The caller alone, in order. Each reading of the clock ends one node and starts the next, so the times of the nodes
+ * sum to the run's. */
+static eb_status run_alone(const eb_node *nodes, int32_t first, int32_t last, void *const *bases, int64_t start,
+                           eb_profile *profile, int32_t *failed) {
+    for (int32_t i = first; i < last; i++) {
+        const eb_node *node = &nodes[i];
+        eb_status status = EB_OK;
+        if (node->tiles > 0) {
+            void *scratch = node->scratch_bytes ? (char *)bases[node->scratch_buffer] + node->scratch_offset : NULL;
+            status = kernels[node->kernel]->run(node, bases, 0, node->tiles, scratch);
+        }
+        if (profile) {
+            int64_t end = eb_ticks();
+            profile->busy[i] += end - start;
+            start = end;
+        }
+        if (status != EB_OK) {
+            if (failed) *failed = i;
+            return status;
+        }
+    }
+    return EB_OK;
+}
+
+/* Waking helpers costs microseconds: not for a run in which nothing can be shared. */
+static int can_share(const eb_node *nodes, int32_t first, int32_t last) {
+    for (int32_t i = first; i < last; i++)
+        if (nodes[i].tiles > 1) return 1;
+    return 0;
 }
 
 eb_status eb_run(const eb_node *nodes, int32_t first, int32_t last, void *const *bases, int32_t threads,
-                 double *seconds, int32_t *failed) {
-    int helpers = threads > 1 ? eb_pool_borrow(threads - 1) : 0;
-    eb_status status = EB_OK;
-    for (int32_t i = first; i < last && status == EB_OK; i++) {
-        const eb_node *node = &nodes[i];
-        const eb_kernel *kernel = kernels[node->kernel];
-        double start = seconds ? now() : 0;
-        if (helpers && node->tiles > 1) {
-            status = eb_pool_run(kernel, node, bases);
-        } else if (node->tiles > 0) {
-            void *scratch = node->scratch_bytes ? (char *)bases[node->scratch_buffer] + node->scratch_offset : NULL;
-            status = kernel->run(node, bases, 0, node->tiles, scratch);
-        }
-        if (seconds) seconds[i] = now() - start;
-        if (status != EB_OK && failed) *failed = i;
+                 eb_profile *profile, int32_t *failed) {
+    if (profile) eb_clock_prepare();
+    int64_t start = profile ? eb_ticks() : 0;
+    eb_status status;
+    if (threads > 1 && can_share(nodes, first, last) && eb_pool_borrow(threads - 1)) {
+        status = eb_pool_run(kernels, nodes, first, last, bases, profile, failed);
+        eb_pool_return();
+    } else {
+        status = run_alone(nodes, first, last, bases, start, profile, failed);
     }
-    if (helpers) eb_pool_return();
+    if (profile) profile->wall = eb_ticks() - start;
     return status;
 }

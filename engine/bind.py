@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from engine import planner
+from engine import dtypes, planner
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError
 from engine.executors import native
@@ -47,6 +47,8 @@ class Step:
         tiles: independent pieces of work.
         scratch_bytes: a thread.
         packed: input position -> bytes of the packed copy that the kernel wants.
+        scratch_offset: bytes from the arena's start; thread t uses the t-th share.
+        overlap: how many of the steps just before it may still run while it does.
     """
 
     instruction: int | None
@@ -60,6 +62,7 @@ class Step:
     scratch_bytes: int = 0
     packed: dict[int, int] = field(default_factory=dict)
     scratch_offset: int = 0
+    overlap: int = 0
 
 
 @dataclass(frozen=True)
@@ -261,10 +264,12 @@ class _Lowering:
         plan = planner.plan(requests, "no_reuse" if self.keep else self.config.planner)
         for number, request in scratch.items():
             self.steps[number].scratch_offset = plan.offsets[request]
+        offsets = tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena)))
+        allow_overlap(self.steps, offsets, threads)
         return BoundPlan(
             tuple(self.steps),
             tuple(self.places.get(v) or self._whole(Storage("none", 0), t) for v, t in enumerate(self.artifact.types)),
-            tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena))),
+            offsets,
             plan.arena_bytes,
             plan.lower_bound,
             in_place,
@@ -303,3 +308,58 @@ class _Lowering:
         # Another operand that reads the same buffer in another order would see what was just written.
         others = [p for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]
         return all(p.storage != victim.storage or p.layout == victim.layout for p in others)
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+
+class Access(NamedTuple):
+    """Bytes ``[start, stop)`` of one memory that a step reads or writes."""
+
+    memory: tuple[str, int]
+    start: int
+    stop: int
+    writes: bool
+
+
+def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Access]:
+    """What `step` touches: its operands from their first to their last byte, and the scratch of all threads."""
+    found = []
+    for position, place in enumerate(step.operands):
+        if place is None or 0 in place.layout.shape:
+            continue
+        kind, number = place.storage
+        size, start = dtypes.dtype(place.dtype).size, 0
+        if kind == "arena":  # all of it is one memory: buffers that are not alive together share bytes
+            start, number = arena_offsets[number], 0
+        steps = zip(place.layout.shape, place.layout.strides, strict=True)
+        start += place.layout.offset * size
+        stop = start + size * (1 + sum((extent - 1) * stride for extent, stride in steps))
+        found.append(Access((kind, number), start, stop, position >= step.n_inputs))
+    if step.scratch_bytes:
+        start = step.scratch_offset
+        found.append(Access(("arena", 0), start, start + planner.aligned(step.scratch_bytes) * threads, writes=True))
+    return found
+
+
+def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], threads: int) -> None:
+    """Set each step's `overlap`: all the steps back to the last one that it conflicts with.
+
+    Two steps conflict where one writes bytes that the other reads or writes: a value that is needed, memory that is
+    used again while an earlier value is still being read, scratch.
+    """
+    touched: list[list[Access]] = []
+    for number, step in enumerate(steps):
+        mine = accesses(step, arena_offsets, threads)
+        step.overlap = 0
+        while step.overlap < number and not _conflict(mine, touched[number - 1 - step.overlap]):
+            step.overlap += 1
+        touched.append(mine)
+
+
+def _conflict(some: Sequence[Access], others: Sequence[Access]) -> bool:
+    return any(
+        (a.writes or b.writes) and a.memory == b.memory and a.start < b.stop and b.start < a.stop
+        for a in some
+        for b in others
+    )

@@ -95,7 +95,15 @@ class Report:
 
 @dataclass(frozen=True)
 class NodeProfile:
-    """One launch of a profiled run. `share_of_roof` is of the roof that binds the node."""
+    """One launch of a profiled run.
+
+    Attributes:
+        seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its
+            end, which overlaps with other launches.
+        share_of_time: of the busy time of all threads.
+        share_of_roof: of the roof of one core that binds it, while a core works on it; None where unknown.
+        bound: "compute" or "memory".
+    """
 
     op: str
     kernel: str
@@ -110,25 +118,35 @@ class NodeProfile:
 
 
 @dataclass(frozen=True)
+class ThreadProfile:
+    """One thread of a profiled run: seconds inside of tiles, and the rest of the run."""
+
+    busy_seconds: float
+    idle_seconds: float
+
+
+@dataclass(frozen=True)
 class Profile:
-    """Where the time of a run goes: the median of several runs for each launch.
+    """Where the time of a run goes. All times but `call_seconds` are of one run: the one of median length.
 
     Attributes:
-        nodes: in execution order.
-        seconds: sum over the nodes.
-        call_seconds: median time of a whole call, from Python.
+        nodes: in execution order. At one thread their times sum to `seconds`.
+        threads: the first one is the caller; busy + idle of each is `seconds`.
+        seconds: the native run.
+        call_seconds: median time of a whole call from Python, measured in turns with the native runs.
         runs: how many runs were measured.
         peak_flops, bandwidth: the measured roofs of one core, FLOP/s and bytes/s; 0 where not measured.
-        threads: of the profiled run.
+        clock: what counted the ticks.
     """
 
     nodes: tuple[NodeProfile, ...]
+    threads: tuple[ThreadProfile, ...]
     seconds: float
     call_seconds: float
     runs: int
     peak_flops: float
     bandwidth: float
-    threads: int
+    clock: str
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
@@ -150,13 +168,19 @@ class Profile:
             for n in self.nodes
         ]
         header = ("op", "kernel", "output", "us", "time", "GFLOP/s", "GB/s", "of roof", "source")
-        total = (
-            f"{len(self.nodes)} launches, {self.seconds * 1e6:.1f} us inside of kernels, "
-            f"{self.call_seconds * 1e6:.1f} us a call from Python; "
-            f"medians of {self.runs} runs, {self.threads} thread(s)\n"
+        threads = [
+            (number, t.busy_seconds * 1e6, t.idle_seconds * 1e6, f"{t.busy_seconds / self.seconds:6.1%}")
+            for number, t in enumerate(self.threads)
+        ]
+        beside = (self.call_seconds - self.seconds) * 1e6
+        facts = (
+            f"{len(self.nodes)} launches, {self.seconds * 1e6:.1f} us in the native run of median length, by "
+            f"{self.clock}; a call from Python {self.call_seconds * 1e6:.1f} us, so {beside:.1f} us beside it; "
+            f"{self.runs} runs\n"
+            f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch\n"
             f"roofs of one core, measured now: {self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
         )
-        return f"{table(header, rows)}\n\n{total}"
+        return "\n\n".join([table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts])
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from engine.errors import ConfigError
 from engine.executors import interpreter, native
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
-from engine.report import NodeProfile, NodeTrace, Profile, Report, TensorStatistics, Trace
+from engine.report import NodeProfile, NodeTrace, Profile, Report, TensorStatistics, ThreadProfile, Trace
 
 
 class Executor(Protocol):
@@ -146,7 +146,7 @@ class Program:
         Args:
             *args: as for a call.
             **kwargs: as for a call.
-            runs: how many runs to take medians over.
+            runs: how many runs to measure, one or more; the one of median length is shown.
             roofs: measure the machine's roofs too (0.1 s), for the share that each launch reaches.
 
         Raises:
@@ -156,7 +156,7 @@ class Program:
             raise ConfigError("profile measures inside of the native executor; the interpreter's times are in trace()")
         inputs = self._boundary.unpack(args, kwargs)
         outputs = self._boundary.allocate(inputs)
-        executor, threads = self._native, threads_of(self.config)
+        executor = self._native
         samples, calls = [], []
         executor.run_timed(inputs, outputs)
         for _ in range(runs):
@@ -164,15 +164,20 @@ class Program:
             start = time.perf_counter()
             self(*args, **kwargs)
             calls.append(time.perf_counter() - start)
-        medians = [statistics.median(column) for column in zip(*samples, strict=True)]
+        times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
         isa = self.config.isa or native.isas()[-1]
         flops, bandwidth = (native.peak_flops(isa), native.read_bandwidth()) if roofs else (0.0, 0.0)
-        total = sum(medians)
+        tick = native.tick_seconds()
+        total = float(times.busy.sum()) * tick
         nodes = tuple(
-            self._node_profile(number, seconds, total, flops * threads, bandwidth * threads)
-            for number, seconds in enumerate(medians)
+            self._node_profile(number, float(ticks) * tick, total, flops, bandwidth)
+            for number, ticks in enumerate(times.busy.sum(0))
         )
-        return Profile(nodes, total, statistics.median(calls), runs, flops, bandwidth, threads)
+        threads = tuple(
+            ThreadProfile(float(busy) * tick, float(times.wall - busy) * tick) for busy in times.busy.sum(1)
+        )
+        call = statistics.median(calls)
+        return Profile(nodes, threads, times.wall * tick, call, runs, flops, bandwidth, native.clock())
 
     def _node_profile(self, number: int, seconds: float, total: float, peak: float, bandwidth: float) -> NodeProfile:
         step = self._plan.steps[number]

@@ -41,6 +41,19 @@ _FAILURES = {
 }
 
 
+class RunTimes(NamedTuple):
+    """Times of one run in ticks of `tick_seconds`.
+
+    Attributes:
+        busy: [threads, steps] int64: what each thread spent in each step's tiles. With one thread the readings of the
+            clock that divide the steps are shared, so the steps sum to the run.
+        wall: from the first to the last thing that the native run does.
+    """
+
+    busy: np.ndarray
+    wall: int
+
+
 class Kernel(NamedTuple):
     """One row of the C registry."""
 
@@ -80,6 +93,17 @@ def kernels_for(isa: str | None) -> tuple[Kernel, ...]:
             raise ConfigError(f"isa {isa!r}: this machine has {', '.join(allowed)}")
         allowed = tuple(i for i in allowed if _ISA_BITS[i] <= _ISA_BITS[isa])
     return tuple(k for k in kernels() if k.isa in allowed)
+
+
+def clock() -> str:
+    """What a run's ticks are counted by: ``rdtsc``, ``cntvct`` or ``clock_gettime``."""
+    name: str = ffi.string(lib.eb_clock()).decode()
+    return name
+
+
+def tick_seconds() -> float:
+    """Seconds of one tick."""
+    return float(lib.eb_tick_seconds())
 
 
 def cores() -> int:
@@ -332,6 +356,7 @@ class NativeExecutor:
         if status != OK:
             raise ExecutionError(f"{step.kernel.name} refused in the plan what it took before (status {status})")
         node.scratch_buffer, node.scratch_offset = 0, step.scratch_offset
+        node.overlap = step.overlap
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -375,16 +400,17 @@ class NativeExecutor:
         if status:
             raise self._failure(status, context[3][0])
 
-    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[float]:
-        """One run; seconds of each step, measured inside of C."""
+    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> RunTimes:
+        """One run, measured inside of C. Raises as `run`."""
         context = self._borrow(inputs, outputs)
         _call, pointers, _words, failed, _arena = context
-        seconds = ffi.new("double[]", max(self.count, 1))
-        status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, seconds, failed)
+        busy = np.zeros((self.threads, self.count), np.int64)
+        profile = ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
+        status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, profile, failed)
         self._free.append(context)
         if status != OK:
             raise self._failure(status, failed[0])
-        return list(seconds)[: self.count]
+        return RunTimes(busy, profile.wall)
 
     def run_steps(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One C call a step."""

@@ -177,11 +177,30 @@ def test_native_and_interpreted_traces_agree():
             assert s.maximum == pytest.approx(r.maximum, abs=1e-4)
 
 
-def test_profile_names_every_launch_and_its_times_sum_to_the_run():
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_profile_names_every_launch_and_accounts_for_every_thread(threads):
     model, inputs = models.get("transformer-tiny").build()
-    program = engine.compile(model, inputs)
+    program = engine.compile(model, inputs, engine.Config(threads=threads))
     profile = program.profile(*inputs, runs=5, roofs=False)
     assert len(profile.nodes) == program.report().launches
-    assert sum(n.seconds for n in profile.nodes) == pytest.approx(profile.seconds)
+    assert len(profile.threads) == threads
+    for thread in profile.threads:
+        assert thread.busy_seconds >= 0
+        assert thread.idle_seconds >= 0
+        assert thread.busy_seconds + thread.idle_seconds == pytest.approx(profile.seconds, rel=1e-12)
+    busy = sum(t.busy_seconds for t in profile.threads)
+    assert sum(n.seconds for n in profile.nodes) == pytest.approx(busy, rel=1e-12)
     assert sum(n.share_of_time for n in profile.nodes) == pytest.approx(1)
-    assert "layer_norm" in str(profile)
+    assert all(n.seconds > 0 for n in profile.nodes)
+    text = str(profile)
+    assert "layer_norm" in text
+    assert "idle us" in text
+    assert profile.clock in text
+
+
+def test_at_one_thread_the_launches_sum_to_the_native_run():
+    model, inputs = models.get("transformer-tiny").build()
+    profile = engine.compile(model, inputs).profile(*inputs, runs=5, roofs=False)
+    # The clock's readings that divide the launches are shared, so only the run's own last reading is outside of them.
+    assert sum(n.seconds for n in profile.nodes) == pytest.approx(profile.seconds, rel=0.03)
+    assert sum(n.seconds for n in profile.nodes) <= profile.seconds

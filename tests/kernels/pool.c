@@ -1,6 +1,8 @@
-/* The pool of threads: many callers at once, a fork, timing, failures, more threads than tiles. */
+/* The pool of threads: many callers at once, a fork, timing, failures, order, more threads than cores. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,10 +30,20 @@ static void *call(void *argument) {
     int64_t count = w->c.bytes[2] / 4;
     for (int round = 0; round < ROUNDS; round++) {
         memset(w->c.data[2], 0, (size_t)w->c.bytes[2]);
-        double seconds[NODES] = {-1, -1, -1};
-        eb_status status = eb_run(nodes, 0, NODES, w->p.bases, MOST_THREADS, seconds, NULL);
+        int64_t ticks[MOST_THREADS * NODES] = {0};
+        eb_profile profile = {NODES, 0, ticks};
+        eb_status status = eb_run(nodes, 0, NODES, w->p.bases, MOST_THREADS, &profile, NULL);
         int bad = status != EB_OK;
-        for (int n = 0; n < NODES; n++) bad |= seconds[n] < 0;
+        for (int n = 0; n < NODES; n++) {
+            int64_t busy = 0;
+            for (int t = 0; t < MOST_THREADS; t++) busy += ticks[t * NODES + n];
+            bad |= busy <= 0;
+        }
+        for (int t = 0; t < MOST_THREADS; t++) {
+            int64_t busy = 0;
+            for (int n = 0; n < NODES; n++) busy += ticks[t * NODES + n];
+            bad |= busy > profile.wall;
+        }
         for (int64_t i = 0; i < count; i += 7) bad |= y[i] != a[i] + b[i % 2000];
         if (bad) return "a run at many threads is wrong";
     }
@@ -70,23 +82,93 @@ static void check_fork(void) {
     case_end(&w.c);
 }
 
-/* A failing node stops the run and is named, at any number of threads. */
+/* Two nodes that may overlap, both failing, the later one at its very first tile: the earlier one is named, at any
+ * number of threads. */
 static void check_failure(int threads) {
     test_case c;
-    prepared p;
+    prepared p, q;
     case_begin(&c, "embedding", 0, "out of range");
     case_input(&c, EB_F32, DENSE, 1, SHAPE(4, 3000));
     case_input(&c, EB_I64, DENSE, 4, SHAPE(200));
     case_output(&c, EB_F32, DENSE, SHAPE(200, 3000));
+    int32_t kernel = find_kernel("any_embedding__generic_rows");
+    case_prepare(&c, kernel, threads, &p);
+    case_prepare(&c, kernel, threads, &q);
+    enum { INDICES = MOST_OPERANDS - 2, OUTPUT = MOST_OPERANDS - 1 };
+    int64_t indices[200] = {4};
     ((int64_t *)c.data[1])[199] = 4;
-    case_prepare(&c, find_kernel("any_embedding__generic_rows"), threads, &p);
-    eb_node nodes[2] = {p.node, p.node};
-    ((int64_t *)c.data[1])[0] = 0;
-    int32_t failed = -1;
-    eb_status status = eb_run(nodes, 1, 2, p.bases, threads, NULL, &failed);
-    if (status != EB_INDEX_OUT_OF_RANGE || failed != 1) fail("failure at %d threads: status %d, node %d", threads, (int)status, failed);
+    q.operands[1].buffer = INDICES;
+    q.operands[2].buffer = OUTPUT;
+    p.bases[INDICES] = indices;
+    p.bases[OUTPUT] = malloc((size_t)c.bytes[2]);
+    eb_node nodes[3] = {p.node, p.node, q.node};
+    nodes[2].overlap = 1;
+    for (int round = 0; round < 20; round++) {
+        int32_t failed = -1;
+        eb_status status = eb_run(nodes, 1, 3, p.bases, threads, NULL, &failed);
+        if (status != EB_INDEX_OUT_OF_RANGE || failed != 1)
+            fail("failure at %d threads: status %d, node %d", threads, (int)status, failed);
+    }
+    free(p.bases[OUTPUT]);
     prepared_free(&p);
+    prepared_free(&q);
     case_end(&c);
+}
+
+/* A chain: each node adds b to what the node before it made, in place, and lone tiles take turns with shared ones. Also
+ * longer than the pool takes at once. Sums of small integers are exact, so any node that ran too early shows. */
+static void check_chain(int threads) {
+    enum { LENGTH = 1500 };
+    static eb_node nodes[LENGTH];
+    test_case large, small;
+    prepared p, q;
+    make_binary(&large, "add", 64, 2000, 0, 1);
+    make_binary(&small, "add", 1, 2000, 0, 1);
+    int32_t kernel = find_kernel("f32_add__generic_vector");
+    case_prepare(&large, kernel, threads, &p);
+    case_prepare(&small, kernel, threads, &q);
+    for (int i = 0; i < 3; i++) q.operands[i].buffer += 3;
+    memcpy(&p.bases[3], small.data, 3 * sizeof(void *));
+    p.operands[0].buffer = p.operands[2].buffer;
+    q.operands[0].buffer = q.operands[2].buffer;
+    int larges = 0, smalls = 0;
+    for (int n = 0; n < LENGTH; n++) {
+        int is_large = n % 50 == 7;
+        nodes[n] = is_large ? p.node : q.node;
+        nodes[n].overlap = n % 50 == 7 || n % 50 == 8; /* the other chain's last node */
+        is_large ? larges++ : smalls++;
+    }
+    float *b[2] = {large.data[1], small.data[1]}, *y[2] = {large.data[2], small.data[2]};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 2000; i++) b[k][i] = (float)(i % 7);
+    memset(y[0], 0, (size_t)large.bytes[2]);
+    memset(y[1], 0, (size_t)small.bytes[2]);
+    if (p.node.tiles < 2 || q.node.tiles != 1) fail("chain: %ld and %ld tiles", (long)p.node.tiles, (long)q.node.tiles);
+    eb_status status = eb_run(nodes, 0, LENGTH, p.bases, threads, NULL, NULL);
+    int bad = status != EB_OK;
+    for (int64_t i = 0; i < large.bytes[2] / 4; i++) bad |= y[0][i] != (float)(larges * (i % 2000 % 7));
+    for (int64_t i = 0; i < small.bytes[2] / 4; i++) bad |= y[1][i] != (float)(smalls * (i % 7));
+    if (bad) fail("chain: wrong at %d threads", threads);
+    prepared_free(&p);
+    prepared_free(&q);
+    case_end(&large);
+    case_end(&small);
+}
+
+/* More threads than cores and a busy loop on each: whoever is put aside is waited for or left out, never forgotten. */
+static atomic_int stop_spinning;
+static void *spin(void *unused) {
+    while (!atomic_load(&stop_spinning)) {}
+    return unused;
+}
+
+static void check_crowd(void) {
+    pthread_t threads[2];
+    atomic_store(&stop_spinning, 0);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, spin, NULL);
+    for (int i = 0; i < 10; i++) check_chain(MOST_THREADS);
+    atomic_store(&stop_spinning, 1);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
 void test_pool(int with_fork) {
@@ -95,4 +177,6 @@ void test_pool(int with_fork) {
     if (with_fork) check_fork();
     check_failure(1);
     check_failure(3);
+    for (int threads = 1; threads <= MOST_THREADS; threads++) check_chain(threads);
+    check_crowd();
 }
