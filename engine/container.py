@@ -79,7 +79,7 @@ def read(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
         return header, {name: _tensor(name, entry, body) for name, entry in index.items()}
     except ProgramError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as e:
         raise ProgramError(f"{path}: not a program of this engine: {type(e).__name__}: {e}") from None
 
 
