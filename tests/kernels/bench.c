@@ -60,11 +60,24 @@ static void describe_case(const test_case *c, double flops) {
     putchar('\n');
 }
 
+/* Operands as a program has them: aligned to 64 bytes, and in memory that has been touched. */
+static void align_operands(test_case *c) {
+    for (int i = 0; i < c->node.n_inputs + c->node.n_outputs; i++) {
+        if (!c->data[i]) continue;
+        void *data = aligned_alloc(64, (size_t)(c->bytes[i] + 63) / 64 * 64);
+        memset(data, 0, (size_t)c->bytes[i]);
+        if (i < c->node.n_inputs) memcpy(data, c->data[i], (size_t)c->bytes[i]);
+        free(c->data[i]);
+        c->data[i] = data;
+    }
+}
+
 /* Time all chosen kernels of the case's op in turn, as often as the script asks. */
 static void bench_case(test_case *c, double flops) {
     prepared p[MOST_KERNELS];
     int32_t ids[MOST_KERNELS];
     int count = 0;
+    align_operands(c);
     for (int32_t k = 0; k < eb_kernel_count() && count < MOST_KERNELS; k++) {
         eb_kernel_info info = eb_kernel_describe(k);
         if (strcmp(info.op, c->op) != 0 || !runs_here(k) || !is_chosen(&info)) continue;

@@ -1,6 +1,8 @@
 /* Norms and softmax. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "suite.h"
@@ -103,6 +105,42 @@ static void check_sums(const char *op, int64_t n, int number) {
     check_bits_of_two_ops(op, n);
 }
 
+/* A result so large that it is written past the caches has the bits of its two halves, which are not; also where it lies
+ * at an address that such stores do not take. */
+static void check_large(const char *op, int32_t k, float *y) {
+    enum { ROWS = 8192, WIDTH = 1024, HALF = ROWS / 2 * WIDTH };
+    test_case c;
+    make_norm(&c, op, ROWS / 2, WIDTH, 1, 1, DENSE);
+    for (int aligned = 0; aligned < 2; aligned++) {
+        float *whole = (float *)(((uintptr_t)y + 63) / 64 * 64) + !aligned, *halves = c.data[c.node.n_inputs];
+        test_case half = c;
+        half.node.operands = half.operands;
+        run_once(&c, k, whole);
+        for (int h = 0; h < 2; h++) {
+            for (int i = 0; i <= c.node.n_inputs; i++) {
+                eb_tensor *t = &half.operands[i];
+                if (t->dtype < 0 || t->rank < 2) continue; /* absent, or one row for all */
+                t->shape[0] = 1; /* of [2, rows, n] */
+                if (i < c.node.n_inputs) t->offset = h * (int64_t)HALF * 4;
+            }
+            run_once(&half, k, halves + h * HALF);
+        }
+        if (memcmp(whole, halves, (size_t)HALF * 8) != 0)
+            fail("%s by %s: other bits in one piece than in two", c.name, eb_kernel_describe(k).name);
+    }
+    case_end(&c);
+}
+
+static void check_large_results(void) {
+    float *y = malloc((32 << 20) + 128);
+    for (int32_t k = 0; k < eb_kernel_count(); k++) {
+        eb_kernel_info info = eb_kernel_describe(k);
+        if (strcmp(info.variant, "vector") != 0 || !runs_here(k)) continue;
+        if (strstr(info.op, "_norm")) check_large(info.op, k, y);
+    }
+    free(y);
+}
+
 void test_rows(void) {
     static const char *const norms[] = {"layer_norm", "rms_norm"}, *const softmaxes[] = {"softmax", "log_softmax"};
     static const int64_t widths[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 768, 1000};
@@ -132,5 +170,6 @@ void test_rows(void) {
     make_softmax(&c, "softmax", 700, 64, 1, DENSE);
     case_check(&c);
     check_two_axes();
+    check_large_results();
     check_large_mean();
 }

@@ -56,14 +56,17 @@ EB_INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)vi_select(mask, (vi)a, 
 EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
 EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+EB_INLINE void vf_stream(float *p, vf v) { _mm512_stream_ps(p, (__m512)v); }
 #elif defined(__AVX2__) && EB_VL == 8
 EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+EB_INLINE void vf_stream(float *p, vf v) { _mm256_stream_ps(p, (__m256)v); }
 #elif defined(__SSE2__) && EB_VL == 4
 EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
 EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
 EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
+EB_INLINE void vf_stream(float *p, vf v) { _mm_stream_ps(p, (__m128)v); }
 #else
 EB_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
 EB_INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
@@ -71,7 +74,15 @@ EB_INLINE vf vf_sqrt(vf a) {
     for (int i = 0; i < EB_VL; i++) a[i] = sqrtf(a[i]);
     return a;
 }
+EB_INLINE void vf_stream(float *p, vf v) { vf_store(p, v); }
 #endif
+/* vf_stream: a store past the caches where the machine has one, to an address aligned to the vector. Whoever streams
+ * ends with vf_stream_end, before another thread may read. */
+EB_INLINE void vf_stream_end(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
 /* The larger (smaller); NaN where either is. */
 EB_INLINE vf vf_maximum(vf a, vf b) { return vf_select(a != a, a, vf_max(a, b)); }
 EB_INLINE vf vf_minimum(vf a, vf b) { return vf_select(a != a, a, vf_min(a, b)); }
