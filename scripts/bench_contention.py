@@ -1,10 +1,10 @@
 """What a busy neighbour costs: every backend at 1 and 2 threads, alone and with a busy loop pinned to one core.
 
-python scripts/bench_contention.py [--rounds N] [--only BACKEND ...] [--json FILE] [--markdown FILE]
+    python scripts/bench_contention.py [--rounds N] [--only BACKEND ...] [--json FILE] [--into README.md]
 
 Each backend and number of threads has a process of its own, which the system may place as it likes on two cores; the
 busy loop may run on the first of these only. A round asks every process in turn, first alone and then beside the loop,
-so what changes over minutes hits all of them. Takes about four minutes.
+so what changes over minutes hits all of them. Takes about six minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends
-from suites.harness import stats
+from suites.harness import machine, stats
+from suites.harness import table as tables
 from suites.harness.case import BackendRef, Case
 from suites.harness.session import Worker, WorkerFailed, usable_cpus
 
@@ -139,7 +140,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="BACKEND", help="these backends; default: all that are installed")
     parser.add_argument("--models", nargs="+", choices=[name for name, _, _ in MODELS], help="default: both")
     parser.add_argument("--json", type=Path, help="write the rows here")
-    parser.add_argument("--markdown", type=Path, help="write the table here")
+    parser.add_argument("--into", type=Path, help="write the table between the markers `contention` of this file")
     arguments = parser.parse_args()
     candidates = arguments.only or ["engine", "eager", "torch_compile", "onnxruntime", "openvino"]
     names = [name for name in candidates if backends.unavailable(BackendRef(name)) is None]
@@ -154,8 +155,9 @@ def main() -> None:
     print(markdown(table))
     if arguments.json:
         arguments.json.write_text(json.dumps(table, indent=1) + "\n")
-    if arguments.markdown:
-        arguments.markdown.write_text(markdown(table) + "\n")
+    if arguments.into:
+        heading = tables.heading(machine.environment())
+        tables.write_between(arguments.into, "contention", f"{heading}\n\n{markdown(table)}")
 
 
 if __name__ == "__main__":
