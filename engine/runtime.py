@@ -7,7 +7,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -65,8 +65,18 @@ class Program:
             self._weights.prepare(self._plan)
         else:
             self._weights.own()
-        self._execute: Executor = _EXECUTORS[config.executor, config.dispatch](self)
+        self._execute = self._executor()
         self._compile_seconds = time.perf_counter() - started
+
+    def _executor(self) -> Executor:
+        if self.config.executor == "interpreter":
+            return self._interpret
+        return self._native.run if self.config.dispatch == "whole" else self._native.run_steps
+
+    def _interpret(self, inputs: list[Any], outputs: list[Any]) -> None:
+        results = interpreter.run(self.artifact, [as_array(i) for i in inputs])
+        for target, result in zip(outputs, results, strict=True):
+            as_array(target)[...] = result
 
     @cached_property
     def _native(self) -> native.NativeExecutor:
@@ -219,8 +229,13 @@ class Program:
         inputs = self._boundary.unpack(args, kwargs)
         kept = frozenset(keep or ())
         recorder = _Recorder(self.artifact, kept)
-        tracer = _trace_native if self.config.executor == "native" else _trace_interpreter
-        tracer(self, inputs, recorder)
+        if self.config.executor == "interpreter":
+            interpreter.run(self.artifact, [as_array(i) for i in inputs], recorder)
+        else:
+            plan = bind(self.artifact, self.config, keep=True)
+            self._weights.prepare(plan)
+            executor = native.NativeExecutor(self.artifact, plan, self._weights, threads_of(self.config))
+            _trace_native(executor, inputs, recorder)
         return Trace(tuple(recorder.nodes))
 
 
@@ -238,36 +253,6 @@ def _counts(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
     if op.view is not None:
         return 0, 0
     return op.flops(inputs, outputs, instruction.attributes), op.nbytes(inputs, outputs, instruction.attributes)
-
-
-# --- executors -------------------------------------------------------------------------------------------------
-
-
-def _native_whole(program: Program) -> Executor:
-    return program._native.run  # noqa: SLF001  # this file is one room
-
-
-def _native_per_node(program: Program) -> Executor:
-    return program._native.run_steps  # noqa: SLF001
-
-
-def _interpreter(program: Program) -> Executor:
-    artifact = program.artifact
-
-    def execute(inputs: list[Any], outputs: list[Any]) -> None:
-        results = interpreter.run(artifact, [as_array(i) for i in inputs])
-        for target, result in zip(outputs, results, strict=True):
-            as_array(target)[...] = result
-
-    return execute
-
-
-_EXECUTORS: dict[tuple[str, str], Callable[[Program], Executor]] = {
-    ("native", "whole"): _native_whole,
-    ("native", "per_node"): _native_per_node,
-    ("interpreter", "whole"): _interpreter,
-    ("interpreter", "per_node"): _interpreter,
-}
 
 
 # --- tracing ---------------------------------------------------------------------------------------------------
@@ -305,16 +290,9 @@ class _Recorder:
         )
 
 
-def _trace_interpreter(program: Program, inputs: list[Any], recorder: _Recorder) -> None:
-    interpreter.run(program.artifact, [as_array(i) for i in inputs], recorder)
-
-
-def _trace_native(program: Program, inputs: list[Any], recorder: _Recorder) -> None:
+def _trace_native(executor: native.NativeExecutor, inputs: list[Any], recorder: _Recorder) -> None:
     """Run with an arena in which every value keeps its memory, then read the values after each instruction."""
-    artifact = program.artifact
-    plan = bind(artifact, program.config, keep=True)
-    program._weights.prepare(plan)  # noqa: SLF001
-    executor = native.NativeExecutor(artifact, plan, program._weights, threads_of(program.config))  # noqa: SLF001
+    artifact, plan = executor.artifact, executor.plan
     outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in (artifact.types[v] for v in artifact.outputs)]
     known: dict[int, np.ndarray] = dict(artifact.constants)
     known |= zip(artifact.inputs, (as_array(i) for i in inputs), strict=True)

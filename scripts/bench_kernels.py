@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -159,8 +160,8 @@ def keep_memory() -> None:
 def torch_timer(case: Case) -> Callable[[], float]:
     """A function that answers the seconds of one run by torch: the mean of as many as take two milliseconds."""
     operands = [operand(text) for text in case.operands]
-    plain = getattr(torch, case.op, None)
-    function = TORCH.get(case.op) or (lambda _c, *inputs: plain(*inputs))  # type: ignore[misc]
+    function = TORCH.get(case.op)
+    call = partial(function, case, *operands) if function else partial(getattr(torch, case.op), *operands)
 
     def seconds() -> float:
         repeats = 1
@@ -168,7 +169,7 @@ def torch_timer(case: Case) -> Callable[[], float]:
             while True:
                 start = clock()
                 for _ in range(repeats):
-                    function(case, *operands)
+                    call()
                 spent = clock() - start
                 if spent >= 2e-3:
                     return spent / repeats

@@ -32,14 +32,18 @@ def _can_pair(found: Match) -> bool:
     )
 
 
+def _array(value: Value) -> np.ndarray:
+    if value.data is None:
+        raise ValueError(f"{value.name} is no constant")
+    return value.data
+
+
 def _stack(graph: Graph, parts: list[Value], axis: int) -> Value:
-    arrays = [part.data for part in parts if part.data is not None]
-    return graph.constant(np.concatenate(arrays, axis), "+".join(part.name for part in parts))
+    return graph.constant(np.concatenate([_array(part) for part in parts], axis), "+".join(part.name for part in parts))
 
 
 def _bias(graph: Graph, node: Node) -> Value:
-    features = node.output.shape[-1:]
-    return node.inputs[2] or graph.constant(np.zeros(features, node.input(1).data.dtype), "0")  # type: ignore[union-attr]
+    return node.inputs[2] or graph.constant(np.zeros(node.output.shape[-1:], _array(node.input(1)).dtype), "0")
 
 
 def _pair(activation: str) -> Any:
@@ -107,7 +111,7 @@ def _split(activation: str) -> Any:
 
 
 def _swap_halves(graph: Graph, value: Value, axis: int) -> Value:
-    return graph.constant(np.roll(value.data, value.shape[axis] // 2, axis), value.name)  # type: ignore[arg-type]
+    return graph.constant(np.roll(_array(value), value.shape[axis] // 2, axis), value.name)
 
 
 def _rules() -> tuple[Rule, ...]:

@@ -6,29 +6,22 @@
  */
 #include "gemm.h"
 
-/* private: M, N, K, x_row, y_row, rows of tiles, panels a tile */
-enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_ROW_TILES, AT_PANELS };
+/* private: those of plan_rows, rows of tiles, panels a tile */
+enum { AT_ROW_TILES = AT_ROWS_END, AT_PANELS };
 
 /* Rows of a tile: what `cut_product` makes of them at most, rounded up to whole micro-tiles. */
 static int64_t most_tile_rows(int64_t M, int64_t row_tiles) { return eb_ceil_div(M, row_tiles) + EB_MR; }
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     int64_t *p = node->private;
-    p[AT_N] = y->shape[y->rank - 1];
-    p[AT_K] = x->shape[x->rank - 1];
-    p[AT_M] = p[AT_N] ? eb_size(y) / p[AT_N] : 0;
-    if (!rows_of(y, &p[AT_Y_ROW]) || !unit_columns(y)) return EB_NOT_APPLICABLE;
-    if (!rows_of(x, &p[AT_X_ROW])) return EB_NEEDS_DENSE;
-    if (eb_is_present(node, 2) && !unit_columns(eb_input(node, 2))) return EB_NEEDS_DENSE;
+    eb_status status = plan_rows(node);
+    if (status != EB_OK) return status;
     eb_cut cut = cut_product(p[AT_M], eb_ceil_div(p[AT_N], EB_VL) * EB_NR, p[AT_K]);
     p[AT_ROW_TILES] = cut.row_tiles;
     p[AT_PANELS] = cut.panels_a_tile;
     node->tiles = cut.row_tiles * cut.column_tiles;
     int64_t sums = cut.row_tiles ? most_tile_rows(p[AT_M], cut.row_tiles) : 0;
-    node->scratch_bytes = (sums + (weight->is_packed ? 0 : p[AT_K])) * EB_NR * 4;
+    node->scratch_bytes = (sums + (eb_input(node, 1)->is_packed ? 0 : p[AT_K])) * EB_NR * 4;
     return EB_OK;
 }
 

@@ -6,27 +6,20 @@
  */
 #include "gemm.h"
 
-/* private: M, N, K, x_row, y_row, residual_row, rows of tiles, panels a tile */
-enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_RESIDUAL_ROW, AT_ROW_TILES, AT_PANELS };
+/* private: those of plan_rows, residual_row, rows of tiles, panels a tile */
+enum { AT_RESIDUAL_ROW = AT_ROWS_END, AT_ROW_TILES, AT_PANELS };
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     int64_t *p = node->private;
-    p[AT_N] = y->shape[y->rank - 1];
-    p[AT_K] = x->shape[x->rank - 1];
-    p[AT_M] = p[AT_N] ? eb_size(y) / p[AT_N] : 0;
-    if (!rows_of(y, &p[AT_Y_ROW]) || !unit_columns(y)) return EB_NOT_APPLICABLE;
-    if (!rows_of(x, &p[AT_X_ROW])) return EB_NEEDS_DENSE;
-    if (eb_is_present(node, 2) && !unit_columns(eb_input(node, 2))) return EB_NEEDS_DENSE;
+    eb_status status = plan_rows(node);
+    if (status != EB_OK) return status;
     if (eb_is_present(node, 3) && (!rows_of(eb_input(node, 3), &p[AT_RESIDUAL_ROW]) || !unit_columns(eb_input(node, 3))))
         return EB_NEEDS_DENSE;
     eb_cut cut = cut_product(p[AT_M], p[AT_N], p[AT_K]);
     p[AT_ROW_TILES] = cut.row_tiles;
     p[AT_PANELS] = cut.panels_a_tile;
     node->tiles = cut.row_tiles * cut.column_tiles;
-    node->scratch_bytes = weight->is_packed ? 0 : p[AT_K] * EB_NR * 4;
+    node->scratch_bytes = eb_input(node, 1)->is_packed ? 0 : p[AT_K] * EB_NR * 4;
     return EB_OK;
 }
 

@@ -44,12 +44,11 @@ EB_INLINE vf vf_exp_nonpositive(vf x) {
     return y * (vf)((n + 127) << 23); /* n = -127 makes the factor 0 */
 }
 
-/* 2^x for x <= 0 (attention, whose scores are scaled by log2 e beforehand): 2 ulp; 0 below -126.5, where the result is
- * denormal. Four multiply-adds less than vf_exp_nonpositive: nothing is lost when the integer part is taken off. */
-EB_INLINE vf vf_exp2_nonpositive(vf x) {
-    x = vf_max(vf_set(-127.0f), x);
-    const vf magic = vf_set(12582912.0f); /* as in vf_exp_reduced */
+/* x = n + f with |f| <= 1/2; answers 2^f. n as in vf_exp_reduced. */
+EB_INLINE vf vf_exp2_reduced(vf x, vi *n) {
+    const vf magic = vf_set(12582912.0f);
     vf shifted = x + magic;
+    *n = (vi)shifted - (vi)magic;
     vf f = x - (shifted - magic);
     vf p = vf_set(0.0013407347723841667f);
     p = p * f + 0.00967193953692913f;
@@ -57,7 +56,16 @@ EB_INLINE vf vf_exp2_nonpositive(vf x) {
     p = p * f + 0.24022233486175537f;
     p = p * f + 0.6931472420692444f;
     p = p * f + 1.0f;
-    return p * (vf)(((vi)shifted - (vi)magic + 127) << 23); /* an integer part of -127 makes the factor 0 */
+    return p;
+}
+
+/* 2^x for x <= 0 (attention, whose scores are scaled by log2 e beforehand): 2 ulp; 0 below -126.5, where the result is
+ * denormal. Four multiply-adds less than vf_exp_nonpositive: nothing is lost when the integer part is taken off. */
+EB_INLINE vf vf_exp2_nonpositive(vf x) {
+    x = vf_max(vf_set(-127.0f), x);
+    vi n;
+    vf p = vf_exp2_reduced(x, &n);
+    return p * (vf)((n + 127) << 23); /* an integer part of -127 makes the factor 0 */
 }
 
 /* erfc(min(t, 4.2)) for t >= 0, as 2^q: q by a polynomial with an absolute error of 2e-7 for t < 1.7 that grows with t^2
@@ -75,17 +83,10 @@ EB_INLINE vf vf_erfc(vf t, vf *clamped) {
     q = q * t + -0.9183370471000671f;
     q = q * t + -1.627915620803833f;
     q = q * t;
-    const vf magic = vf_set(12582912.0f); /* as in vf_exp_reduced */
-    vf shifted = q + magic;
-    vf f = q - (shifted - magic);
-    vf p = vf_set(0.0013407347723841667f);
-    p = p * f + 0.00967193953692913f;
-    p = p * f + 0.055503081530332565f;
-    p = p * f + 0.24022233486175537f;
-    p = p * f + 0.6931472420692444f;
-    p = p * f + 1.0f;
     *clamped = t;
-    return (vf)((vi)p + ((vi)shifted << 23)); /* the low bits of `shifted` are the integer: add it to the exponent */
+    vi n;
+    vf p = vf_exp2_reduced(q, &n);
+    return (vf)((vi)p + (n << 23)); /* the integer is added to the exponent */
 }
 
 /* erf: 3 ulp. */
