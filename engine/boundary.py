@@ -17,7 +17,6 @@ from engine.errors import ShapeError
 from engine.program import Artifact
 
 Rebuild = Callable[[list[Any]], Any]
-_ndarray = np.ndarray  # looked up once: every call passes here
 
 
 class Boundary:
@@ -39,14 +38,17 @@ class Boundary:
         positional, keywords = arguments["tuple"]
         flat = all(t == tree.LEAF for t in positional["tuple"]) and not keywords["dict"]
         # A flat list of tensors, in order, needs no walk over a tree.
-        self._flat = flat and list(signature.input_slots) == list(range(len(self.input_types)))
-        self._single = signature.output_tree == tree.LEAF and list(signature.output_slots) == [0]
-        self._input_arrays = [(dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types]
-        self._new_arrays = [partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types]
+        self.is_flat = flat and list(signature.input_slots) == list(range(len(self.input_types)))
+        self.is_single = signature.output_tree == tree.LEAF and list(signature.output_slots) == [0]
+        self.arrays: list[tuple[Any, tuple[int, ...]]] = [(dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types]
+        self.new_arrays: list[Callable[[], Any]] = [
+            partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types
+        ]
         # The same in torch's terms, once a call has met torch.
-        self._tensor: type | None = None
-        self._input_tensors: list[tuple[Any, tuple[int, ...]]] = []
-        self._new_tensors: list[Callable[[], Any]] = []
+        self.tensor: type | None = None
+        self.strided: Any = None
+        self.tensors: list[tuple[Any, tuple[int, ...]]] = []
+        self.new_tensors: list[Callable[[], Any]] = []
 
     # --- inputs --------------------------------------------------------------------------------------------------
 
@@ -56,49 +58,28 @@ class Boundary:
         Raises:
             ShapeError: number, names, structure, kind, dtype, shape or device differ; names the input and both sides.
         """
-        if self._flat and not kwargs and len(args) == len(self.input_types):
+        if self.tensor is None:
+            self._meet_torch()
+        if self.is_flat and not kwargs and len(args) == len(self.input_types):
             leaves: Sequence[Any] = args
         else:
             leaves = self._leaves(args, kwargs)
-        if self._tensor is None:
-            self._meet_torch()
-        tensor_type = self._tensor
-        found: list[Any] = []
-        # A call of a small model costs little beside these lines: what is usual is accepted here, all else below.
-        for position, leaf in enumerate(leaves):
-            kind = type(leaf)
-            if kind is _ndarray:
-                dtype, shape = self._input_arrays[position]
-                usual = leaf.dtype is dtype and leaf.shape == shape and leaf.flags.carray
-            elif kind is tensor_type:
-                dtype, shape = self._input_tensors[position]
-                usual = (
-                    leaf.dtype is dtype
-                    and leaf.shape == shape
-                    and leaf.is_cpu
-                    and leaf.layout is self._strided
-                    and leaf.is_contiguous()
-                    and not leaf.is_neg()
-                )
-            else:
-                usual = False
-            found.append(leaf if usual else self._unusual(position, leaf))
-        return found
+        return [self._checked(position, leaf) for position, leaf in enumerate(leaves)]
 
     def _meet_torch(self) -> None:
         torch = sys.modules.get("torch")  # only if this process has imported it; the engine never does so by itself
         if torch is None:
             return
-        self._tensor, self._strided = torch.Tensor, torch.strided
-        self._input_tensors = [(getattr(torch, t.dtype), t.shape) for t in self.input_types]
+        self.tensor, self.strided = torch.Tensor, torch.strided
+        self.tensors = [(getattr(torch, t.dtype), t.shape) for t in self.input_types]
         # Sizes one by one: torch parses a tuple of them more slowly, but cannot do without where there are none.
         sizes = [t.shape or ((),) for t in self.output_types]
         kinds = [getattr(torch, t.dtype) for t in self.output_types]
-        self._new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
+        self.new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
 
-    def _unusual(self, position: int, leaf: Any) -> Any:
-        """The leaf, checked with every care and made dense where it is not."""
-        if self._tensor is not None and isinstance(leaf, self._tensor):
+    def _checked(self, position: int, leaf: Any) -> Any:
+        """The leaf, made dense where it is not."""
+        if self.tensor is not None and isinstance(leaf, self.tensor):
             return self._from_tensor(position, leaf)
         return self._from_array(position, leaf)
 
@@ -128,8 +109,8 @@ class Boundary:
         return {name: kwargs[name] for name in names}
 
     def _from_tensor(self, position: int, tensor: Any) -> Any:
-        dtype, shape = self._input_tensors[position]
-        strided = tensor.layout is self._strided
+        dtype, shape = self.tensors[position]
+        strided = tensor.layout is self.strided
         if tensor.dtype is not dtype or tensor.shape != shape or not tensor.is_cpu or not strided:
             what = "" if strided else f"{tensor.layout} "
             got = f"{what}{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
@@ -157,19 +138,12 @@ class Boundary:
 
     def allocate(self, inputs: Sequence[Any]) -> list[Any]:
         """Fresh outputs: torch tensors if any input is one, NumPy arrays otherwise."""
-        tensors = self._tensor is not None and not inputs
-        for value in inputs:
-            if type(value) is not _ndarray:
-                tensors = True
-                break
-        outputs = []
-        for new in self._new_tensors if tensors else self._new_arrays:
-            outputs.append(new())  # noqa: PERF401  # a comprehension is a call of its own
-        return outputs
+        arrays = inputs and all(isinstance(value, np.ndarray) for value in inputs)
+        return [new() for new in (self.new_arrays if arrays or self.tensor is None else self.new_tensors)]
 
     def pack(self, outputs: list[Any]) -> Any:
         """The results in the model's own structure."""
-        if self._single:
+        if self.is_single:
             return outputs[0]
         taken: set[int] = set()
         leaves = []

@@ -7,7 +7,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -17,6 +17,7 @@ import numpy as np
 from engine import dtypes
 from engine.bind import BoundPlan, bind, threads_of
 from engine.boundary import Boundary, Rebuild, as_array
+from engine.call import UNUSUAL, short_way
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.executors import interpreter, native
@@ -82,8 +83,18 @@ class Program:
     def _native(self) -> native.NativeExecutor:
         return native.NativeExecutor(self.artifact, self._plan, self._weights, threads_of(self.config))
 
+    @cached_property
+    def _short_way(self) -> Callable[[tuple[Any, ...]], Any]:
+        if self.config.executor != "native" or self.config.dispatch != "whole":
+            return lambda _args: UNUSUAL
+        return short_way(self._boundary, self._native)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One call: what the model takes, and what it returns."""
+        if not kwargs:
+            result = self._short_way(args)
+            if result is not UNUSUAL:
+                return result
         inputs = self._boundary.unpack(args, kwargs)
         outputs = self._boundary.allocate(inputs)
         self._execute(inputs, outputs)

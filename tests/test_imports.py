@@ -33,6 +33,7 @@ STAGES: dict[str, set[str]] = {
     "bind": {"ops", "config", "program", "planner", "executors.native"},
     "executors": {"ops", "program", "_native"},
     "boundary": {"ops", "program"},
+    "call": {"boundary", "executors.native"},
 }
 ABOVE = {"quantize", "inspect"}  # stand above the flow and may use all of it
 

@@ -33,8 +33,8 @@ _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
 ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
 # What a call borrows: the C call, base pointers, the same as integers, where a failing step's number goes, the arena.
 Context = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
-# Looked up once: what every call of a program passes through.
-_ndarray, _from_buffer = np.ndarray, ffi.from_buffer
+# The memory of a contiguous array, as C takes it. ValueError where the buffer protocol has no letter for the elements.
+address_of: Callable[[np.ndarray], Any] = ffi.from_buffer
 _FAILURES = {
     lib.EB_INDEX_OUT_OF_RANGE: "an index is out of range",
     lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
@@ -328,7 +328,7 @@ class NativeExecutor:
         self._nodes = ffi.new("eb_node[]", max(self.count, 1))
         for number, step in enumerate(plan.steps):
             self._fill(number, step, weights)
-        self._free: list[Context] = []
+        self.free: list[Context] = []  # contexts that no call has borrowed
 
     def _fill(self, number: int, step: Step, weights: Weights) -> None:
         node, keep = _node(step, self._nodes + number)
@@ -363,24 +363,22 @@ class NativeExecutor:
     def _borrow(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Context:
         """What one call at a time may use, with the addresses of its inputs and outputs filled in."""
         try:
-            context = self._free.pop()
+            context = self.free.pop()
         except IndexError:
-            context = self._context()
+            context = self.context()
         _call, pointers, words, _failed, _arena = context
-        position = 1
-        for values in (inputs, outputs):
-            for value in values:
-                if type(value) is not _ndarray:
-                    words[position] = value.data_ptr()
-                else:
-                    try:
-                        pointers[position] = _from_buffer(value)
-                    except ValueError:  # bfloat16, for which the buffer protocol has no letter
-                        pointers[position] = _from_buffer(value.view(np.int16))
-                position += 1
+        for position, value in enumerate((*inputs, *outputs), 1):
+            if not isinstance(value, np.ndarray):
+                words[position] = value.data_ptr()
+            else:
+                try:
+                    pointers[position] = address_of(value)
+                except ValueError:  # bfloat16
+                    pointers[position] = address_of(value.view(np.int16))
         return context
 
-    def _context(self) -> Context:
+    def context(self) -> Context:
+        """A new one, for as many calls at once as there never were."""
         arena = aligned_empty(self.plan.arena_bytes)
         words = ffi.new("uintptr_t[]", self._addresses)
         words[0] = arena.ctypes.data
@@ -396,9 +394,9 @@ class NativeExecutor:
         """
         context = self._borrow(inputs, outputs)
         status = context[0]()
-        self._free.append(context)
+        self.free.append(context)
         if status:
-            raise self._failure(status, context[3][0])
+            raise self.failure(status, context[3][0])
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> RunTimes:
         """One run, measured inside of C. Raises as `run`."""
@@ -407,9 +405,9 @@ class NativeExecutor:
         busy = np.zeros((self.threads, self.count), np.int64)
         profile = ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
         status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, profile, failed)
-        self._free.append(context)
+        self.free.append(context)
         if status != OK:
-            raise self._failure(status, failed[0])
+            raise self.failure(status, failed[0])
         return RunTimes(busy, profile.wall)
 
     def run_steps(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -456,14 +454,15 @@ class NativeExecutor:
             for number in range(self.count):
                 status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
                 if status != OK:
-                    raise self._failure(status, failed[0])
+                    raise self.failure(status, failed[0])
                 if observe is not None:
                     observe(number)
             yield read
         finally:
-            self._free.append(context)
+            self.free.append(context)
 
-    def _failure(self, status: int, number: int) -> ExecutionError:
+    def failure(self, status: int, number: int) -> ExecutionError:
+        """What step `number` answered, for the user."""
         step = self.plan.steps[number]
         source = "" if step.instruction is None else self.artifact.instructions[step.instruction].source
         what = _FAILURES.get(status, f"kernel {step.kernel.name} answered {status}")

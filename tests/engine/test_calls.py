@@ -204,6 +204,8 @@ def test_bfloat16_goes_in_and_out():
     assert torch.equal(program(X.bfloat16()), X.bfloat16() * 2)
     array = X.numpy().astype(ml_dtypes.bfloat16)
     assert program(array).tobytes() == (array + array).tobytes()
+    narrowed = engine.compile(module(lambda x: x.bfloat16()), (X,))
+    assert narrowed(X.numpy()).tobytes() == X.numpy().astype(ml_dtypes.bfloat16).tobytes()
 
 
 def test_negated_views_are_read_right():
