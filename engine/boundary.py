@@ -40,12 +40,14 @@ class Boundary:
         # A flat list of tensors, in order, needs no walk over a tree.
         self.is_flat = flat and list(signature.input_slots) == list(range(len(self.input_types)))
         self.is_single = signature.output_tree == tree.LEAF and list(signature.output_slots) == [0]
-        self.arrays: list[tuple[Any, tuple[int, ...]]] = [(dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types]
+        self.arrays: list[tuple[Any, tuple[int, ...]]] = [
+            (dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types
+        ]
         self.new_arrays: list[Callable[[], Any]] = [
             partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types
         ]
         # The same in torch's terms, once a call has met torch.
-        self.tensor: type | None = None
+        self.tensor: Any = None
         self.strided: Any = None
         self.tensors: list[tuple[Any, tuple[int, ...]]] = []
         self.new_tensors: list[Callable[[], Any]] = []
