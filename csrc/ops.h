@@ -2,7 +2,8 @@
  *
  * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;
  * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes
- * are a bit mask, a program is the last of ints: four a step, the step's code and its operands.
+ * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:
+ * four a step, the step's code and its operands.
  */
 #ifndef ENGINE_OPS_H
 #define ENGINE_OPS_H
@@ -48,6 +49,30 @@ enum { /* gated_linear */
     EB_GATED_LINEAR_ACTIVATION_SIGMOID = 6,
 };
 
+enum { /* conv */
+    EB_INT_CONV_STRIDE = 0,
+    EB_INT_CONV_LOW = 8,
+    EB_INT_CONV_HIGH = 16,
+    EB_INT_CONV_DILATION = 24,
+    EB_INT_CONV_GROUPS = 32,
+    EB_INT_CONV_ACTIVATION = 33,
+    EB_CONV_ACTIVATION_NONE = 0,
+    EB_CONV_ACTIVATION_RELU = 1,
+    EB_CONV_ACTIVATION_GELU = 2,
+    EB_CONV_ACTIVATION_GELU_TANH = 3,
+    EB_CONV_ACTIVATION_SILU = 4,
+    EB_CONV_ACTIVATION_TANH = 5,
+    EB_CONV_ACTIVATION_SIGMOID = 6,
+};
+
+enum { /* conv_transpose */
+    EB_INT_CONV_TRANSPOSE_STRIDE = 0,
+    EB_INT_CONV_TRANSPOSE_LOW = 8,
+    EB_INT_CONV_TRANSPOSE_HIGH = 16,
+    EB_INT_CONV_TRANSPOSE_DILATION = 24,
+    EB_INT_CONV_TRANSPOSE_GROUPS = 32,
+};
+
 enum { /* attention */
     EB_REAL_ATTENTION_SCALE = 0,
     EB_INT_ATTENTION_CAUSAL = 0,
@@ -73,6 +98,25 @@ enum { /* softmax */
 
 enum { /* log_softmax */
     EB_INT_LOG_SOFTMAX_AXIS = 0,
+};
+
+enum { /* max_pool */
+    EB_INT_MAX_POOL_KERNEL = 0,
+    EB_INT_MAX_POOL_STRIDE = 8,
+    EB_INT_MAX_POOL_LOW = 16,
+    EB_INT_MAX_POOL_HIGH = 24,
+    EB_INT_MAX_POOL_DILATION = 32,
+    EB_INT_MAX_POOL_CEIL_MODE = 40,
+};
+
+enum { /* avg_pool */
+    EB_INT_AVG_POOL_KERNEL = 0,
+    EB_INT_AVG_POOL_STRIDE = 8,
+    EB_INT_AVG_POOL_LOW = 16,
+    EB_INT_AVG_POOL_HIGH = 24,
+    EB_INT_AVG_POOL_CEIL_MODE = 32,
+    EB_INT_AVG_POOL_COUNT_PADDING = 33,
+    EB_INT_AVG_POOL_DIVISOR = 34,
 };
 
 enum { /* sum */
@@ -128,6 +172,21 @@ enum { /* var */
 
 enum { /* cumsum */
     EB_INT_CUMSUM_AXIS = 0,
+};
+
+enum { /* pad */
+    EB_INT_PAD_LOW = 0,
+    EB_INT_PAD_HIGH = 8,
+    EB_INT_PAD_MODE = 16,
+    EB_REAL_PAD_VALUE = 0,
+    EB_PAD_MODE_CONSTANT = 0,
+    EB_PAD_MODE_REFLECT = 1,
+    EB_PAD_MODE_REPLICATE = 2,
+    EB_PAD_MODE_CIRCULAR = 3,
+};
+
+enum { /* resample */
+    EB_INT_RESAMPLE_AXIS = 0,
 };
 
 enum { /* slice */

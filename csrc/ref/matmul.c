@@ -1,18 +1,6 @@
 /* Reference of matmul and linear: a dot product an output element, in double or int64. */
-#include "../ops.h"
+#include "activate.h"
 #include "element.h"
-
-static double activate(int64_t activation, double v) {
-    switch (activation) {
-    case EB_LINEAR_ACTIVATION_RELU: return v < 0 ? 0 : v;
-    case EB_LINEAR_ACTIVATION_GELU: return 0.5 * v * (1 + erf(v * 0.70710678118654752440));
-    case EB_LINEAR_ACTIVATION_GELU_TANH: return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
-    case EB_LINEAR_ACTIVATION_SILU: return v / (1 + exp(-v));
-    case EB_LINEAR_ACTIVATION_TANH: return tanh(v);
-    case EB_LINEAR_ACTIVATION_SIGMOID: return 1 / (1 + exp(-v));
-    default: return v;
-    }
-}
 
 /* --- matmul: a [..., M, K] @ b [..., K, N] ------------------------------------------------------------------------ */
 
@@ -118,7 +106,7 @@ static eb_status run_linear(const eb_node *node, void *const *bases, int64_t beg
                 sum += eb_load_real(residual->dtype, eb_data(residual, bases),
                                     eb_loop_offset(&residual_rows, row) + n * residual->stride[last]);
             eb_store_real(y->dtype, eb_data(y, bases), y_start + n * y->stride[last],
-                          activate(node->ints[EB_INT_LINEAR_ACTIVATION], sum));
+                          eb_activate(node->ints[EB_INT_LINEAR_ACTIVATION], sum));
         }
     }
     return EB_OK;
@@ -149,7 +137,7 @@ static eb_status run_gated_linear(const eb_node *node, void *const *bases, int64
     for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {
         int64_t x_start = eb_loop_offset(&x_rows, row), y_start = eb_loop_offset(&y_rows, row);
         for (int64_t n = 0; n < N; n++) {
-            double gate = activate(node->ints[EB_INT_GATED_LINEAR_ACTIVATION], project(node, bases, x_start, n));
+            double gate = eb_activate(node->ints[EB_INT_GATED_LINEAR_ACTIVATION], project(node, bases, x_start, n));
             eb_store_real(y->dtype, eb_data(y, bases), y_start + n * y->stride[last],
                           gate * project(node, bases, x_start, N + n));
         }

@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from engine import dtypes
-from engine.ops.table import TensorType, Types, broadcast
-
-MAX_RANK = 8  # EB_MAX_RANK of csrc/engine.h
+from engine.ops.table import MAX_RANK, TensorType, Types, broadcast
 
 FLOATS = frozenset(d.name for d in dtypes.DTYPES if d.kind == "float")
 INTS = frozenset(d.name for d in dtypes.DTYPES if d.kind == "int")

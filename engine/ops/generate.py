@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.ops import FAMILIES, TABLE, Attribute, Op
+from engine.ops import FAMILIES, MAX_RANK, TABLE, Attribute, Op
 from engine.ops.table import REQUIRED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def positions(op: Op) -> dict[str, tuple[str, int]]:
         if attribute.kind != "shape":
             array = "REAL" if attribute.kind == "float" else "INT"
             found[name] = (array, counts[array])
-            counts[array] += 1
+            counts[array] += MAX_RANK if attribute.kind == "ints" else 1
     return found
 
 
@@ -38,7 +38,8 @@ def header() -> str:
         " *",
         " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
         " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
-        " * are a bit mask, a program is the last of ints: four a step, the step's code and its operands.",
+        " * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:",
+        " * four a step, the step's code and its operands.",
         " */",
         "#ifndef ENGINE_OPS_H",
         "#define ENGINE_OPS_H",

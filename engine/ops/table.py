@@ -69,8 +69,9 @@ class Layout(NamedTuple):
         return True
 
 
+MAX_RANK = 8  # EB_MAX_RANK of csrc/engine.h
 Types = Sequence[TensorType | None]
-AttributeKind = Literal["int", "bool", "float", "choice", "dtype", "axis", "axes", "shape", "program"]
+AttributeKind = Literal["int", "bool", "float", "choice", "dtype", "axis", "axes", "ints", "shape", "program"]
 REQUIRED: Any = object()
 
 
@@ -79,11 +80,12 @@ class Attribute:
     """One attribute of an op.
 
     Kinds and their Python values: int, bool, float, choice (a string of `choices`), dtype (a name), axis (a
-    non-negative int), axes (a sorted tuple of non-negative ints), shape (a tuple of ints), program (a tuple of steps,
-    each a name of `choices` and one to three non-negative ints). What C receives: int, bool, axis as they are, choice
-    and dtype as an index, axes as a bit mask (all in ``ints``), float in ``reals``; shape is not handed over, since
-    operand shapes say it; a program, which must be the last attribute, is four ints a step: the name's index and the
-    operands, -1 where there is none.
+    non-negative int), axes (a sorted tuple of non-negative ints), ints (a tuple of MAX_RANK ints of 32 bits at most,
+    one an axis), shape (a tuple of ints), program (a tuple of steps, each a name of `choices` and one to three
+    non-negative ints). What C receives: int, bool, axis as they are, choice and dtype as an index, axes as a bit mask,
+    ints as MAX_RANK numbers with zeros behind the last (all in ``ints``), float in ``reals``; shape is not handed over,
+    since operand shapes say it; a program, which must be the last attribute, is four ints a step: the name's index and
+    the operands, -1 where there is none.
     """
 
     kind: AttributeKind
@@ -175,6 +177,8 @@ class Op:
                     ints.append(sum(1 << axis for axis in value))
                 case "int" | "bool" | "axis":
                     ints.append(int(value))
+                case "ints":
+                    ints += [*value, *[0] * (MAX_RANK - len(value))]
                 case "program":
                     for step, *operands in value:
                         ints += [attribute.choices.index(step), *operands, *[-1] * (3 - len(operands))]
@@ -191,6 +195,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "dtype": str,
     "axis": int,
     "axes": (tuple, list),
+    "ints": (tuple, list),
     "shape": (tuple, list),
     "program": (tuple, list),
 }
@@ -214,6 +219,10 @@ def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
             value = tuple(int(v) for v in value)
             if any(v < 0 for v in value) or list(value) != sorted(set(value)):
                 raise wrong
+        case "ints":
+            if len(value) > MAX_RANK or not all(type(v) is int and abs(v) < 1 << 31 for v in value):
+                raise wrong
+            value = tuple(value)
         case "shape":
             value = tuple(int(v) for v in value)
         case "float":

@@ -136,6 +136,15 @@ def test_indices_out_of_range_are_an_error(op):
             run(g, [table, index], Config())
 
 
+@pytest.mark.parametrize("bad", [-2, 4, 1 << 40])
+def test_a_tap_out_of_range_is_an_error(bad):
+    arrays = [np.zeros(4, np.float32), np.array([[0, bad]]), np.ones((1, 2), np.float32)]
+    g = Graph()
+    g.outputs = [g.emit("resample", [dense(g, n, a)[0] for n, a in enumerate(arrays)], axis=0)]
+    with pytest.raises(ExecutionError, match="out of range"):
+        run(g, arrays, Config())
+
+
 @pytest.mark.parametrize("op", ["floor_div", "remainder"])
 def test_division_of_integers_by_zero_is_an_error(op):
     a, b = np.array([1, 2]), np.array([1, 0])

@@ -25,6 +25,7 @@ def costs(op: str, types: list[TensorType | None], **attributes) -> tuple[int, i
 Q, K, V = f32(2, 4, 5, 8), f32(2, 4, 7, 8), f32(2, 4, 7, 6)
 KV_BYTES = 4 * 2 * 4 * (5 * 8 + 7 * 8 + 7 * 6)
 OUT_BYTES = 4 * 2 * 4 * 5 * 6
+HALVES = {"kernel": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0)}
 
 COUNTED = [
     ("exp", [f32(3, 4)], {}, 12, 96),
@@ -65,6 +66,33 @@ COUNTED = [
     # two products, a product of both, and SiLU
     ("gated_linear", [f32(5, 7), f32(12, 7), None], {}, 4 * 5 * 6 * 7 + 5 * 30, 4 * (35 + 84 + 30)),
     ("gated_linear", [f32(5, 7), f32(12, 7), f32(12)], {}, 4 * 5 * 6 * 7 + 7 * 30, 4 * (35 + 84 + 12 + 30)),
+    # 2 * 3 channels * 2 * 3 taps for each of 2 * 5 * 4 * 2 results, whether or not a tap lies on padding
+    (
+        "conv",
+        [f32(2, 3, 5, 4), f32(5, 3, 2, 3), None, None],
+        {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "dilation": (1, 1)},
+        36 * 80,
+        4 * (120 + 90 + 80),
+    ),
+    (
+        "conv",
+        [f32(2, 6, 4), f32(4, 3, 3), f32(4), f32(2, 4, 4)],
+        {"stride": (1,), "low": (1,), "high": (1,), "dilation": (1,), "groups": 2, "activation": "relu"},
+        32 * (2 * 3 * 3 + 3),
+        4 * (48 + 36 + 4 + 32 + 32),
+    ),
+    # each of 2 * 3 * 4 inputs times 5 / 1 channels and 3 taps, and a bias for each of 2 * 5 * 9 results
+    (
+        "conv_transpose",
+        [f32(2, 3, 4), f32(3, 5, 3), f32(5)],
+        {"stride": (2,), "low": (0,), "high": (0,), "dilation": (1,)},
+        2 * 24 * 15 + 90,
+        4 * (24 + 45 + 5 + 90),
+    ),
+    ("max_pool", [f32(2, 3, 4, 6)], {**HALVES, "dilation": (1, 1)}, 36 * 4, 4 * (144 + 36)),
+    ("avg_pool", [f32(2, 3, 4, 6)], HALVES, 36 * 4, 4 * (144 + 36)),
+    ("pad", [f32(2, 3)], {"low": (0, 1), "high": (0, 1)}, 0, 4 * (6 + 10)),
+    ("resample", [f32(2, 3), i64(7, 2), f32(7, 2)], {"axis": 1}, 2 * 2 * 14, 4 * (6 + 14 + 14) + 8 * 14),
     # 35 pairs in each of 8 heads: 2 * 8 for the score, 1 for the scale, 5 for the softmax, 2 * 6 for the sum
     ("attention", [Q, K, V, None], {"scale": 0.5}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES),
     ("attention", [Q, K, V, f32(5, 7)], {"scale": 1.0}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES + 140),
@@ -113,6 +141,10 @@ def test_an_activation_costs_the_same_fused_and_alone(op):
     plain, _ = costs("linear", [f32(5, 7), f32(6, 7), None, None])
     fused, _ = costs("linear", [f32(5, 7), f32(6, 7), None, None], activation=op)
     assert fused - plain == costs(op, [f32(5, 6)])[0]
+    plain = {"stride": (1,), "low": (0,), "high": (0,), "dilation": (1,)}
+    alone, _ = costs("conv", [f32(1, 2, 5), f32(3, 2, 2), None, None], **plain)
+    fused, _ = costs("conv", [f32(1, 2, 5), f32(3, 2, 2), None, None], **plain, activation=op)
+    assert fused - alone == costs(op, [f32(1, 3, 4)])[0]
 
 
 def test_empty_operands_cost_nothing():

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from engine.ops import FAMILIES, TABLE
-from engine.ops.check import MAX_RANK
+from engine.ops import FAMILIES, MAX_RANK, TABLE
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.ops.generate import HEADER, PAGE, ROOT, header, page
 from tests.ops.cases import CASES
@@ -39,6 +38,7 @@ def test_positions_in_the_header_are_those_of_native_attributes(op):
         "float": lambda v: v + 1.0,
         "axis": lambda v: v + 1,
         "axes": lambda v: (*v, 7),
+        "ints": lambda v: (v[0] + 1, *v[1:]),
         "dtype": lambda v: "int8" if v != "int8" else "int16",
         "program": lambda v: (("gelu", *v[0][1:]), *v[1:]),
     }
@@ -60,6 +60,13 @@ def test_positions_in_the_header_are_those_of_native_attributes(op):
 def test_the_rank_limit_is_that_of_c():
     (limit,) = re.findall(r"EB_MAX_RANK = (\d+)", (ROOT / "csrc/engine.h").read_text())
     assert int(limit) == MAX_RANK
+
+
+def test_a_list_of_ints_reaches_c_as_one_number_for_each_possible_axis():
+    pad = TABLE["pad"]
+    ints, _reals = pad.native_attributes(pad.complete({"low": (1, 2, 3), "high": (4, 5, 6)}))
+    assert ints[:-1] == [1, 2, 3, 0, 0, 0, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0]
+    assert len(ints[:-1]) == 2 * MAX_RANK
 
 
 def test_a_program_reaches_c_as_four_ints_a_step_and_its_limits_are_those_of_c():

@@ -13,6 +13,7 @@ from torch.nn import functional
 from engine import dtypes
 from engine.ops import TABLE
 from tests.ops.cases import CASES, Case, types_of
+from tests.ops.torch_spatial import SPATIAL, activated
 
 # Both sides compute in float64 and round once, so they differ where two nearly equal float64 fall on either side of a
 # rounding border: one unit in the last place. For float64 itself: the order of summation.
@@ -31,26 +32,14 @@ def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
     return np.asarray(tensor.contiguous().numpy())
 
 
-def _activation(name: str, x: torch.Tensor) -> torch.Tensor:
-    return {
-        "none": lambda: x,
-        "relu": lambda: functional.relu(x),
-        "gelu": lambda: functional.gelu(x),
-        "gelu_tanh": lambda: functional.gelu(x, approximate="tanh"),
-        "silu": lambda: functional.silu(x),
-        "tanh": lambda: torch.tanh(x),
-        "sigmoid": lambda: torch.sigmoid(x),
-    }[name]()
-
-
 def _linear(x, weight, bias, residual, *, transpose_weight, activation, alpha):
     y = functional.linear(x, alpha * (weight if transpose_weight else weight.T), bias)
-    return _activation(activation, y if residual is None else y + residual)
+    return activated(activation, y if residual is None else y + residual)
 
 
 def _gated_linear(x, weight, bias, *, transpose_weight, activation):
     gate, up = functional.linear(x, weight if transpose_weight else weight.T, bias).chunk(2, -1)
-    return _activation(activation, gate) * up
+    return activated(activation, gate) * up
 
 
 def _matmul(a, b, transpose_a, transpose_b, alpha):
@@ -163,6 +152,7 @@ def _pointwise(*xs, program):
 
 TORCH: dict[str, Any] = {
     "pointwise": _pointwise,
+    **SPATIAL,
     **{name: getattr(torch, name) for name in ("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},
     **{name: getattr(torch, name) for name in ("reciprocal", "sin", "cos", "tanh", "sigmoid", "erf", "relu", "floor")},
     **{

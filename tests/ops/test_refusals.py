@@ -28,6 +28,10 @@ def boolean(*shape: int) -> TensorType:
 
 
 Q, K = f32(2, 4, 5, 8), f32(2, 4, 7, 8)
+IMAGE, KERNEL = f32(2, 4, 6, 7), f32(6, 4, 3, 3)
+PLAIN = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "dilation": (1, 1)}
+WINDOW = {"kernel": (3, 3), "stride": (1, 1), "low": (0, 0), "high": (0, 0)}
+SPREAD = {"dilation": (1, 1)}
 
 # op, input types, attributes, what the message must say beside the op's name
 REFUSED = [
@@ -68,6 +72,71 @@ REFUSED = [
     ("gated_linear", [f32(2, 5), f32(6, 4), None], {}, "a weight of 5 by twice the features, got float32[6, 4]"),
     ("gated_linear", [f32(2, 5), f32(7, 5), None], {}, "a weight of 5 by twice the features, got float32[7, 5]"),
     ("gated_linear", [f32(2, 5), f32(6, 5), f32(3)], {}, "'bias' of shape [6], got float32[3]"),
+    ("conv", [f32(4, 6), KERNEL, None, None], PLAIN, "'x' of rank 3 to 5, got float32[4, 6]"),
+    ("conv", [i64(2, 4, 6, 7), KERNEL, None, None], PLAIN, "'x' of a float"),
+    ("conv", [IMAGE, f32(6, 4, 3), None, None], PLAIN, "'weight' of rank 4, got float32[6, 4, 3]"),
+    ("conv", [IMAGE, f64(6, 4, 3, 3), None, None], PLAIN, "'weight' of float32"),
+    ("conv", [IMAGE, f32(6, 3, 3, 3), None, None], PLAIN, "groups that divide the channels of float32[2, 4, 6, 7]"),
+    ("conv", [IMAGE, f32(6, 2, 3, 3), None, None], PLAIN | {"groups": 0}, "got 0 and weight"),
+    ("conv", [IMAGE, f32(5, 2, 3, 3), None, None], PLAIN | {"groups": 2}, "got 2 and weight float32[5, 2, 3, 3]"),
+    ("conv", [f32(2, 0, 6, 7), f32(6, 0, 3, 3), None, None], PLAIN, "one channel and one tap at least"),
+    ("conv", [IMAGE, f32(6, 4, 0, 3), None, None], PLAIN, "one channel and one tap at least"),
+    ("conv", [IMAGE, f32(6, 4, 7, 3), None, None], PLAIN, "a kernel within the padded input's 6, got one that reaches"),
+    ("conv", [IMAGE, KERNEL, None, None], PLAIN | {"dilation": (3, 1)}, "reaches over 7"),
+    (
+        "conv",
+        [IMAGE, KERNEL, None, None],
+        PLAIN | {"stride": (1,)},
+        "stride of 2 number(s), one a spatial axis, got [1]",
+    ),
+    ("conv", [IMAGE, KERNEL, None, None], PLAIN | {"stride": (0, 1)}, "stride of 1 or more, got [0, 1]"),
+    ("conv", [IMAGE, KERNEL, None, None], PLAIN | {"dilation": (0, 1)}, "dilation of 1 or more"),
+    ("conv", [IMAGE, KERNEL, None, None], PLAIN | {"high": (-1, 0)}, "high of 0 or more, got [-1, 0]"),
+    ("conv", [IMAGE, KERNEL, f32(4), None], PLAIN, "'bias' of shape [6], got float32[4]"),
+    ("conv", [IMAGE, KERNEL, None, f32(6, 4, 5)], PLAIN, "'residual' of shape [2, 6, 4, 5], got float32[6, 4, 5]"),
+    ("conv_transpose", [IMAGE, f32(3, 6, 3, 3), None], PLAIN, "groups that divide the channels"),
+    ("conv_transpose", [IMAGE, f32(4, 6, 3, 3), None], PLAIN | {"groups": 3}, "got 3 and weight float32[4, 6, 3, 3]"),
+    ("conv_transpose", [IMAGE, f32(4, 6, 3, 3), None], PLAIN | {"low": (-1, 0)}, "low of 0 or more"),
+    (
+        "conv_transpose",
+        [IMAGE, f32(4, 6, 3, 3), None],
+        PLAIN | {"low": (8, 0)},
+        "a result with elements, got sizes [0, 9]",
+    ),
+    ("conv_transpose", [f32(2, 4, 0, 7), f32(4, 6, 3, 3), None], PLAIN, "a result with elements"),
+    ("conv_transpose", [IMAGE, f32(4, 3, 3, 3), f32(3)], PLAIN | {"groups": 2}, "'bias' of shape [6]"),
+    ("max_pool", [f32(4, 6)], WINDOW | SPREAD, "'x' of rank 3 to 5"),
+    ("max_pool", [i64(2, 4, 6, 7)], WINDOW | SPREAD, "'x' of a float"),
+    ("max_pool", [IMAGE], WINDOW | SPREAD | {"kernel": (7, 3)}, "a kernel within the padded input's 6"),
+    ("max_pool", [IMAGE], WINDOW | SPREAD | {"kernel": (3,)}, "kernel of 2 number(s)"),
+    ("max_pool", [IMAGE], WINDOW | SPREAD | {"low": (3, 0)}, "less padding than the window's [3, 3]"),
+    ("max_pool", [IMAGE], WINDOW | {"dilation": (0, 1)}, "dilation of 1 or more"),
+    ("max_pool", [f32(2, 4, 0, 7)], WINDOW | SPREAD | {"low": (2, 0), "high": (2, 0)}, "with elements along each"),
+    ("avg_pool", [IMAGE], WINDOW | {"stride": (1, 0)}, "stride of 1 or more"),
+    ("avg_pool", [IMAGE], WINDOW | {"divisor": -1}, "a divisor of 1 or more"),
+    (
+        "avg_pool",
+        [IMAGE],
+        WINDOW | {"kernel": (3, 8)},
+        "a kernel within the padded input's 7, got one that reaches over 8",
+    ),
+    ("pad", [f32(2, 3)], {"low": (1,), "high": (1,)}, "low and high of 0 or more for each axis of float32[2, 3]"),
+    ("pad", [f32(2, 3)], {"low": (1, -1), "high": (1, 0)}, "low and high of 0 or more"),
+    (
+        "pad",
+        [f32(3)],
+        {"low": (3,), "high": (0,), "mode": "reflect"},
+        "reflect padding of 2 at most along an axis of 3",
+    ),
+    ("pad", [f32(3)], {"low": (0,), "high": (4,), "mode": "circular"}, "circular padding of 3 at most"),
+    ("pad", [f32(0)], {"low": (0,), "high": (1,), "mode": "replicate"}, "replicate padding of 0 at most"),
+    ("pad", [f32(0)], {"low": (0,), "high": (1,), "mode": "reflect"}, "reflect padding of 0 at most"),
+    ("resample", [i64(5), i64(2, 2), f32(2, 2)], {"axis": 0}, "'x' of a float"),
+    ("resample", [f32(5), f32(2, 2), f32(2, 2)], {"axis": 0}, "'index' of int64 or int32"),
+    ("resample", [f32(5), i64(2), f32(2)], {"axis": 0}, "'index' of rank 2"),
+    ("resample", [f32(5), i64(2, 2), f32(2, 3)], {"axis": 0}, "'weight' of shape [2, 2], got float32[2, 3]"),
+    ("resample", [f32(5), i64(2, 2), i64(2, 2)], {"axis": 0}, "'weight' of a float"),
+    ("resample", [f32(5), i64(2, 2), f32(2, 2)], {"axis": 1}, "axis 1"),
     ("attention", [Q, f32(2, 4, 7, 6), K, None], {"scale": 1.0}, "keys of width 8"),
     ("attention", [Q, f32(2, 3, 7, 8), f32(2, 3, 7, 8), None], {"scale": 1.0}, "3 key heads divide"),
     ("attention", [Q, f32(2, 0, 7, 8), f32(2, 0, 7, 8), None], {"scale": 1.0}, "0 key heads divide"),
@@ -267,3 +336,15 @@ def test_integer_division_by_zero_is_an_error(op, dtype):
 def test_index_out_of_range_is_an_error_that_names_it(op, bad, attributes):
     with pytest.raises(IndexError, match=f"^{op}: index {bad} is outside of"):
         TABLE[op].reference(np.zeros(4, np.float32), np.array([0, bad, 1]), **attributes)
+
+
+@pytest.mark.parametrize("bad", [-2, 4])
+def test_a_tap_out_of_range_is_an_error_that_names_it(bad):
+    with pytest.raises(IndexError, match=rf"^resample: index {bad} is outside of \[-1, 4\)"):
+        TABLE["resample"].reference(np.zeros(4, np.float32), np.array([[0, bad]]), np.ones((1, 2), np.float32), axis=0)
+
+
+@pytest.mark.parametrize("bad", [(1.5, 1), ("1", 1), (True, 1), (1 << 31, 1), (1,) * 9, 1])
+def test_a_list_of_ints_holds_ints_of_32_bits_only(bad):
+    with pytest.raises(ValueError, match=r"attribute stride=.* is not of kind ints"):
+        TABLE["conv"].complete(PLAIN | {"stride": bad})

@@ -10,7 +10,7 @@ import numpy as np
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import aten
 from engine.ir import Value
-from engine.ops.check import MAX_RANK
+from engine.ops import MAX_RANK
 
 # --- the same elements under another shape ----------------------------------------------------------------------
 

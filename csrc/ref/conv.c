@@ -1,0 +1,126 @@
+/* Reference of conv and conv_transpose: every element of the result alone, its sum in double. */
+#include "activate.h"
+#include "window.h"
+
+static eb_status plan_conv(eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    if (!eb_is_real(x->dtype) || weight->dtype != x->dtype || weight->is_packed) return EB_NOT_APPLICABLE;
+    node->tiles = eb_tile_count(eb_size(y), eb_size(weight) / weight->shape[0]);
+    return EB_OK;
+}
+
+typedef struct {
+    eb_window w;
+    int64_t tap_step[EB_SPATIAL], groups;
+} problem;
+
+/* stride, low, high, dilation and groups stand at the same positions in both ops. */
+_Static_assert((int)EB_INT_CONV_LOW == (int)EB_INT_CONV_TRANSPOSE_LOW, "conv and conv_transpose differ");
+_Static_assert((int)EB_INT_CONV_DILATION == (int)EB_INT_CONV_TRANSPOSE_DILATION, "conv and conv_transpose differ");
+_Static_assert((int)EB_INT_CONV_GROUPS == (int)EB_INT_CONV_TRANSPOSE_GROUPS, "conv and conv_transpose differ");
+
+static problem describe(const eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1);
+    problem p = {.w = eb_window_new(x, eb_output(node)), .groups = node->ints[EB_INT_CONV_GROUPS]};
+    eb_window_set(p.w.stride, &node->ints[EB_INT_CONV_STRIDE], x->rank);
+    eb_window_set(p.w.low, &node->ints[EB_INT_CONV_LOW], x->rank);
+    eb_window_set(p.w.dilation, &node->ints[EB_INT_CONV_DILATION], x->rank);
+    eb_window_set(p.w.kernel, &weight->shape[2], x->rank);
+    eb_window_set(p.tap_step, &weight->stride[2], x->rank);
+    return p;
+}
+
+static double bias_of(const eb_node *node, void *const *bases, int64_t channel) {
+    if (!eb_is_present(node, 2)) return 0;
+    const eb_tensor *bias = eb_input(node, 2);
+    return eb_load_real(bias->dtype, eb_data(bias, bases), channel * bias->stride[0]);
+}
+
+/* One channel of x under one channel of the kernel. Elements of the padding are zeros that count: an infinite weight
+ * makes NaN of them. */
+static double conv_channel(const problem *p, const eb_place *y, int32_t dtype, const void *x, int64_t x_at,
+                           const void *weight, int64_t w_at) {
+    const eb_window *w = &p->w;
+    double sum = 0;
+    for (int64_t i = 0; i < w->kernel[0]; i++)
+        for (int64_t j = 0; j < w->kernel[1]; j++)
+            for (int64_t k = 0; k < w->kernel[2]; k++) {
+                int64_t tap[EB_SPATIAL] = {i, j, k}, at = x_at, inside = 1, tap_at = w_at;
+                for (int a = 0; a < EB_SPATIAL; a++) {
+                    int64_t place = y->at[a] * w->stride[a] - w->low[a] + tap[a] * w->dilation[a];
+                    inside &= place >= 0 && place < w->in[a];
+                    at += place * w->x_step[a];
+                    tap_at += tap[a] * p->tap_step[a];
+                }
+                sum += (inside ? eb_load_real(dtype, x, at) : 0) * eb_load_real(dtype, weight, tap_at);
+            }
+    return sum;
+}
+
+static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *residual = eb_is_present(node, 3) ? eb_input(node, 3) : NULL;
+    problem p = describe(node);
+    int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups, each_in = weight->shape[1];
+    for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
+        eb_place at = eb_place_of(&p.w, channels, flat);
+        double sum = 0;
+        for (int64_t c = 0; c < each_in; c++)
+            sum += conv_channel(&p, &at, x->dtype, eb_data(x, bases),
+                                at.n * x->stride[0] + (at.channel / each_out * each_in + c) * x->stride[1],
+                                eb_data(weight, bases), at.channel * weight->stride[0] + c * weight->stride[1]);
+        sum += bias_of(node, bases, at.channel);
+        if (residual) {
+            int64_t place = at.n * residual->stride[0] + at.channel * residual->stride[1];
+            for (int a = 2; a < residual->rank; a++) place += at.at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
+            sum += eb_load_real(residual->dtype, eb_data(residual, bases), place);
+        }
+        eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, p.w.y_step, &at),
+                      eb_activate(node->ints[EB_INT_CONV_ACTIVATION], sum));
+    }
+    return EB_OK;
+}
+const eb_kernel any_conv__generic_reference = {plan_conv, run_conv, NULL, NULL};
+
+/* --- conv_transpose: what of one channel of x reaches an element of the result ------------------------------------ */
+
+static double transpose_channel(const problem *p, const eb_place *y, int32_t dtype, const void *x, int64_t x_at,
+                                const void *weight, int64_t w_at) {
+    const eb_window *w = &p->w;
+    double sum = 0;
+    for (int64_t i = 0; i < w->kernel[0]; i++)
+        for (int64_t j = 0; j < w->kernel[1]; j++)
+            for (int64_t k = 0; k < w->kernel[2]; k++) {
+                int64_t tap[EB_SPATIAL] = {i, j, k}, at = x_at, reaches = 1, tap_at = w_at;
+                for (int a = 0; a < EB_SPATIAL; a++) {
+                    int64_t from = y->at[a] + w->low[a] - tap[a] * w->dilation[a], place = from / w->stride[a];
+                    reaches &= from >= 0 && from % w->stride[a] == 0 && place < w->in[a];
+                    at += place * w->x_step[a];
+                    tap_at += tap[a] * p->tap_step[a];
+                }
+                if (reaches) sum += eb_load_real(dtype, x, at) * eb_load_real(dtype, weight, tap_at);
+            }
+    return sum;
+}
+
+static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    problem p = describe(node);
+    int64_t count = eb_size(y), channels = y->shape[1], each_out = weight->shape[1], each_in = x->shape[1] / p.groups;
+    for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
+        eb_place at = eb_place_of(&p.w, channels, flat);
+        double sum = 0;
+        for (int64_t c = 0; c < each_in; c++) {
+            int64_t channel = at.channel / each_out * each_in + c;
+            sum += transpose_channel(&p, &at, x->dtype, eb_data(x, bases), at.n * x->stride[0] + channel * x->stride[1],
+                                     eb_data(weight, bases),
+                                     channel * weight->stride[0] + at.channel % each_out * weight->stride[1]);
+        }
+        eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, p.w.y_step, &at),
+                      sum + bias_of(node, bases, at.channel));
+    }
+    return EB_OK;
+}
+const eb_kernel any_conv_transpose__generic_reference = {plan_conv, run_conv_transpose, NULL, NULL};

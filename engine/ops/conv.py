@@ -1,0 +1,238 @@
+"""Convolutions over one to three spatial axes, as networks use the word: without turning the kernel round.
+
+x is [N, C, *S]. Attributes of spatial axes are tuples with one number an axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.ops.check import (
+    FLOATS,
+    cast_array,
+    of_dtype,
+    of_rank,
+    of_same_dtype,
+    of_shape,
+    optional,
+    present,
+    result,
+    widened,
+    wrong,
+)
+from engine.ops.matmul import ACTIVATIONS
+from engine.ops.pointwise import ACTIVATION_FLOPS
+from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
+
+Ints = tuple[int, ...]
+
+
+def spatial(op: str, attributes: Attributes, least: dict[str, int | None], axes: int) -> None:
+    """ValueError unless each attribute that `least` names has a number for each of `axes` axes, its least or more."""
+    for name, bound in least.items():
+        given = attributes[name]
+        if len(given) != axes:
+            raise wrong(op, f"{name} of {axes} number(s), one a spatial axis", list(given))
+        if bound is not None and any(v < bound for v in given):
+            raise wrong(op, f"{name} of {bound} or more", list(given))
+
+
+def image(op: str, inputs: Types) -> TensorType:
+    """The type of x [N, C, *S] with one to three spatial axes."""
+    return of_rank(op, "x", of_dtype(op, "x", present(op, inputs, 0, "x"), FLOATS), 3, 5)
+
+
+def extent(kernel: int, dilation: int) -> int:
+    """From the first to past the last element that a kernel's taps touch along an axis."""
+    return dilation * (kernel - 1) + 1
+
+
+def fitted(op: str, size: int, low: int, high: int, reach: int) -> int:
+    """Places of a window that reaches over `reach` elements beside the first one; ValueError where it does not fit."""
+    free = size + low + high - reach
+    if free < 0:
+        raise wrong(op, f"a kernel within the padded input's {size + low + high}", f"one that reaches over {reach}")
+    return free
+
+
+def zero_padded(x: np.ndarray, low: Sequence[int], high: Sequence[int]) -> np.ndarray:
+    """`x` with zeros around its spatial axes."""
+    return np.pad(x, [(0, 0), (0, 0), *zip(low, high, strict=True)])
+
+
+def strided(x: np.ndarray, start: Sequence[int], stride: Sequence[int], count: Sequence[int]) -> np.ndarray:
+    """Of each spatial axis the elements start, start + stride, ..., `count` of them; a view."""
+    cuts = zip(start, stride, count, strict=True)
+    return _cut(x, [slice(begin, begin + (n - 1) * step + 1, step) for begin, step, n in cuts])
+
+
+def _cut(x: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
+    """`x` with its last axes cut."""
+    where: tuple[Any, ...] = (..., *slices)
+    return np.asarray(x[where])
+
+
+def _operands(op: str, inputs: Types, attributes: Attributes, out_axis: int) -> tuple[TensorType, TensorType]:
+    """Types of x and weight, checked against each other; output channels of a group lie on weight's `out_axis`."""
+    x = image(op, inputs)
+    rank = len(x.shape)
+    weight = of_same_dtype(op, "weight", present(op, inputs, 1, "weight"), x.dtype)
+    of_rank(op, "weight", weight, rank, rank)
+    spatial(op, attributes, {"stride": 1, "dilation": 1, "low": 0, "high": None if out_axis else 0}, rank - 2)
+    if 0 in (x.shape[1], *weight.shape):
+        raise wrong(op, "one channel and one tap at least", f"{x} and weight {weight}")
+    groups = attributes["groups"]
+    channels = weight.shape[0] if out_axis else groups * weight.shape[1]
+    if groups < 1 or channels != x.shape[1] or weight.shape[0] % groups:
+        raise wrong(op, f"groups that divide the channels of {x} and of its weight", f"{groups} and weight {weight}")
+    return x, weight
+
+
+def _epilogue(op: str, inputs: Types, x: TensorType, shape: Ints) -> tuple[TensorType]:
+    """The result's type; bias [O] and a residual of its shape are checked."""
+    for position, name, expected in ((2, "bias", (shape[1],)), (3, "residual", shape)):
+        operand = optional(inputs, position)
+        if operand is not None:
+            of_shape(op, name, of_same_dtype(op, name, operand, x.dtype), expected)
+    return result(op, x.dtype, shape)
+
+
+def _infer_conv(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x, weight = _operands("conv", inputs, attributes, 0)
+    a = attributes
+    rows = zip(x.shape[2:], weight.shape[2:], a["low"], a["high"], a["dilation"], a["stride"], strict=True)
+    sizes = [fitted("conv", n, low, high, extent(k, d)) // step + 1 for n, k, low, high, d, step in rows]
+    return _epilogue("conv", inputs, x, (x.shape[0], weight.shape[0], *sizes))
+
+
+def _channel(bias: np.ndarray, axes: int) -> np.ndarray:
+    """A vector over channels that broadcasts against [N, C, *S]."""
+    return widened(bias).reshape(-1, *[1] * axes)
+
+
+def _conv_reference(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    *,
+    stride: Ints,
+    low: Ints,
+    high: Ints,
+    dilation: Ints,
+    groups: int,
+    activation: str,
+) -> np.ndarray:
+    """The sum over the kernel's taps of a product of matrices, one a group."""
+    kernel, axes = weight.shape[2:], len(stride)
+    source = zero_padded(widened(x), low, high)
+    rows = zip(source.shape[2:], kernel, dilation, stride, strict=True)
+    out = tuple((n - extent(k, d)) // step + 1 for n, k, d, step in rows)
+    matrices = widened(weight).reshape(groups, weight.shape[0] // groups, weight.shape[1], *kernel)
+    y = np.zeros((x.shape[0], groups, matrices.shape[1], math.prod(out)))
+    with np.errstate(all="ignore"):
+        for tap in np.ndindex(*kernel):
+            start = [t * d for t, d in zip(tap, dilation, strict=True)]
+            part = strided(source, start, stride, out).reshape(x.shape[0], groups, weight.shape[1], math.prod(out))
+            y += matrices[(..., *tap)] @ part
+        y = y.reshape(x.shape[0], weight.shape[0], *out)
+        if bias is not None:
+            y = y + _channel(bias, axes)
+        if residual is not None:
+            y = y + widened(residual)
+        return cast_array(ACTIVATIONS[activation](y), x.dtype)
+
+
+def _conv_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
+    """Taps over the padding count like others: the arithmetic of a direct convolution."""
+    weight = present("conv", inputs, 1, "weight")
+    addends = sum(optional(inputs, position) is not None for position in (2, 3))
+    each = 2 * math.prod(weight.shape[1:]) + addends + ACTIVATION_FLOPS[attributes["activation"]]
+    return outputs[0].size * each
+
+
+_ATTRIBUTES = {
+    "stride": Attribute("ints"),
+    "low": Attribute("ints"),
+    "high": Attribute("ints"),
+    "dilation": Attribute("ints"),
+    "groups": Attribute("int", 1),
+}
+
+declare(
+    Op(
+        "conv",
+        "conv",
+        ("x", "weight", "bias?", "residual?"),
+        _infer_conv,
+        _conv_reference,
+        {**_ATTRIBUTES, "activation": Attribute("choice", "none", tuple(ACTIVATIONS))},
+        flops=_conv_flops,
+        inplace=(3,),  # the residual is read at the index that is written, and nowhere else
+        doc="activation(x * W + bias + residual); x [N, C, *S] with `low` and `high` zeros before and behind each "
+        "axis, W [O, C / groups, *K], bias [O], residual [N, O, *R]",
+    )
+)
+
+
+def _infer_conv_transpose(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x, weight = _operands("conv_transpose", inputs, attributes, 1)
+    a = attributes
+    rows = zip(x.shape[2:], weight.shape[2:], a["low"], a["high"], a["dilation"], a["stride"], strict=True)
+    sizes = [(n - 1) * step + extent(k, d) - low - high for n, k, low, high, d, step in rows]
+    if 0 in x.shape[2:] or any(size < 1 for size in sizes):
+        raise wrong("conv_transpose", "a result with elements", f"sizes {sizes} from {x}")
+    return _epilogue("conv_transpose", inputs, x, (x.shape[0], weight.shape[1] * attributes["groups"], *sizes))
+
+
+def _conv_transpose_reference(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    *,
+    stride: Ints,
+    low: Ints,
+    high: Ints,
+    dilation: Ints,
+    groups: int,
+) -> np.ndarray:
+    """Every element of x adds itself, times the kernel, to the places of the result that it reaches."""
+    batch, channels, *sizes = x.shape
+    kernel = weight.shape[2:]
+    rows = zip(sizes, kernel, dilation, stride, strict=True)
+    full = [(n - 1) * step + extent(k, d) for n, k, d, step in rows]
+    matrices = widened(weight).reshape(groups, channels // groups, weight.shape[1], *kernel)
+    columns = widened(x).reshape(batch, groups, channels // groups, math.prod(sizes))
+    y = np.zeros((batch, groups * weight.shape[1], *(n + max(0, -more) for n, more in zip(full, high, strict=True))))
+    with np.errstate(all="ignore"):
+        for tap in np.ndindex(*kernel):
+            start = [t * d for t, d in zip(tap, dilation, strict=True)]
+            part = np.swapaxes(matrices[(..., *tap)], -1, -2) @ columns
+            strided(y, start, stride, sizes)[...] += part.reshape(batch, y.shape[1], *sizes)
+        ends = [n - more for n, more in zip(full, high, strict=True)]
+        y = _cut(y, [slice(begin, end) for begin, end in zip(low, ends, strict=True)])
+        return cast_array(y if bias is None else y + _channel(bias, len(stride)), x.dtype)
+
+
+def _conv_transpose_flops(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+    x, weight = present("conv_transpose", inputs, 0, "x"), present("conv_transpose", inputs, 1, "weight")
+    return 2 * x.size * math.prod(weight.shape[1:]) + (0 if optional(inputs, 2) is None else outputs[0].size)
+
+
+declare(
+    Op(
+        "conv_transpose",
+        "conv",
+        ("x", "weight", "bias?"),
+        _infer_conv_transpose,
+        _conv_transpose_reference,
+        _ATTRIBUTES,
+        flops=_conv_transpose_flops,
+        doc="the transpose of conv, plus bias: element i of x times W goes to `stride` * i and on; x [N, C, *S], "
+        "W [C, O / groups, *K]; `low` and `high` elements of the result are cut off, -n adds n of the bias alone",
+    )
+)

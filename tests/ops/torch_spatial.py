@@ -1,0 +1,93 @@
+"""What torch calls the ops over spatial axes. Its own calls pad both ends of an axis alike: for others pad first."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+
+def activated(name: str, x: torch.Tensor) -> torch.Tensor:
+    return {
+        "none": lambda: x,
+        "relu": lambda: functional.relu(x),
+        "gelu": lambda: functional.gelu(x),
+        "gelu_tanh": lambda: functional.gelu(x, approximate="tanh"),
+        "silu": lambda: functional.silu(x),
+        "tanh": lambda: torch.tanh(x),
+        "sigmoid": lambda: torch.sigmoid(x),
+    }[name]()
+
+
+def _of_rank(name: str, x: torch.Tensor) -> Any:
+    return getattr(functional, f"{name}{x.ndim - 2}d")
+
+
+def _padded(x: torch.Tensor, low: tuple[int, ...], high: tuple[int, ...], value: float = 0.0) -> torch.Tensor:
+    return functional.pad(x, [n for pair in zip(low[::-1], high[::-1], strict=True) for n in pair], value=value)
+
+
+def _conv(x, weight, bias, residual, *, stride, low, high, dilation, groups, activation):
+    y = _of_rank("conv", x)(_padded(x, low, high), weight, bias, stride, 0, dilation, groups)
+    return activated(activation, y if residual is None else y + residual)
+
+
+def _conv_transpose(x, weight, bias, *, stride, low, high, dilation, groups):
+    """torch's output_padding appends elements that only the bias reaches, as a negative `high` does."""
+    y = _of_rank("conv_transpose", x)(x, weight, None, stride, 0, 0, groups, dilation)
+    y = _padded(y, tuple(-n for n in low), tuple(-n for n in high))
+    return y if bias is None else y + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _max_pool(x, kernel, stride, low, high, dilation, ceil_mode):
+    if low == high:
+        return _of_rank("max_pool", x)(x, kernel, stride, low, dilation, ceil_mode)
+    assert not ceil_mode
+    return _of_rank("max_pool", x)(_padded(x, low, high, -torch.inf), kernel, stride, 0, dilation)
+
+
+def _avg_pool(x, kernel, stride, low, high, ceil_mode, count_padding, divisor):
+    pool = _of_rank("avg_pool", x)
+    if low == high:
+        override = {"divisor_override": divisor} if divisor else {}
+        return pool(x, kernel, stride, low, ceil_mode, count_padding, **override)
+    assert not ceil_mode
+    assert not divisor
+    y = pool(_padded(x, low, high), kernel, stride, 0)
+    return y if count_padding else y / pool(_padded(torch.ones_like(x), low, high), kernel, stride, 0)
+
+
+def _pad(x, low, high, mode, value):
+    if mode == "constant":
+        return _padded(x, low, high, value)
+    for axis, pads in enumerate(zip(low, high, strict=True)):
+        if any(pads):  # torch pads a few axes of tensors of a few ranks: one axis is always among them
+            lines = x.movedim(axis, -1)
+            rows = math.prod(lines.shape[:-1])
+            if rows:  # which torch insists on
+                wide = functional.pad(lines.reshape(1, rows, -1).double(), pads, mode=mode)
+            else:
+                wide = torch.empty(0, lines.shape[-1] + sum(pads))
+            x = wide.reshape(*lines.shape[:-1], wide.shape[-1]).movedim(-1, axis).to(x.dtype)
+    return x
+
+
+def _resample(x, index, weight, axis):
+    rows = []
+    for places, factors in zip(index.tolist(), weight.to(x.dtype), strict=True):
+        taps = [w * x.select(axis, i) for i, w in zip(places, factors, strict=True) if i >= 0]
+        rows.append(sum(taps) if taps else torch.zeros_like(x).sum(axis))
+    empty = x.new_zeros([0 if a == axis else n for a, n in enumerate(x.shape)])
+    return torch.stack(rows, axis) if rows else empty
+
+
+SPATIAL: dict[str, Any] = {
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "pad": _pad,
+    "resample": _resample,
+}
