@@ -256,4 +256,11 @@ enum { /* pointwise */
     EB_POINTWISE_PROGRAM_WHERE = 19,
 };
 
+enum { /* embedding_norm */
+    EB_INT_EMBEDDING_NORM_NORM = 0,
+    EB_REAL_EMBEDDING_NORM_EPSILON = 0,
+    EB_EMBEDDING_NORM_NORM_LAYER_NORM = 0,
+    EB_EMBEDDING_NORM_NORM_RMS_NORM = 1,
+};
+
 #endif

@@ -1,7 +1,8 @@
 """Ops that passes alone make: several other ops in one run over memory. Composed of their declarations, nothing new.
 
-A program is a tuple of steps, each a tuple of a name and the positions of its operands. Position i below the number of
-inputs is input i; after the inputs come the results of the steps, in order. The last step makes the result.
+A program of pointwise ops is a tuple of steps, each a tuple of a name and the positions of its operands. Position i
+below the number of inputs is input i; after the inputs come the results of the steps, in order. The last step makes the
+result.
 """
 
 from __future__ import annotations
@@ -11,7 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from engine.ops.check import result, wrong
+from engine.ops.check import (
+    broadcast_of,
+    of_dtype,
+    of_rank,
+    of_same_dtype,
+    of_shape,
+    optional,
+    present,
+    result,
+    wrong,
+)
 from engine.ops.table import TABLE, Attribute, Attributes, Op, TensorType, Types, declare
 
 # Name of a step -> op and attributes. The order is that of the codes that C receives.
@@ -89,5 +100,98 @@ declare(
         flops=_flops,
         inplace=tuple(range(MAX_INPUTS)),
         doc="pointwise ops one after the other, each rounded as it is alone; float32, conditions of where are bool",
+    )
+)
+
+
+# --- embedding_norm ------------------------------------------------------------------------------------------------
+
+TERMS = ("first", "second", "third")  # TERMS of csrc/kernels/vector/norm.h
+
+
+def _terms(inputs: Types) -> list[tuple[TensorType, TensorType | None]]:
+    """(values, ids or None) of every term that is there. ValueError where one is there without the one before it."""
+    name = "embedding_norm"
+    pairs = [(optional(inputs, 2 * n), optional(inputs, 2 * n + 1)) for n in range(len(TERMS))]
+    present(name, inputs, 1, "first_ids")
+    count = max(n + 1 for n, pair in enumerate(pairs) if any(pair))
+    found = []
+    for n, (_values, ids) in enumerate(pairs[:count]):
+        values = of_dtype(name, TERMS[n], present(name, inputs, 2 * n, TERMS[n]), frozenset({"float32"}))
+        if ids is not None:
+            of_rank(name, TERMS[n], values, 2, 2)
+        found.append((values, ids))
+    return found
+
+
+def _term_type(values: TensorType, ids: TensorType | None) -> TensorType:
+    return values if ids is None else TABLE["embedding"].infer([values, ids], {})[0]
+
+
+def _norm_operands(name: str, x: Any, weight: Any, bias: Any) -> list[Any]:
+    """Inputs of the norm `name` without an addend."""
+    return [x, weight, bias, None] if name == "layer_norm" else [x, weight, None]
+
+
+def _embedding_norm_infer(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    name, terms = "embedding_norm", [_term_type(*term) for term in _terms(inputs)]
+    width = terms[0].shape[-1:]
+    for term in terms:
+        if term.shape[-1:] != width:
+            raise wrong(name, f"terms of {list(width)} columns", term)
+    for position, operand in enumerate(("weight", "bias"), 2 * len(TERMS)):
+        given = optional(inputs, position)
+        if given is not None:
+            of_shape(name, operand, of_same_dtype(name, operand, given, "float32"), width)
+    if attributes["norm"] == "rms_norm" and optional(inputs, 7) is not None:
+        raise wrong(name, "no bias for rms_norm", inputs[7])
+    return result(name, "float32", broadcast_of(name, terms))
+
+
+def _embedding_norm_reference(
+    first: np.ndarray,
+    first_ids: np.ndarray,
+    second: np.ndarray | None,
+    second_ids: np.ndarray | None,
+    third: np.ndarray | None,
+    third_ids: np.ndarray | None,
+    weight: np.ndarray | None,
+    bias: np.ndarray | None,
+    norm: str,
+    epsilon: float,
+) -> Any:
+    total = TABLE["embedding"].reference(first, first_ids)
+    for values, ids in ((second, second_ids), (third, third_ids)):
+        if values is not None:
+            term = values if ids is None else TABLE["embedding"].reference(values, ids)
+            total = TABLE["add"].reference(total, term)
+    return TABLE[norm].reference(*_norm_operands(norm, total, weight, bias), axes=1, epsilon=epsilon)
+
+
+def _embedding_norm_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
+    y, norm = outputs[0], TABLE[attributes["norm"]]
+    operands = _norm_operands(norm.name, y, optional(inputs, 6), optional(inputs, 7))
+    return norm.flops(operands, outputs, {"axes": 1}) + (len(_terms(inputs)) - 1) * y.size
+
+
+def _embedding_norm_bytes(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+    """Ids, the rows that they name, and each other operand once."""
+    terms = _terms(inputs)
+    rows = sum(_term_type(values, ids).nbytes + (0 if ids is None else ids.nbytes) for values, ids in terms)
+    return rows + sum(t.nbytes for t in (*inputs[6:], *outputs) if t is not None)
+
+
+declare(
+    Op(
+        "embedding_norm",
+        "fused",
+        ("first", "first_ids", "second?", "second_ids?", "third?", "third_ids?", "weight?", "bias?"),
+        _embedding_norm_infer,
+        _embedding_norm_reference,
+        {"norm": Attribute("choice", "layer_norm", choices=("layer_norm", "rms_norm")), "epsilon": Attribute("float")},
+        flops=_embedding_norm_flops,
+        nbytes=_embedding_norm_bytes,
+        doc="norm over the last axis of (first + second) + third, float32: a term is the rows of a table [V, n] at its "
+        "ids, or has no ids and is added as it is, broadcast; ids outside of [0, V) are an error",
     )
 )

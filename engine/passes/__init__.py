@@ -22,6 +22,7 @@ from engine.passes import (
     fold_constants,
     fuse_add_norm,
     fuse_attention,
+    fuse_embedding_norm,
     fuse_epilogue,
     fuse_gated_linear,
     fuse_gelu,
@@ -63,6 +64,7 @@ PASSES: dict[str, Pass] = {
         fuse_gated_linear,
         merge_linear,
         fuse_epilogue,
+        fuse_embedding_norm,
         fuse_add_norm,
         fuse_pointwise,
         dead_code,
@@ -72,8 +74,9 @@ PASSES: dict[str, Pass] = {
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
 # attention, whose pattern then has one spelling; gated pairs before merging, which would take them; merging before
 # epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
-# least where a linear adds it in its registers; transposes once more, for those that follow an attention. Chains of
-# pointwise ops last: nothing else knows how to look inside of them.
+# least where a linear adds it in its registers; gathers before other residuals, which would take one of their terms;
+# transposes once more, for those that follow an attention. Chains of pointwise ops last: nothing else knows how to look
+# inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -92,6 +95,7 @@ PIPELINE: tuple[str, ...] = (
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",
+    "fuse_embedding_norm",
     "fuse_add_norm",
     "fuse_pointwise",
     "dead_code",

@@ -123,15 +123,22 @@ def test_the_same_bits_at_any_number_of_threads(isa):
         assert results[0] == results[1] == results[2], case.id
 
 
-@pytest.mark.parametrize("op", ["embedding", "gather", "index", "index_select"])
+@pytest.mark.parametrize("op", ["embedding", "embedding_norm", "gather", "index", "index_select"])
 def test_indices_out_of_range_are_an_error(op):
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
-    attributes = {"embedding": {}, "gather": {"axis": 0}, "index": {"axes": (0,)}, "index_select": {"axis": 0}}[op]
+    attributes = {
+        "embedding": {},
+        "embedding_norm": {"epsilon": 0.1},
+        "gather": {"axis": 0},
+        "index": {"axes": (0,)},
+        "index_select": {"axis": 0},
+    }[op]
     for bad in (4, -5, 1 << 40):
         index = np.array([[bad]] if op == "gather" else [0, bad])
         g = Graph()
-        inputs = [dense(g, n, a)[0] for n, a in enumerate((table, index))]
-        g.outputs = [g.emit(op, inputs, **attributes)]
+        inputs: list[Value | None] = [dense(g, n, a)[0] for n, a in enumerate((table, index))]
+        absent = [None for name in TABLE[op].inputs if name.endswith("?")]
+        g.outputs = [g.emit(op, [*inputs, *absent], **attributes)]
         with pytest.raises(ExecutionError, match="out of range"):
             run(g, [table, index], Config())
 

@@ -619,6 +619,33 @@ case("index", "empty", normal(4, 6), integers(0, low=0, high=4), axes=(0,))
 CHAIN = (("mul", 0, 1), ("add", 3, 2), ("relu", 4), ("mul", 5, 0))
 MASKED = (("where", 0, 1, 2), ("neg", 3), ("exp", 4), ("sub", 4, 5))
 ALL_UNARY = ("abs", "sqrt", "tanh", "sigmoid", "erf", "silu", "gelu", "gelu_tanh", "neg", "exp", "rsqrt", "reciprocal")
+_word, _type, _ids = eighths(9, 19), eighths(2, 19), integers(3, 5, low=0, high=9)
+_types, _shared = integers(3, 5, low=0, high=2), integers(1, 5, low=0, high=2)
+_table, _none, _wide = [_word, _ids], [None, None], normal(19)
+for _norm in ("layer_norm", "rms_norm"):
+    _affine = [normal(19), normal(19) if _norm == "layer_norm" else None]
+    for _label, _second, _third, _rest in (
+        ("one_table", _none, _none, _affine),
+        ("two_tables", [_type, _types], _none, _affine),
+        ("three_tables", [_type, _types], [_type, _shared], _affine),
+        ("table_and_rows", [_type, _types], [eighths(1, 5, 19), None], _affine),
+        ("rows", [eighths(3, 5, 19), None], [eighths(19), None], _none),
+        ("more_rows_than_ids", [eighths(2, 3, 5, 19), None], _none, _affine),
+    ):
+        case("embedding_norm", f"{_norm}_{_label}", *_table, *_second, *_third, *_rest, norm=_norm, epsilon=1e-5)
+    _rows = [eighths(5, 19), None]
+    case("embedding_norm", f"{_norm}_scalar_id", _word, integers(low=0, high=9), *_rows, *_none, *_none, norm=_norm,
+         epsilon=0.1)  # fmt: skip
+    _ids32 = integers(3, low=0, high=9, dtype="int32")
+    case("embedding_norm", f"{_norm}_int32", _word, _ids32, *_none, *_none, *_none, norm=_norm, epsilon=0.1)
+    _broken = given([[1.0, np.nan, 2.0], [np.inf, 1.0, 2.0], [3.0, 4.0, 6.0]])
+    _all = given([0, 1, 2, 2], "int64")
+    _plus = [given([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, -np.inf]]), None]
+    case("embedding_norm", f"{_norm}_special", _broken, _all, *_plus, *_none, *_none, norm=_norm, epsilon=1e-5)
+    case("embedding_norm", f"{_norm}_no_ids", _word, integers(0, 2, low=0, high=9), *_none, *_none, *_none, norm=_norm,
+         epsilon=0.1)  # fmt: skip
+    case("embedding_norm", f"{_norm}_no_columns", normal(9, 0), _ids, *_none, *_none, *_none, norm=_norm, epsilon=0.1)
+
 case("pointwise", "chain", normal(5, 13), normal(), normal(13), program=CHAIN)
 case("pointwise", "columns", normal(4, 19), normal(4, 1), normal(19), program=CHAIN)
 case("pointwise", "scalars", normal(), normal(), normal(), program=CHAIN)

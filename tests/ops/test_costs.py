@@ -125,6 +125,14 @@ COUNTED = [
     ("tril", [f32(3, 4)], {}, 0, 96),
     # indices, rows read, rows written; never the whole table
     ("embedding", [f32(30522, 8), i64(2, 3)], {}, 0, 48 + 2 * 4 * 48),
+    # 24 rows' sums twice, then the norm with weight and bias; ids, rows of both tables, positions, affine, result
+    (
+        "embedding_norm",
+        [f32(30522, 8), i64(4, 6), f32(2, 8), i64(1, 6), f32(6, 8), None, f32(8), f32(8)],
+        {"epsilon": 0.1},
+        192 * (2 + 7),
+        8 * (24 + 6) + 4 * (192 + 48 + 48 + 16 + 192),
+    ),
     ("gather", [f32(1000, 4), i64(2, 4)], {"axis": 0}, 0, 64 + 2 * 32),
     ("index_select", [f32(1000, 4), i64(2)], {"axis": 0}, 0, 16 + 2 * 32),
     ("index", [f32(1000, 4), i64(3), i64(3)], {"axes": (0, 1)}, 0, 48 + 2 * 12),

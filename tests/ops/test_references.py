@@ -150,7 +150,21 @@ def _pointwise(*xs, program):
     return values[-1]
 
 
+def _embedding_norm(first, first_ids, second, second_ids, third, third_ids, weight, bias, *, norm, epsilon):
+    """Sums are rounded to float32 whatever the tables were widened to."""
+    total = first[first_ids.long()]
+    for values, ids in ((second, second_ids), (third, third_ids)):
+        if values is not None:
+            total = total + (values if ids is None else values[ids.long()])
+            total = total.to(torch.float32).to(first.dtype)
+    width = total.shape[-1:]
+    if norm == "layer_norm":
+        return functional.layer_norm(total, width, weight, bias, epsilon)
+    return functional.rms_norm(total, width, weight, epsilon)
+
+
 TORCH: dict[str, Any] = {
+    "embedding_norm": _embedding_norm,
     "pointwise": _pointwise,
     **SPATIAL,
     **{name: getattr(torch, name) for name in ("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},

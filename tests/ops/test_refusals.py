@@ -32,6 +32,7 @@ IMAGE, KERNEL = f32(2, 4, 6, 7), f32(6, 4, 3, 3)
 PLAIN = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "dilation": (1, 1)}
 WINDOW = {"kernel": (3, 3), "stride": (1, 1), "low": (0, 0), "high": (0, 0)}
 SPREAD = {"dilation": (1, 1)}
+NONE = [None] * 6
 
 # op, input types, attributes, what the message must say beside the op's name
 REFUSED = [
@@ -201,6 +202,18 @@ REFUSED = [
     ("index", [f32(4, 5), boolean(4)], {"axes": (0,)}, "bool[4]"),
     ("index", [f32(4, 5), i64(2), i64(3)], {"axes": (0, 1)}, "broadcast"),
     ("index", [f32(4, 5), i64(2)], {"axes": (2,)}, "axis 2"),
+    ("embedding_norm", [f32(9, 5), None, *NONE], {"epsilon": 0.1}, "'first_ids' to be present"),
+    ("embedding_norm", [f64(9, 5), i64(3), *NONE], {"epsilon": 0.1}, "float64[9, 5]"),
+    ("embedding_norm", [f32(9), i64(3), *NONE], {"epsilon": 0.1}, "'first' of rank 2, got float32[9]"),
+    ("embedding_norm", [f32(9, 5, 2), i64(3), *NONE], {"epsilon": 0.1}, "'first' of rank 2"),
+    ("embedding_norm", [f32(9, 5), i64(3), f32(3, 1), *NONE[1:]], {"epsilon": 0.1}, "terms of [5] columns"),
+    ("embedding_norm", [f32(9, 5), i64(3), f32(), *NONE[1:]], {"epsilon": 0.1}, "terms of [5] columns"),
+    ("embedding_norm", [f32(9, 5), i64(3), f32(9, 4), i64(3), *NONE[2:]], {"epsilon": 0.1}, "terms of [5] columns"),
+    ("embedding_norm", [f32(9, 5), i64(3), None, i64(3), *NONE[2:]], {"epsilon": 0.1}, "'second' to be present"),
+    ("embedding_norm", [f32(9, 5), i64(3), None, None, f32(5), *NONE[3:]], {"epsilon": 0.1}, "'second' to be present"),
+    ("embedding_norm", [f32(9, 5), i64(3), f32(4, 5), *NONE[1:]], {"epsilon": 0.1}, "broadcast"),
+    ("embedding_norm", [f32(9, 5), i64(3), *NONE[:5], f32(5)], {"epsilon": 0.1, "norm": "rms_norm"}, "no bias"),
+    ("embedding_norm", [f32(9, 5), i64(3), *NONE[:4], f32(4), None], {"epsilon": 0.1}, "'weight' of shape [5]"),
     ("pointwise", [], {"program": (("relu", 0),)}, "1 to 6 inputs"),
     ("pointwise", [f32(2)] * 7, {"program": (("relu", 0),)}, "1 to 6 inputs"),
     ("pointwise", [f32(2), None], {"program": (("add", 0, 1),)}, "all present"),

@@ -1,5 +1,5 @@
-/* layer_norm, rms_norm, softmax and log_softmax over dense rows. A row is read again for each pass: it lies in the
- * first-level cache. Variance is the mean of centred squares, not the difference of two large sums. */
+/* layer_norm, rms_norm, softmax and log_softmax over dense rows, and embedding_norm over rows of tables. A row is read
+ * again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of two large sums. */
 #include "../../ops.h"
 #include "math.h"
 
@@ -14,8 +14,8 @@ enum { STREAM_BYTES = 32 << 20 };
 enum { AT_N, AT_X_ROW, AT_TILE, AT_STREAM };
 
 typedef struct {
-    const float *x, *weight, *bias, *addend;
-    float *y, *kept; /* kept: for the sum with the addend; y itself, or scratch */
+    const float *x, *weight, *bias, *addend, *second; /* x + addend + second: the latter two may be absent, in order */
+    float *y, *kept; /* kept: for that sum; y itself, or scratch */
     int64_t n;
     float epsilon;
     int streams;
@@ -29,15 +29,19 @@ EB_INLINE void put(const row *r, int64_t i, vf v) {
         vf_store(r->y + i, v);
 }
 
-/* Elements from i on. `adds`: x + addend, which is kept. */
+/* Elements from i on, with as many of addend and second as `adds` says; the sum is kept. */
 EB_INLINE vf take(const row *r, int64_t i, int adds) {
     vf v = vf_load(r->x + i);
-    if (adds) vf_store(r->kept + i, v += vf_load(r->addend + i));
+    if (adds > 0) v += vf_load(r->addend + i);
+    if (adds > 1) v += vf_load(r->second + i);
+    if (adds) vf_store(r->kept + i, v);
     return v;
 }
 EB_INLINE vf take_part(const row *r, int64_t i, int64_t count, int adds) {
     vf v = vf_load_part(r->x + i, count);
-    if (adds) vf_store_part(r->kept + i, v += vf_load_part(r->addend + i, count), count);
+    if (adds > 0) v += vf_load_part(r->addend + i, count);
+    if (adds > 1) v += vf_load_part(r->second + i, count);
+    if (adds) vf_store_part(r->kept + i, v, count);
     return v;
 }
 
@@ -76,13 +80,15 @@ EB_INLINE void normalise(const row *r, float mean, float scale) {
     }
 }
 
-/* The sum over x as it is or, the first time, over x + addend; from then on x is that sum. */
+/* The sum over x as it is or, the first time, over x and what is added to it; from then on x is that. */
 #define EB_FIRST_SUM(result, r, v, term)    \
-    if ((r)->addend) {                      \
+    if ((r)->second)                        \
+        EB_ROW_SUM(result, r, 2, v, term)   \
+    else if ((r)->addend)                   \
         EB_ROW_SUM(result, r, 1, v, term)   \
-        (r)->x = (r)->kept;                 \
-    } else                                  \
-        EB_ROW_SUM(result, r, 0, v, term)
+    else                                    \
+        EB_ROW_SUM(result, r, 0, v, term)   \
+    if ((r)->addend) (r)->x = (r)->kept;
 
 static void layer_norm_row(row *r) {
     float mean, square;
@@ -155,12 +161,16 @@ static eb_status plan_rows(eb_node *node, int first) {
     return EB_OK;
 }
 
-static eb_status plan_trailing(eb_node *node) {
-    eb_status status = plan_rows(node, eb_input(node, 0)->rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
-    if (status != EB_OK || node->private[AT_N] % EB_VL != 0 || eb_size(eb_output(node)) * 4 < STREAM_BYTES) return status;
+static void choose_streams(eb_node *node) {
+    if (node->private[AT_N] % EB_VL != 0 || eb_size(eb_output(node)) * 4 < STREAM_BYTES) return;
     node->private[AT_STREAM] = 1;
     node->scratch_bytes = node->private[AT_N] * 4;
-    return EB_OK;
+}
+
+static eb_status plan_trailing(eb_node *node) {
+    eb_status status = plan_rows(node, eb_input(node, 0)->rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
+    if (status == EB_OK) choose_streams(node);
+    return status;
 }
 
 static eb_status plan_last_axis(eb_node *node) {
@@ -200,3 +210,84 @@ KERNEL(layer_norm, plan_trailing, 3)
 KERNEL(rms_norm, plan_trailing, 2)
 KERNEL(softmax, plan_last_axis, 1)
 KERNEL(log_softmax, plan_last_axis, 1)
+
+/* --- rows of tables ------------------------------------------------------------------------------------------------ */
+
+/* Inputs: TERMS pairs (values, ids), then weight and bias. With ids the values are a table [V, n] and the ids say which
+ * of its rows; without, they are broadcast to the result. */
+enum { TERMS = 3, WEIGHT = 2 * TERMS, BIAS };
+
+static eb_status plan_embedding_norm(eb_node *node) {
+    const eb_tensor *y = eb_output(node);
+    int64_t n = y->shape[y->rank - 1], dense = 1;
+    if (y->dtype != EB_F32 || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    for (int i = 0; i <= BIAS; i++) {
+        const eb_tensor *t = eb_input(node, i);
+        if (!eb_is_present(node, i)) continue;
+        int is_ids = i < WEIGHT && i % 2;
+        if (t->is_packed || (is_ids ? t->dtype != EB_I64 && t->dtype != EB_I32 : t->dtype != EB_F32)) return EB_NOT_APPLICABLE;
+        if (!is_ids) dense &= n == 1 || t->stride[t->rank - 1] == 1;
+    }
+    if (!dense) return EB_NEEDS_DENSE;
+    node->private[AT_N] = n;
+    node->private[AT_TILE] = eb_max(1, TILE_ELEMENTS / eb_max(1, n));
+    node->tiles = n ? eb_ceil_div(eb_size(y) / n, node->private[AT_TILE]) : 0;
+    choose_streams(node);
+    return EB_OK;
+}
+
+/* The walk over rows of the result: for each term its ids, or its own rows. */
+static eb_loop loop_terms(const eb_node *node) {
+    const eb_tensor *y = eb_output(node);
+    eb_loop loop = eb_loop_new(TERMS);
+    for (int axis = 0; axis < y->rank - 1; axis++) {
+        int64_t strides[TERMS] = {0};
+        for (int t = 0; t < TERMS; t++) {
+            if (eb_is_present(node, 2 * t + 1))
+                strides[t] = eb_broadcast_stride(eb_input(node, 2 * t + 1), y->rank - 1, axis);
+            else if (eb_is_present(node, 2 * t))
+                strides[t] = eb_broadcast_stride(eb_input(node, 2 * t), y->rank, axis);
+        }
+        eb_loop_axis(&loop, y->shape[axis], strides);
+    }
+    return loop;
+}
+
+/* The row of term `t` that `offset`, from loop_terms, stands for; NULL where the id is none of the table's. */
+static const float *find_row(const eb_node *node, void *const *bases, int t, int64_t offset) {
+    const eb_tensor *values = eb_input(node, 2 * t), *ids = eb_input(node, 2 * t + 1);
+    const float *data = eb_data(values, bases);
+    if (!eb_is_present(node, 2 * t + 1)) return data + offset;
+    const void *at = eb_data(ids, bases);
+    int64_t id = ids->dtype == EB_I64 ? ((const int64_t *)at)[offset] : ((const int32_t *)at)[offset];
+    return id < 0 || id >= values->shape[0] ? NULL : data + id * values->stride[0];
+}
+
+static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    row r = {.n = node->private[AT_N], .epsilon = (float)node->reals[EB_REAL_EMBEDDING_NORM_EPSILON]};
+    float *y = eb_data(eb_output(node), bases);
+    if (eb_is_present(node, WEIGHT)) r.weight = eb_data(eb_input(node, WEIGHT), bases);
+    if (eb_is_present(node, BIAS)) r.bias = eb_data(eb_input(node, BIAS), bases);
+    r.streams = node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
+    const float **const terms[TERMS] = {&r.x, &r.addend, &r.second};
+    eb_loop loop = loop_terms(node);
+    eb_cursor at;
+    eb_cursor_seek(&loop, &at, begin * node->private[AT_TILE]);
+    int64_t last = eb_min(loop.count, end * node->private[AT_TILE]);
+    eb_status status = EB_OK;
+    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
+        for (int t = 0; t < TERMS && eb_is_present(node, 2 * t); t++)
+            if (!(*terms[t] = find_row(node, bases, t, at.offset[t]))) status = EB_INDEX_OUT_OF_RANGE;
+        if (status != EB_OK) break;
+        r.y = y + i * r.n;
+        r.kept = r.streams ? scratch : r.y;
+        if (node->ints[EB_INT_EMBEDDING_NORM_NORM] == EB_EMBEDDING_NORM_NORM_LAYER_NORM)
+            layer_norm_row(&r);
+        else
+            rms_norm_row(&r);
+        eb_cursor_advance(&loop, &at, 1);
+    }
+    if (r.streams) vf_stream_end();
+    return status;
+}
+const eb_kernel EB_SYMBOL(embedding_norm, vector) = {plan_embedding_norm, run_embedding_norm, NULL, NULL};

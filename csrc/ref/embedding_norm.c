@@ -1,0 +1,84 @@
+/* Reference of embedding_norm: each sum rounded to float as an add of its own would round it, the norm in double. */
+#include "../ops.h"
+#include "element.h"
+
+enum { TERMS = 3, WEIGHT = 2 * TERMS, BIAS };
+
+static eb_status plan(eb_node *node) {
+    const eb_tensor *y = eb_output(node);
+    for (int t = 0; t < TERMS; t++)
+        if (eb_is_present(node, 2 * t) && (eb_input(node, 2 * t)->is_packed || eb_input(node, 2 * t)->dtype != EB_F32))
+            return EB_NOT_APPLICABLE;
+    int64_t n = y->shape[y->rank - 1];
+    node->tiles = eb_tile_count(n ? eb_size(y) / n : 0, n);
+    return EB_OK;
+}
+
+/* Offset of `t`, broadcast to the first `rank` axes of the result, at row `row`. */
+static int64_t offset_of_row(const eb_tensor *t, const eb_tensor *y, int rank, int64_t row) {
+    int64_t offset = 0;
+    for (int axis = y->rank - 2; axis >= 0; axis--) {
+        offset += row % y->shape[axis] * eb_broadcast_stride(t, rank, axis);
+        row /= y->shape[axis];
+    }
+    return offset;
+}
+
+typedef struct {
+    const float *start[TERMS]; /* of this row; NULL for a term that is absent */
+    int64_t step[TERMS];
+} sources;
+
+static eb_status find_sources(const eb_node *node, void *const *bases, int64_t row, sources *s) {
+    const eb_tensor *y = eb_output(node);
+    for (int t = 0; t < TERMS; t++) {
+        s->start[t] = NULL;
+        if (!eb_is_present(node, 2 * t)) continue;
+        const eb_tensor *values = eb_input(node, 2 * t), *ids = eb_input(node, 2 * t + 1);
+        int64_t offset;
+        if (eb_is_present(node, 2 * t + 1)) {
+            int64_t id = eb_load_int(ids->dtype, eb_data(ids, bases), offset_of_row(ids, y, y->rank - 1, row));
+            if (id < 0 || id >= values->shape[0]) return EB_INDEX_OUT_OF_RANGE;
+            offset = id * values->stride[0];
+        } else
+            offset = offset_of_row(values, y, y->rank, row);
+        s->start[t] = (const float *)eb_data(values, bases) + offset;
+        s->step[t] = values->stride[values->rank - 1];
+    }
+    return EB_OK;
+}
+
+static double sum_at(const sources *s, int64_t i) {
+    float sum = s->start[0][i * s->step[0]];
+    for (int t = 1; t < TERMS; t++)
+        if (s->start[t]) sum = (float)((double)sum + s->start[t][i * s->step[t]]);
+    return sum;
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *y = eb_output(node);
+    const float *weight = eb_is_present(node, WEIGHT) ? eb_data(eb_input(node, WEIGHT), bases) : NULL;
+    const float *bias = eb_is_present(node, BIAS) ? eb_data(eb_input(node, BIAS), bases) : NULL;
+    int centred = node->ints[EB_INT_EMBEDDING_NORM_NORM] == EB_EMBEDDING_NORM_NORM_LAYER_NORM;
+    int64_t n = y->shape[y->rank - 1], rows = n ? eb_size(y) / n : 0;
+    for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {
+        sources s;
+        eb_status status = find_sources(node, bases, row, &s);
+        if (status != EB_OK) return status;
+        float *target = (float *)eb_data(y, bases) + offset_of_row(y, y, y->rank, row);
+        double mean = 0, square = 0;
+        for (int64_t i = 0; i < n && centred; i++) mean += sum_at(&s, i);
+        mean /= (double)n;
+        for (int64_t i = 0; i < n; i++) square += (sum_at(&s, i) - mean) * (sum_at(&s, i) - mean);
+        double scale = 1 / sqrt(square / (double)n + node->reals[EB_REAL_EMBEDDING_NORM_EPSILON]);
+        for (int64_t i = 0; i < n; i++) {
+            double v = (sum_at(&s, i) - mean) * scale;
+            if (weight) v *= weight[i * eb_input(node, WEIGHT)->stride[0]];
+            if (bias) v += bias[i * eb_input(node, BIAS)->stride[0]];
+            target[i * y->stride[y->rank - 1]] = (float)v;
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel any_embedding_norm__generic_reference = {plan, run, NULL, NULL};

@@ -1,0 +1,73 @@
+"""Gather rows of tables, add them and normalise the sum in one pass over memory: how encoders begin.
+
+(word[ids] + type[types]) + position -> layer_norm or rms_norm. One term is a gather; up to two more are gathers or
+values that broadcast along leading axes. The order of the additions is kept, and so are the bits.
+"""
+
+from __future__ import annotations
+
+from engine.ir import Graph, Value
+from engine.ops.fused import TERMS
+from engine.passes.pattern import Match, OneOf, Pattern, Rule, Var, apply, call
+
+NORMS = ("layer_norm", "rms_norm")
+
+
+def _gather(n: int) -> Pattern:
+    return call("embedding", Var(f"table{n}"), Var(f"ids{n}"), name=f"gather{n}")
+
+
+def _either(n: int) -> Pattern:
+    """A gather that serves nobody else, or any value."""
+    return OneOf((_gather(n), Var(f"term{n}")))
+
+
+def _pattern(norm: str, terms: int) -> Pattern:
+    total = _gather(0)
+    for n in range(1, terms):
+        total = call("add", total, _either(n))
+    return call(norm, total, name="norm")
+
+
+def _term(found: Match, n: int) -> tuple[Value | None, Value | None]:
+    """(values, ids) of term `n`; the ids are None where it is no gather, both where there is no such term."""
+    if f"gather{n}" in found.calls:
+        return found.values[f"table{n}"], found.values[f"ids{n}"]
+    return found.values.get(f"term{n}"), None
+
+
+def _fits(found: Match) -> bool:
+    """The norm is over the last axis, adds nothing itself, and every term has rows of its width."""
+    norm = found.calls["norm"]
+    x = norm.inputs[0]
+    width = norm.output.shape[-1:]
+    if x is None or x.dtype != "float32" or norm.attributes["axes"] != 1 or norm.inputs[-1] is not None:
+        return False
+    for n in range(len(TERMS)):
+        values, ids = _term(found, n)
+        if values is None:
+            continue
+        if values.shape[-1:] != width or (ids is not None and len(values.shape) != 2):
+            return False
+    return True
+
+
+def _rule(op: str, terms: int) -> Rule:
+    def rewrite(graph: Graph, found: Match) -> Value:
+        norm = found.calls["norm"]
+        inputs = [operand for n in range(len(TERMS)) for operand in _term(found, n)]
+        affine = [norm.inputs[1], norm.inputs[2] if op == "layer_norm" else None]
+        epsilon = norm.attributes["epsilon"]
+        return graph.emit(
+            "embedding_norm", [*inputs, *affine], before=norm, source=norm.source, norm=op, epsilon=epsilon
+        )
+
+    return Rule(_pattern(op, terms), rewrite, (_fits,))
+
+
+RULES = tuple(_rule(op, terms) for op in NORMS for terms in range(len(TERMS), 0, -1))
+
+
+def run(graph: Graph) -> int:
+    """Number of norms that gather their rows themselves."""
+    return apply(graph, RULES)
