@@ -31,9 +31,10 @@ STEPS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         name: (name, {})
         for name in ("neg", "abs", "sqrt", "rsqrt", "reciprocal", "exp", "tanh", "sigmoid", "erf", "relu", "silu")
     },
+    **{name: (name, {}) for name in ("sign", "expm1", "log", "log1p", "sin", "cos", "floor", "ceil", "round", "trunc")},
     "gelu": ("gelu", {"approximate": "none"}),
     "gelu_tanh": ("gelu", {"approximate": "tanh"}),
-    **{name: (name, {}) for name in ("add", "sub", "mul", "div", "maximum", "minimum", "where")},
+    **{name: (name, {}) for name in ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "where")},
 }
 MAX_INPUTS = 6  # EB_LOOP_OPERANDS of csrc/iterate.h, less the output
 MAX_STEPS = 16

@@ -32,6 +32,7 @@ void test_matmul(void);
 void test_attention(void);
 void test_rows(void);
 void test_pointwise(void);
+void test_accuracy(void);
 void test_reduce(void);
 void test_move(void);
 void test_measure(void);

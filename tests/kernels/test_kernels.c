@@ -44,6 +44,7 @@ int main(int arguments, char **argument) {
     test_attention();
     test_rows();
     test_pointwise();
+    test_accuracy();
     test_reduce();
     test_move();
     check_coverage();

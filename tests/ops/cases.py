@@ -646,6 +646,7 @@ for _norm in ("layer_norm", "rms_norm"):
          epsilon=0.1)  # fmt: skip
     case("embedding_norm", f"{_norm}_no_columns", normal(9, 0), _ids, *_none, *_none, *_none, norm=_norm, epsilon=0.1)
 
+MORE_UNARY = ("sin", "cos", "expm1", "log1p", "sigmoid", "log", "round", "sign", "floor", "ceil", "trunc")
 case("pointwise", "chain", normal(5, 13), normal(), normal(13), program=CHAIN)
 case("pointwise", "columns", normal(4, 19), normal(4, 1), normal(19), program=CHAIN)
 case("pointwise", "scalars", normal(), normal(), normal(), program=CHAIN)
@@ -656,6 +657,8 @@ case("pointwise", "masked_rows", flags(13), normal(5, 13), given(-np.inf), progr
 case("pointwise", "special", given(FEW), given(2.0), given(-1.0), program=CHAIN)
 case("pointwise", "one_step", normal(7), program=(("gelu", 0),))
 case("pointwise", "unary", normal(5, 13), program=tuple((name, i) for i, name in enumerate(ALL_UNARY)))
+case("pointwise", "more_unary", normal(5, 13), program=tuple((name, i) for i, name in enumerate(MORE_UNARY)))
+case("pointwise", "powers", normal(5, 13), given(2.0), program=(("abs", 0), ("pow", 2, 0), ("pow", 3, 1)))
 case(
     "pointwise",
     "most_inputs",

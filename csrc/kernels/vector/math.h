@@ -28,6 +28,28 @@ EB_INLINE vf vf_exp_reduced(vf x, vi *n) {
     return (p * (r * r) + r) + 1.0f;
 }
 
+/* --- to integers: exact --------------------------------------------------------------------------------------------- */
+
+/* The nearest integer, the even one of two: the sum with 2^23 keeps no fraction. What is larger is an integer already. */
+EB_INLINE vf vf_round(vf x) {
+    const vf whole = vf_set(8388608.0f);
+    vf size = vf_abs(x);
+    return vf_select(size < whole, vf_signed((size + whole) - whole, x), x);
+}
+EB_INLINE vf vf_floor(vf x) {
+    vf near = vf_round(x);
+    return vf_signed(near - (vf)((vi)vf_set(1.0f) & (near > x)), x);
+}
+EB_INLINE vf vf_ceil(vf x) { return -vf_floor(-x); }
+EB_INLINE vf vf_trunc(vf x) { return vf_signed(vf_floor(vf_abs(x)), x); }
+
+/* -1, 0 or 1; 0 of NaN. */
+EB_INLINE vf vf_sign(vf x) {
+    return (vf)(((x > 0.0f) & (vi)vf_set(1.0f)) | ((x < 0.0f) & (vi)vf_set(-1.0f)));
+}
+
+/* --- exponentials --------------------------------------------------------------------------------------------------- */
+
 /* exp: 2 ulp; overflows to Inf, underflows through the denormals to 0. */
 EB_INLINE vf vf_exp(vf x) {
     x = vf_min(vf_set(89.0f), vf_max(vf_set(-105.0f), x));
@@ -42,6 +64,27 @@ EB_INLINE vf vf_exp_nonpositive(vf x) {
     vi n;
     vf y = vf_exp_reduced(x, &n);
     return y * (vf)((n + 127) << 23); /* n = -127 makes the factor 0 */
+}
+
+/* expm1: 2 ulp; -1 below -17. From x = n * ln 2 + r it is 2^n * expm1(r) + (2^n - 1), of halves: 2^128 is no float. */
+EB_INLINE vf vf_expm1(vf x) {
+    const vf magic = vf_set(12582912.0f);
+    vf clamped = vf_min(vf_set(89.0f), vf_max(vf_set(-30.0f), x));
+    vf shifted = clamped * 1.44269504f + magic;
+    vf count = shifted - magic;
+    vi n = (vi)shifted - (vi)magic;
+    vf r = clamped - count * 0.693359375f; /* as in vf_exp_reduced */
+    r = r - count * -2.12194440e-4f;
+    vf p = vf_set(0.00019944255473092198f);
+    p = p * r + 0.001393268583342433f;
+    p = p * r + 0.008333208039402962f;
+    p = p * r + 0.04166648909449577f;
+    p = p * r + 0.1666666716337204f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r;
+    vf half = (vf)((n + 126) << 23);
+    vf y = half * p + (half - 0.5f);
+    return vf_signed(vf_select(n == 0, p, y + y), x); /* the sign of -0, which r has lost */
 }
 
 /* x = n + f with |f| <= 1/2; answers 2^f. n as in vf_exp_reduced. */
@@ -101,8 +144,7 @@ EB_INLINE vf vf_erf(vf x) {
     p = p * s + 1.1283791065216064f;
     vf small = p * x;
     vf clamped, large = 1.0f - vf_erfc(t, &clamped);
-    large = (vf)((vi)large | ((vi)x & INT32_MIN));
-    return vf_select(t > 1.0f, large, small); /* a NaN goes to the small side */
+    return vf_select(t > 1.0f, vf_signed(large, x), small); /* a NaN goes to the small side */
 }
 
 /* tanh: 3 ulp. */
@@ -115,8 +157,7 @@ EB_INLINE vf vf_tanh(vf x) {
     p = p * s + -0.3333328366279602f;
     vf small = x + x * (s * p);
     vf large = 1.0f - 2.0f / (vf_exp(t + t) + 1.0f);
-    large = (vf)((vi)large | ((vi)x & INT32_MIN));
-    return vf_select(t > 0.625f, large, small);
+    return vf_signed(vf_select(t > 0.625f, large, small), x); /* the small side loses the sign of -0 */
 }
 
 /* sigmoid: 3 ulp down to -87; below, where the result is denormal, 0. */

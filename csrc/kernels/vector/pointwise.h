@@ -1,6 +1,8 @@
 /* Pointwise ops on floats. Operands may broadcast; along the inner axis each is contiguous or one value. */
 #include "../../ops.h"
 #include "activation.h"
+#include "circular.h"
+#include "logarithm.h"
 
 enum { TILE_ELEMENTS = 16384 };
 
@@ -126,6 +128,16 @@ UNARY(sigmoid, vf_sigmoid(a))
 UNARY(erf, vf_erf(a))
 UNARY(relu, vf_relu(a))
 UNARY(silu, vf_silu(a))
+UNARY(sign, vf_sign(a))
+UNARY(expm1, vf_expm1(a))
+UNARY(log, vf_log(a))
+UNARY(log1p, vf_log1p(a))
+UNARY(sin, vf_sin(a))
+UNARY(cos, vf_cos(a))
+UNARY(floor, vf_floor(a))
+UNARY(ceil, vf_ceil(a))
+UNARY(round, vf_round(a))
+UNARY(trunc, vf_trunc(a))
 
 UNARY_RUN(gelu_erf, vf_gelu(a))
 UNARY_RUN(gelu_tanh, vf_gelu_tanh(a))
@@ -134,7 +146,7 @@ const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
 
 /* --- two operands -------------------------------------------------------------------------------------------------- */
 
-#define BINARY(op, expression)                                                                       \
+#define BINARY_RUN(op, expression)                                                                   \
     EB_INLINE void binary_##op(const run_of *r, const int a_is_value, const int b_is_value) {        \
         const void *x0 = r->input[0], *x1 = r->input[1];                                             \
         const int64_t count = r->count;                                                              \
@@ -156,8 +168,10 @@ const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
             binary_##op(r, r->is_value[0], 1);                                                       \
         else                                                                                         \
             binary_##op(r, 1, 0);                                                                    \
-    }                                                                                                \
-    RUN(op, apply_##op)                                                                              \
+    }
+#define BINARY(op, expression)  \
+    BINARY_RUN(op, expression)  \
+    RUN(op, apply_##op)         \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
 
 BINARY(add, a + b)
@@ -166,6 +180,17 @@ BINARY(mul, a *b)
 BINARY(div, a / b)
 BINARY(maximum, vf_maximum(a, b))
 BINARY(minimum, vf_minimum(a, b))
+
+/* The powers that models write most are products, as torch computes them too. */
+BINARY_RUN(pow_any, vf_pow(a, b))
+UNARY_RUN(square, a *a)
+UNARY_RUN(cube, a *a *a)
+static void apply_pow(const run_of *r) {
+    float exponent = *(const float *)r->input[1];
+    (r->is_value[1] && exponent == 2 ? apply_square : r->is_value[1] && exponent == 3 ? apply_cube : apply_pow_any)(r);
+}
+RUN(pow, apply_pow)
+const eb_kernel EB_SYMBOL(pow, vector) = {plan, run_pow, NULL, NULL};
 
 /* --- where --------------------------------------------------------------------------------------------------------- */
 

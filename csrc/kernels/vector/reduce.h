@@ -10,9 +10,7 @@
 #include "../../ops.h"
 #include "vec.h"
 
-typedef double vd __attribute__((vector_size(EB_VL * 4)));
 typedef double vd_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
-typedef float vh __attribute__((vector_size(EB_VL * 2)));
 typedef float vh_unaligned __attribute__((vector_size(EB_VL * 2), aligned(1), may_alias));
 typedef uint8_t vb __attribute__((vector_size(EB_VL * 4)));
 typedef uint8_t vb_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
@@ -90,7 +88,6 @@ static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t beg
 
 /* --- both forms of one step ---------------------------------------------------------------------------------------- */
 
-EB_INLINE vd vd_set(double v) { return v - (vd){0}; }
 EB_INLINE vd vd_load(const float *x) { return __builtin_convertvector(*(const vh_unaligned *)x, vd); }
 EB_INLINE vd vd_read(const double *x) { return *(const vd_unaligned *)x; }
 EB_INLINE void vd_write(double *x, vd v) { *(vd_unaligned *)x = v; }

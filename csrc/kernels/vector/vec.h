@@ -19,6 +19,9 @@
 
 typedef float vf __attribute__((vector_size(EB_VL * 4)));
 typedef int32_t vi __attribute__((vector_size(EB_VL * 4)));
+typedef float vh __attribute__((vector_size(EB_VL * 2)));   /* half the lanes, */
+typedef double vd __attribute__((vector_size(EB_VL * 4)));  /* as doubles */
+typedef int64_t vl __attribute__((vector_size(EB_VL * 4))); /* and their bits */
 typedef float vf_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
 typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weights in a file lie anywhere */
 
@@ -36,6 +39,7 @@ typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weig
 
 EB_INLINE vf vf_set(float v) { return v - (vf){0}; } /* - 0 keeps -0.0, + 0 would not */
 EB_INLINE vi vi_set(int32_t v) { return v + (vi){0}; }
+EB_INLINE vd vd_set(double v) { return v - (vd){0}; }
 EB_INLINE vf vf_load(const void *p) { return *(const vf_unaligned *)p; }
 EB_INLINE void vf_store(float *p, vf v) { *(vf_unaligned *)p = v; }
 
@@ -50,23 +54,50 @@ EB_INLINE void vf_store_part(float *p, vf v, int64_t count) { memcpy(p, &v, (siz
 /* mask ? a : b, lane by lane; a mask is what a comparison answers. */
 EB_INLINE vi vi_select(vi mask, vi a, vi b) { return (mask & a) | (~mask & b); }
 EB_INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)vi_select(mask, (vi)a, (vi)b); }
+EB_INLINE vd vd_select(vl mask, vd a, vd b) { return (vd)((mask & (vl)a) | (~mask & (vl)b)); }
 
-/* The larger (smaller); b where either is NaN, as the x86 instructions answer. GCC does not find them by itself. */
+/* The larger (smaller); b where either is NaN, as the x86 instructions answer. GCC does not find them by itself.
+ * vi_any: whether a mask has a lane set. vf_widen: the halves as doubles; vf_narrow: back, each rounded to float. */
 #if defined(__AVX512F__) && EB_VL == 16
 EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
 EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
 EB_INLINE void vf_stream(float *p, vf v) { _mm512_stream_ps(p, (__m512)v); }
+EB_INLINE int vi_any(vi mask) { return _mm512_movepi32_mask((__m512i)mask) != 0; }
+EB_INLINE void vf_widen(vf v, vd *low, vd *high) {
+    *low = (vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+    *high = (vd)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)v, 1));
+}
+EB_INLINE vf vf_narrow(vd low, vd high) {
+    __m512 half = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
+    return (vf)_mm512_insertf32x8(half, _mm512_cvtpd_ps((__m512d)high), 1);
+}
 #elif defined(__AVX2__) && EB_VL == 8
 EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
 EB_INLINE void vf_stream(float *p, vf v) { _mm256_stream_ps(p, (__m256)v); }
+EB_INLINE int vi_any(vi mask) { return _mm256_movemask_ps((__m256)mask) != 0; }
+EB_INLINE void vf_widen(vf v, vd *low, vd *high) {
+    *low = (vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+    *high = (vd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+}
+EB_INLINE vf vf_narrow(vd low, vd high) {
+    return (vf)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
+}
 #elif defined(__SSE2__) && EB_VL == 4
 EB_INLINE vf vf_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
 EB_INLINE vf vf_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
 EB_INLINE vf vf_sqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
 EB_INLINE void vf_stream(float *p, vf v) { _mm_stream_ps(p, (__m128)v); }
+EB_INLINE int vi_any(vi mask) { return _mm_movemask_ps((__m128)mask) != 0; }
+EB_INLINE void vf_widen(vf v, vd *low, vd *high) {
+    *low = (vd)_mm_cvtps_pd((__m128)v);
+    *high = (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)v, (__m128)v));
+}
+EB_INLINE vf vf_narrow(vd low, vd high) {
+    return (vf)_mm_movelh_ps(_mm_cvtpd_ps((__m128d)low), _mm_cvtpd_ps((__m128d)high));
+}
 #else
 EB_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
 EB_INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
@@ -75,6 +106,24 @@ EB_INLINE vf vf_sqrt(vf a) {
     return a;
 }
 EB_INLINE void vf_stream(float *p, vf v) { vf_store(p, v); }
+EB_INLINE int vi_any(vi mask) {
+    uint64_t pairs[EB_VL / 2], all = 0;
+    memcpy(pairs, &mask, sizeof pairs);
+    for (int i = 0; i < EB_VL / 2; i++) all |= pairs[i];
+    return all != 0;
+}
+EB_INLINE void vf_widen(vf v, vd *low, vd *high) {
+    vh halves[2];
+    memcpy(halves, &v, sizeof halves);
+    *low = __builtin_convertvector(halves[0], vd);
+    *high = __builtin_convertvector(halves[1], vd);
+}
+EB_INLINE vf vf_narrow(vd low, vd high) {
+    const vh halves[2] = {__builtin_convertvector(low, vh), __builtin_convertvector(high, vh)};
+    vf v;
+    memcpy(&v, halves, sizeof v);
+    return v;
+}
 #endif
 /* vf_stream: a store past the caches where the machine has one, to an address aligned to the vector. Whoever streams
  * ends with vf_stream_end, before another thread may read. */
@@ -87,6 +136,8 @@ EB_INLINE void vf_stream_end(void) {
 EB_INLINE vf vf_maximum(vf a, vf b) { return vf_select(a != a, a, vf_max(a, b)); }
 EB_INLINE vf vf_minimum(vf a, vf b) { return vf_select(a != a, a, vf_min(a, b)); }
 EB_INLINE vf vf_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
+/* `a` with a minus where `sign` has one; for an `a` whose sign is that of `sign`, or that is zero. */
+EB_INLINE vf vf_signed(vf a, vf sign) { return (vf)((vi)a | ((vi)sign & INT32_MIN)); }
 
 /* Lanes 0 .. count - 1. */
 EB_INLINE vi vf_first(int64_t count) {
