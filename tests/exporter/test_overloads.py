@@ -9,11 +9,11 @@ import torch
 from engine.exporter import export
 from engine.exporter.capture import capture
 from engine.exporter.registry import COMMON, HANDLERS, REFUSED, overload
-from tests.exporter import cases_numeric, cases_pointwise, cases_shape
+from tests.exporter import cases_numeric, cases_pointwise, cases_shape, cases_spatial
 from tests.exporter.cases import Module, Recorder
 from tests.exporter.evaluate import call
 
-CASES = [*cases_pointwise.CASES, *cases_numeric.CASES, *cases_shape.CASES]
+CASES = [*cases_pointwise.CASES, *cases_numeric.CASES, *cases_shape.CASES, *cases_spatial.CASES]
 NAMES = {id(c): f"{c.name}-{i}" for i, c in enumerate(CASES)}
 
 
@@ -21,6 +21,7 @@ def _tensors(case):
     return tuple(t.clone() if isinstance(t, torch.Tensor) else t for t in case.inputs)
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning")  # of eager's own copy
 @pytest.mark.parametrize("case", CASES, ids=lambda c: NAMES[id(c)])
 def test_the_graph_computes_what_torch_computes(case):
     op = overload(case.name)

@@ -1,5 +1,22 @@
 """What each ATen overload means in graph ops, one family a file. Importing this fills `registry.HANDLERS`."""
 
-from engine.exporter.aten import activation, creation, indexing, linear, norm, pointwise, reduction, refusals, shape
+from engine.exporter.aten import (
+    activation,
+    channel_norm,
+    conv,
+    creation,
+    indexing,
+    linear,
+    norm,
+    pointwise,
+    pool,
+    reduction,
+    refusals,
+    resample,
+    shape,
+)
 
-FAMILIES = (activation, creation, indexing, linear, norm, pointwise, reduction, refusals, shape)
+FAMILIES = (
+    *(activation, channel_norm, conv, creation, indexing, linear, norm),
+    *(pointwise, pool, reduction, refusals, resample, shape),
+)

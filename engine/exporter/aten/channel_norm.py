@@ -1,0 +1,143 @@
+"""Normalisations of channels: batch, instance and group norm at rest.
+
+Batch norm with kept statistics is one multiplication and one addition a channel, which a convolution in front absorbs.
+A group is a row of the same input under another shape, so group norm is layer norm, whose kernel is there already.
+"""
+
+from __future__ import annotations
+
+import math
+
+from engine.exporter.context import Lowering, Missing
+from engine.exporter.registry import aten
+from engine.ir import Value
+
+_MOMENTUM = "how fast kept statistics move, which they do in training only"
+_CUDNN = "chooses among kernels of another device"
+_KEPT = {"momentum": _MOMENTUM, "cudnn_enabled": _CUDNN}
+_FOR_GRADIENTS = Missing("a result for gradients, which are not computed")
+
+
+def _column(x: Lowering, channel: Value, like: Value, dtype: str) -> Value:
+    """[C] as [C, 1, ...], which broadcasts against [N, C, *S]."""
+    return x.reshape(x.cast(channel, dtype), (*channel.shape, *[1] * (len(like.shape) - 2)))
+
+
+def _wide(value: Value) -> str:
+    return "float64" if value.dtype == "float64" else "float32"
+
+
+def _affine(x: Lowering, value: Value, weight: Value | None, bias: Value | None) -> Value:
+    if weight is not None:
+        value = x.emit("mul", value, _column(x, weight, value, value.dtype))
+    return value if bias is None else x.emit("add", value, _column(x, bias, value, value.dtype))
+
+
+def _by_statistics(
+    x: Lowering, value: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, eps: float
+) -> Value:
+    """Scale and shift are worked out a channel first, so that constants fold; half precision is rounded once."""
+    dtype = _wide(value)
+    scale = x.emit("rsqrt", x.emit("add", x.cast(variance, dtype), x.scalar(eps, dtype)))
+    if weight is not None:
+        scale = x.emit("mul", scale, x.cast(weight, dtype))
+    shift = x.emit("neg", x.emit("mul", x.cast(mean, dtype), scale))
+    if bias is not None:
+        shift = x.emit("add", shift, x.cast(bias, dtype))
+    return x.cast(_affine(x, x.cast(value, dtype), scale, shift), x.result.dtype)
+
+
+def _by_batch(x: Lowering, value: Value, weight: Value | None, bias: Value | None, eps: float) -> Value:
+    """Statistics of the batch itself."""
+    wide = x.cast(value, _wide(value))
+    over = tuple(axis for axis in range(len(value.shape)) if axis != 1)
+    mean = x.emit("mean", wide, axes=over, keepdims=True)
+    variance = x.emit("var", wide, axes=over, correction=0.0, keepdims=True)
+    scale = x.emit("rsqrt", x.emit("add", variance, x.scalar(eps, wide.dtype)))
+    y = x.emit("mul", x.emit("sub", wide, mean), scale)
+    return x.cast(_affine(x, y, weight, bias), x.result.dtype)
+
+
+def _by_group(x: Lowering, value: Value, groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
+    wide = x.cast(value, _wide(value))
+    rows = (value.shape[0], groups, math.prod(value.shape[1:]) // groups)
+    y = x.emit("layer_norm", x.reshape(wide, rows), None, None, None, axes=1, epsilon=eps)
+    return x.cast(_affine(x, x.reshape(y, value.shape), weight, bias), x.result.dtype)
+
+
+@aten("batch_norm", harmless=_KEPT)
+def batch_norm(
+    x: Lowering,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    eps: float,
+) -> Value:
+    if running_mean is None or running_var is None:
+        return _by_batch(x, input, weight, bias, eps)
+    if training:
+        x.refuse("training=True moves the kept statistics; call model.eval()")
+    return _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
+
+
+@aten("_native_batch_norm_legit_no_training", harmless={"momentum": _MOMENTUM})
+def batch_norm_no_training(
+    x: Lowering,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    eps: float,
+) -> list[Value | Missing]:
+    y = _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
+    return [y, _FOR_GRADIENTS, _FOR_GRADIENTS]
+
+
+@aten(
+    "_native_batch_norm_legit.no_stats",
+    harmless={"momentum": _MOMENTUM, "training": "without kept statistics those of the batch are taken either way"},
+)
+def batch_norm_no_stats(
+    x: Lowering, input: Value, weight: Value | None, bias: Value | None, eps: float
+) -> list[Value | Missing]:
+    return [_by_batch(x, input, weight, bias, eps), _FOR_GRADIENTS, _FOR_GRADIENTS]
+
+
+@aten("instance_norm", harmless=_KEPT)
+def instance_norm(
+    x: Lowering,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    eps: float,
+) -> Value:
+    """A channel of one image is a group; with kept statistics it is batch norm."""
+    if running_mean is None or running_var is None:
+        return _by_group(x, input, input.shape[1], weight, bias, eps)
+    if use_input_stats:
+        x.refuse("use_input_stats=True moves the kept statistics; call model.eval()")
+    return _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
+
+
+@aten("group_norm", harmless={"cudnn_enabled": _CUDNN})
+def group_norm(
+    x: Lowering, input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float
+) -> Value:
+    return _by_group(x, input, num_groups, weight, bias, eps)
+
+
+_OF_INPUT = "the input's own shape has it"
+
+
+@aten("native_group_norm", harmless=dict.fromkeys(("N", "C", "HxW"), _OF_INPUT))
+def native_group_norm(
+    x: Lowering, input: Value, weight: Value | None, bias: Value | None, group: int, eps: float
+) -> list[Value | Missing]:
+    return [_by_group(x, input, group, weight, bias, eps), _FOR_GRADIENTS, _FOR_GRADIENTS]

@@ -1,0 +1,134 @@
+"""Pooling over windows, and over as many windows as a size asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.exporter.aten.conv import batched, spread
+from engine.exporter.aten.resample import resampled
+from engine.exporter.context import Lowering, Missing
+from engine.exporter.registry import aten
+from engine.ir import Value
+
+Ints = Sequence[int]
+_INDICES = Missing("positions of the largest elements are not computed: take the values alone")
+
+
+def _pool(
+    x: Lowering, op: str, axes: int, value: Value, kernel: Ints, stride: Ints, padding: Ints, **more: Any
+) -> Value:
+    """Without a stride, window follows window."""
+    kernel, pads = spread(kernel, axes), spread(padding, axes)
+    stride = spread(stride, axes) if stride else kernel
+    y = x.emit(op, batched(x, value, axes), kernel=kernel, stride=stride, low=pads, high=pads, **more)
+    return x.reshape(y, x.result.shape)
+
+
+def _declare_max(axes: int) -> None:
+    @aten(f"max_pool{axes}d")
+    def max_pool(
+        x: Lowering, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+    ) -> Value:
+        more = {"dilation": spread(dilation, axes), "ceil_mode": ceil_mode}
+        return _pool(x, "max_pool", axes, self, kernel_size, stride, padding, **more)
+
+    @aten(f"max_pool{axes}d_with_indices")
+    def max_pool_with_indices(
+        x: Lowering, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+    ) -> list[Value | Missing]:
+        return [max_pool(x, self, kernel_size, stride, padding, dilation, ceil_mode), _INDICES]
+
+
+for _axes in (1, 2, 3):
+    _declare_max(_axes)
+
+
+@aten("avg_pool1d")
+def avg_pool1d(
+    x: Lowering, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool
+) -> Value:
+    more = {"ceil_mode": ceil_mode, "count_padding": count_include_pad}
+    return _pool(x, "avg_pool", 1, self, kernel_size, stride, padding, **more)
+
+
+def _declare_avg(axes: int) -> None:
+    @aten(f"avg_pool{axes}d")
+    def avg_pool(
+        x: Lowering,
+        self: Value,
+        kernel_size: Ints,
+        stride: Ints,
+        padding: Ints,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Value:
+        more = {"ceil_mode": ceil_mode, "count_padding": count_include_pad, "divisor": divisor_override or 0}
+        return _pool(x, "avg_pool", axes, self, kernel_size, stride, padding, **more)
+
+
+_declare_avg(2)
+_declare_avg(3)
+
+# --- as many windows as a size asks for -------------------------------------------------------------------------
+
+
+def _taps(size: int, count: int) -> np.ndarray:
+    """Which elements window i of `count` has, [count, taps], -1 behind the last: those from floor(i * size / count) to
+    ceil((i + 1) * size / count).
+    """
+    first = np.arange(count) * size // count
+    last = -(-(np.arange(count) + 1) * size // count)
+    places = first[:, None] + np.arange(int(max(last - first, default=0)))
+    return np.where(places < last[:, None], places, -1)
+
+
+def _adaptive_avg(x: Lowering, axes: int, value: Value, output_size: Ints) -> Value:
+    """A mean where one window has it all, windows of one size where sizes divide, else one axis after the other: the
+    mean over a box is the mean of means of equal counts.
+    """
+    spatial, wanted = value.shape[len(value.shape) - axes :], spread(output_size, axes)
+    if all(n == 1 for n in wanted):
+        over = tuple(range(len(value.shape) - axes, len(value.shape)))
+        return x.emit("mean", value, axes=over, keepdims=True)
+    if all(n and size % n == 0 for size, n in zip(spatial, wanted, strict=True)):
+        kernel = [size // n for size, n in zip(spatial, wanted, strict=True)]
+        return _pool(x, "avg_pool", axes, value, kernel, (), (0,))
+    steps = []
+    for axis, (size, n) in enumerate(zip(spatial, wanted, strict=True), len(value.shape) - axes):
+        taps = _taps(size, n)
+        steps.append((axis, taps, 1 / np.maximum(1, np.sum(taps >= 0, axis=1, keepdims=True)) * np.ones(taps.shape)))
+    return resampled(x, value, steps)
+
+
+def _adaptive_max(x: Lowering, axes: int, value: Value, output_size: Ints) -> Value:
+    """The windows of one axis side by side, some elements twice: that changes no maximum."""
+    for axis, n in enumerate(spread(output_size, axes), len(value.shape) - axes):
+        taps = _taps(value.shape[axis], n)
+        places = np.where(taps < 0, taps[:, :1], taps)
+        parts = x.emit("index_select", value, x.constant(places.reshape(-1)), axis=axis)
+        apart = x.reshape(parts, (*value.shape[:axis], *places.shape, *value.shape[axis + 1 :]))
+        value = x.emit("amax", apart, axes=(axis + 1,), keepdims=False)
+    return value
+
+
+def _declare_adaptive(name: str, axes: int, lower: Callable[[Lowering, int, Value, Ints], Value]) -> None:
+    @aten(name)
+    def adaptive(x: Lowering, self: Value, output_size: Ints) -> Value:
+        return lower(x, axes, self, output_size)
+
+
+def _declare_adaptive_max(axes: int) -> None:
+    @aten(f"adaptive_max_pool{axes}d")
+    def adaptive_max(x: Lowering, self: Value, output_size: Ints) -> list[Value | Missing]:
+        return [_adaptive_max(x, axes, self, output_size), _INDICES]
+
+
+for _axes in (1, 2, 3):
+    _declare_adaptive(f"adaptive_avg_pool{_axes}d", _axes, _adaptive_avg)
+    _declare_adaptive_max(_axes)
+_declare_adaptive("_adaptive_avg_pool2d", 2, _adaptive_avg)
+_declare_adaptive("_adaptive_avg_pool3d", 3, _adaptive_avg)

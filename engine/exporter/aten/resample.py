@@ -1,0 +1,201 @@
+"""Padding, and interpolation: where torch reads for each element of the result, worked out while exporting.
+
+Coordinates are computed in the types in which torch computes them: at the border between two elements another rounding
+would choose the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.exporter.context import Lowering, Number
+from engine.exporter.registry import aten
+from engine.ir import Value
+from engine.ops import MAX_RANK
+
+Step = tuple[int, np.ndarray, np.ndarray]  # axis, which elements [M, taps] (-1: none), how much of each
+
+# --- padding ----------------------------------------------------------------------------------------------------
+
+
+def _padded(x: Lowering, value: Value, pad: Sequence[int], mode: str, filler: Number) -> Value:
+    """`pad` is (before, behind) of the last axis, then of the one before, and so on; negative numbers cut."""
+    rank = len(value.shape)
+    low, high = [0] * rank, [0] * rank
+    for place, (before, behind) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
+        axis = rank - 1 - place
+        low[axis], high[axis] = max(before, 0), max(behind, 0)
+        value = x.slice(value, axis, max(-before, 0), value.shape[axis] - max(-behind, 0))
+    if not any((*low, *high)):
+        return value
+    return x.emit("pad", value, low=tuple(low), high=tuple(high), mode=mode, value=float(filler))
+
+
+@aten("pad")
+def pad(x: Lowering, self: Value, pad: Sequence[int], mode: str, value: float | None) -> Value:
+    return _padded(x, self, pad, mode, value or 0.0)
+
+
+@aten("constant_pad_nd")
+def constant_pad_nd(x: Lowering, self: Value, pad: Sequence[int], value: Number) -> Value:
+    return _padded(x, self, pad, "constant", value)
+
+
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(x: Lowering, self: Value, padding: Sequence[int]) -> Value:
+    return _padded(x, self, padding, "reflect", 0)
+
+
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(x: Lowering, self: Value, padding: Sequence[int]) -> Value:
+    return _padded(x, self, padding, "replicate", 0)
+
+
+# --- weighted sums along axes -----------------------------------------------------------------------------------
+
+
+def resampled(x: Lowering, value: Value, steps: Sequence[Step]) -> Value:
+    """One axis after the other. Half precision is rounded once, at the end."""
+    dtype = value.dtype
+    wide = "float64" if dtype == "float64" else "float32"
+    y = x.cast(value, wide)
+    for axis, taps, shares in steps:
+        y = x.emit("resample", y, x.constant(taps), x.constant(shares.astype(wide)), axis=axis)
+    return x.cast(y, dtype)
+
+
+def _scales(
+    x: Lowering, value: Value, factors: Sequence[float | None] | None, real: Any
+) -> list[tuple[int, int, int, Any]]:
+    """(axis, size, wanted size, elements a step) of each spatial axis, the step from the factor where there is one."""
+    axes = len(value.shape) - 2
+    rows = []
+    for axis, factor in enumerate(factors or [None] * axes, 2):
+        size, wanted = value.shape[axis], x.result.shape[axis]
+        step = real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(wanted)
+        rows.append((axis, size, wanted, step))
+    return rows
+
+
+def _nearest(x: Lowering, value: Value, factors: Sequence[float | None] | None, shift: float) -> Value:
+    """Elements repeated where all axes grow by whole numbers, which are views and one copy; else selected."""
+    chosen = {}
+    for axis, size, wanted, step in _scales(x, value, factors, np.float32):
+        steps = (np.arange(wanted, dtype=np.float32) + np.float32(shift)) * step
+        places = np.minimum(np.floor(steps).astype(np.int64), size - 1)
+        if wanted == size and not shift:
+            places = np.arange(size)
+        elif wanted == 2 * size and not shift:
+            places = np.arange(wanted) // 2
+        chosen[axis] = places
+    repeats = {axis: _repeats(places, value.shape[axis]) for axis, places in chosen.items()}
+    if all(repeats.values()) and len(value.shape) + len(repeats) <= MAX_RANK:
+        return _repeated(x, value, repeats)
+    for axis, places in chosen.items():
+        value = x.emit("index_select", value, x.constant(places), axis=axis)
+    return value
+
+
+def _repeats(places: np.ndarray, size: int) -> int:
+    """How often each of `size` elements is taken in turn; 0 where that is not one number."""
+    times = len(places) // size if size else 0
+    return times if np.array_equal(places, np.repeat(np.arange(size), times)) else 0
+
+
+def _repeated(x: Lowering, value: Value, repeats: dict[int, int]) -> Value:
+    apart: list[int] = []
+    wide: list[int] = []
+    for axis, size in enumerate(value.shape):
+        split = repeats.get(axis, 1) != 1
+        apart += [size, 1] if split else [size]
+        wide += [size, repeats[axis]] if split else [size]
+    return x.reshape(x.expand(x.reshape(value, apart), wide), x.result.shape)
+
+
+def _sources(size: int, wanted: int, step: Any, *, align: bool, real: Any) -> np.ndarray:
+    """Where each element of the result lies among those of the input."""
+    places = np.arange(wanted).astype(real)
+    if align:
+        return np.asarray(places * (real(size - 1) / real(wanted - 1) if wanted > 1 else real(0)))
+    return np.asarray(step * (places + real(0.5)) - real(0.5))
+
+
+def _linear_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The elements on either side, by their distance."""
+    at = np.maximum(sources, 0)
+    first = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    behind = np.clip(at - first, 0, 1).astype(sources.dtype)
+    return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - behind, behind], 1)
+
+
+_SHARPNESS = -0.75  # the cubic's free parameter, as torch has it
+
+
+def _cubic_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two elements on either side, by Keys's cubic (1981)."""
+    first = np.minimum(np.floor(sources).astype(np.int64), size - 1)
+    t = np.clip(sources - first, 0, 1).astype(sources.dtype)
+    distance = np.abs(t[:, None] - np.arange(-1, 3))
+    a = _SHARPNESS
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    weight = np.where(distance <= 1, near, far)
+    return np.clip(first[:, None] + np.arange(-1, 3), 0, size - 1), weight
+
+
+def _interpolated(
+    x: Lowering, value: Value, factors: Sequence[float | None] | None, *, align: bool, cubic: bool = False
+) -> Value:
+    real = np.float64 if value.dtype == "float64" else np.float32
+    steps: list[Step] = []
+    for axis, size, wanted, step in _scales(x, value, factors, real):
+        if size == wanted and not cubic:
+            continue  # each element is its own source, whatever the factor says
+        sources = _sources(size, wanted, step, align=align, real=real)
+        steps.append((axis, *(_cubic_step if cubic else _linear_step)(size, sources)))
+    return resampled(x, value, steps)
+
+
+_SIZE = "torch's result has this shape"
+_VEC = {"output_size": _SIZE}
+
+
+@aten("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", harmless=_VEC)
+def nearest_vec(x: Lowering, input: Value, scale_factors: Sequence[float] | None) -> Value:
+    return _nearest(x, input, scale_factors, 0.0)
+
+
+@aten("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec", harmless=_VEC)
+def nearest_exact_vec(x: Lowering, input: Value, scale_factors: Sequence[float] | None) -> Value:
+    return _nearest(x, input, scale_factors, 0.5)
+
+
+@aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", harmless=_VEC)
+def linear_vec(x: Lowering, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
+    return _interpolated(x, input, scale_factors, align=align_corners)
+
+
+@aten("upsample_bicubic2d.vec", harmless=_VEC)
+def bicubic_vec(x: Lowering, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
+    return _interpolated(x, input, scale_factors, align=align_corners, cubic=True)
+
+
+# The same calls after torch's own decompositions: one factor an axis.
+
+
+@aten("upsample_nearest1d", harmless=_VEC)
+def nearest1d(x: Lowering, self: Value, scales: float | None) -> Value:
+    return _nearest(x, self, [scales], 0.0)
+
+
+@aten("upsample_nearest2d", harmless=_VEC)
+def nearest2d(x: Lowering, self: Value, scales_h: float | None, scales_w: float | None) -> Value:
+    return _nearest(x, self, [scales_h, scales_w], 0.0)
+
+
+@aten("upsample_bilinear2d", harmless=_VEC)
+def bilinear2d(x: Lowering, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None) -> Value:
+    return _interpolated(x, self, [scales_h, scales_w], align=align_corners)
