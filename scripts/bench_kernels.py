@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine import dtypes
 from suites.harness import machine, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,6 +133,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "amax": lambda c, x: x.amax(_axes(c, x)),
     "var": lambda c, x: x.var(_axes(c, x)),
     "argmax": lambda c, x: x.argmax(c.ints[0]),
+    "cast": lambda c, x: x.to(getattr(torch, dtypes.DTYPES[c.ints[0]].name)),
 }
 
 
@@ -141,7 +143,11 @@ def operand(text: str) -> Tensor | None:
         return None
     dtype, _, axes = text.partition(":")
     shape = [int(n) for n in axes.split(",") if n]
-    return torch.ones(shape, dtype=torch.bool) if dtype == "bool" else torch.rand(shape) * 2 - 1
+    if dtype == "bool":
+        return torch.ones(shape, dtype=torch.bool)
+    found = next(d for d in dtypes.DTYPES if d.code.lower() == dtype)
+    x = torch.rand(shape) * 2 - 1
+    return x.to(getattr(torch, found.name)) if found.kind == "float" else (x * 100).to(getattr(torch, found.name))
 
 
 def clock() -> float:

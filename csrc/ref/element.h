@@ -32,16 +32,18 @@ static inline uint32_t eb_float_to_bits(float value) {
 
 static inline double eb_from_half(uint16_t half) {
     int exponent = half >> 10 & 31, fraction = half & 1023;
-    double magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    if (exponent == 31 && fraction) return eb_bits_to_float(sign | 0x7fc00000 | (uint32_t)fraction << 13);
+    double magnitude = exponent == 31  ? INFINITY
                        : exponent == 0 ? ldexp(fraction, -24)
                                        : ldexp(fraction + 1024, exponent - 25);
-    return half >> 15 ? -magnitude : magnitude;
+    return sign ? -magnitude : magnitude;
 }
 
 static inline uint16_t eb_to_half(double value) {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
     double magnitude = fabs(value);
-    if (isnan(value)) return (uint16_t)(sign | 0x7e00);
+    if (isnan(value)) return (uint16_t)(sign | 0x7e00 | (eb_float_to_bits((float)value) >> 13 & 0x3ff));
     if (magnitude >= 65520) return (uint16_t)(sign | 0x7c00);
     int exponent;
     frexp(magnitude, &exponent);

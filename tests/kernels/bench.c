@@ -184,6 +184,28 @@ static void positive(test_case *c, int i) {
     for (int64_t n = 0; n < c->bytes[i] / 4; n++) x[n] = x[n] < 0 ? -x[n] : x[n];
 }
 
+static void bench_casts(int64_t rows, int64_t n) {
+    static const eb_dtype types[][2] = {{EB_F32, EB_F16}, {EB_F16, EB_F32}, {EB_F32, EB_BF16}, {EB_BF16, EB_F32}};
+    static const char *const names[] = {" f32 to f16", " f16 to f32", " f32 to bf16", " bf16 to f32"};
+    for (int i = 0; i < 4; i++) {
+        test_case c;
+        make_cast(&c, types[i][0], types[i][1], rows, n, DENSE);
+        name_and_bench(&c, rows, n, names[i], 0);
+    }
+}
+
+static void bench_words(int64_t rows, int64_t n) {
+    static const char *const ops[] = {"add", "eq", "logical_and"};
+    static const eb_dtype types[][2] = {{EB_I64, EB_I64}, {EB_I64, EB_BOOL}, {EB_BOOL, EB_BOOL}};
+    for (int i = 0; i < 3; i++) {
+        test_case c;
+        case_begin(&c, ops[i], 0, " ");
+        for (int operand = 0; operand < 2; operand++) case_input(&c, types[i][0], DENSE, 2, SHAPE(rows, n));
+        case_output(&c, types[i][1], DENSE, SHAPE(rows, n));
+        name_and_bench(&c, rows, n, types[i][0] == EB_I64 ? " i64" : " bool", (double)(rows * n));
+    }
+}
+
 /* In the second-level cache, and beyond the last level (64 MiB and more): there the GB/s column counts. */
 static void bench_streams(void) {
     static const int64_t sizes[][2] = {{128, 768}, {16384, 1024}};
@@ -214,6 +236,8 @@ static void bench_streams(void) {
         make_arg(&c, "argmax", 2, 0, DENSE, (const int64_t[]){1, rows, n}), name_and_bench(&c, rows, n, " inner", count);
         make_chain(&c, rows, n), name_and_bench(&c, rows, n, " chain of 5", 5 * count);
         make_copy(&c, EB_F32, DENSE, SHAPE(rows, n)), name_and_bench(&c, rows, n, "", 0);
+        bench_casts(rows, n);
+        bench_words(rows, n);
     }
     make_arg(&c, "argmax", 2, 0, DENSE, (const int64_t[]){1, 1, 50257}), name_and_bench(&c, 1, 50257, " inner", 50257);
 }

@@ -112,33 +112,96 @@ static void check_test(const char *op, int64_t rows, int64_t n, int kind) {
     case_check(&c);
 }
 
-/* Every pair of types; floats with fractions, specials and values beyond 32 and 64 bits. */
+/* Floats with fractions and values beyond 32 and 64 bits. */
+void make_cast(test_case *c, eb_dtype from, eb_dtype to, int64_t rows, int64_t n, layout how) {
+    case_begin(c, "cast", 0, "from=%d to=%d n=%ld layout=%d", (int)from, (int)to, (long)n, (int)how);
+    case_input(c, from, how, from == EB_BOOL ? 2 : 1e10, SHAPE(rows, n));
+    for (int64_t j = 0; from == EB_F32 && j < c->bytes[0] / 8; j++)
+        ((float *)c->data[0])[j] = (float)(random_unit() - 0.5) * (j % 2 ? 1e20f : 5);
+    case_output(c, to, DENSE, SHAPE(rows, n));
+    c->node.n_ints = 1;
+    c->ints[EB_INT_CAST_DTYPE] = to;
+}
+
 static void check_cast(eb_dtype from, eb_dtype to, int64_t n, layout how) {
     test_case c;
-    case_begin(&c, "cast", 0, "from=%d to=%d n=%ld layout=%d", (int)from, (int)to, (long)n, (int)how);
-    case_input(&c, from, how, from == EB_BOOL ? 2 : 1e10, SHAPE(3, n));
-    if (from == EB_F32) {
-        for (int64_t j = 0; j < c.bytes[0] / 8; j++) ((float *)c.data[0])[j] = (float)(random_unit() - 0.5) * (j % 2 ? 1e20f : 5);
-        case_specials(&c, 0);
-    }
-    case_output(&c, to, DENSE, SHAPE(3, n));
-    c.node.n_ints = 1;
-    c.ints[EB_INT_CAST_DTYPE] = to;
+    make_cast(&c, from, to, 3, n, how);
+    if (from == EB_F32) case_specials(&c, 0);
     case_check(&c);
 }
 
 static void check_tests_and_casts(void) {
     static const char *const tests[] = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"};
-    static const eb_dtype types[] = {EB_F32, EB_I32, EB_I64, EB_BOOL};
+    static const eb_dtype types[] = {EB_F32, EB_I32, EB_I64, EB_BOOL, EB_F16, EB_BF16};
     for (int op = 0; op < 8; op++)
         for (int kind = 0; kind < 4; kind++) {
             check_test(tests[op], 3, 1 + 20 * kind, kind);
             check_test(tests[op], 2, 20000, kind);
         }
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 36; i++)
         for (int how = DENSE; how <= SCATTERED; how++) {
-            check_cast(types[i / 4], types[i % 4], 37, (layout)how);
-            if (how == DENSE) check_cast(types[i / 4], types[i % 4], 9000, DENSE);
+            check_cast(types[i / 6], types[i % 6], 37, (layout)how);
+            if (how == DENSE) check_cast(types[i / 6], types[i % 6], 9000, DENSE);
+        }
+}
+
+/* All 65536 halves and bfloats as floats; and floats at, just below and just above each of them and each middle between
+ * two neighbours, with their signs. */
+static void check_half_casts(eb_dtype half, int drop) {
+    test_case c;
+    make_cast(&c, half, EB_F32, 1, 1 << 16, DENSE);
+    for (int i = 0; i < 1 << 16; i++) ((uint16_t *)c.data[0])[i] = (uint16_t)i;
+    case_check(&c);
+    make_cast(&c, EB_F32, half, 1 << 16, 6, DENSE);
+    for (uint32_t i = 0; i < 1 << 16; i++)
+        for (uint32_t j = 0; j < 6; j++) {
+            uint32_t size = i & 0x7fff, bits = drop == 16 ? size << 16 : (size << 13) + 0x38000000;
+            float denormal = (float)size * 0x1p-24f + (j > 2 ? 0x1p-25f : 0);
+            if (drop == 13 && size < 0x400) memcpy(&bits, &denormal, 4);
+            else if (j > 2) bits += 1u << (drop - 1);
+            bits = (bits + j % 3 - 1) | (i & 0x8000) << 16; /* around 0 that is a NaN */
+            memcpy((float *)c.data[0] + 6 * i + j, &bits, 4);
+        }
+    case_check(&c);
+}
+
+/* Full words of bits, many of them equal and at the ends of their type; kinds as in make_binary. */
+static void check_integer(const char *op, eb_dtype dtype, eb_dtype result, int64_t rows, int64_t n, int kind, int in_place) {
+    test_case c;
+    int operands = strstr(op, "not") ? 1 : 2;
+    case_begin(&c, op, 0, "type %d rows=%ld n=%ld kind=%d", (int)dtype, (long)rows, (long)n, kind);
+    for (int i = 0; i < operands; i++) {
+        int is_value = operands == 2 && kind == 1 + i, is_row = kind == 3 && i == 1;
+        case_input(&c, dtype, DENSE, 2, SHAPE(is_value || is_row ? 1 : rows, is_value ? 1 : n));
+        static const int64_t ends[] = {0, 1, -1, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX};
+        for (int64_t j = 0; dtype != EB_BOOL && j < c.bytes[i] / dtype_size(dtype); j++) {
+            int64_t value = j % 3 ? random_below(1 << 24) * random_below(1 << 24) * random_below(1 << 16) : ends[random_below(7)];
+            memcpy((char *)c.data[i] + j * dtype_size(dtype), &value, (size_t)dtype_size(dtype)); /* the low bytes */
+        }
+    }
+    case_output(&c, result, DENSE, SHAPE(rows, n));
+    if (in_place && kind == 0 && dtype == result) c.in_place = 0;
+    case_check(&c);
+}
+
+static void check_integers(void) {
+    static const struct {
+        const char *op;
+        int wide, bytes, is_test; /* which types it takes; whether it answers bools */
+    } ops[] = {{"add", 1, 0, 0}, {"sub", 1, 0, 0}, {"mul", 1, 0, 0}, {"maximum", 1, 0, 0}, {"minimum", 1, 0, 0},
+               {"eq", 1, 0, 1},  {"ne", 1, 0, 1},  {"lt", 1, 0, 1},  {"le", 1, 0, 1},      {"gt", 1, 0, 1},
+               {"ge", 1, 0, 1},  {"bitwise_and", 1, 1, 0}, {"bitwise_or", 1, 1, 0}, {"bitwise_xor", 1, 1, 0},
+               {"bitwise_not", 1, 1, 0}, {"logical_and", 0, 0, 1}, {"logical_or", 0, 0, 1}, {"logical_xor", 0, 0, 1},
+               {"logical_not", 0, 0, 1}};
+    static const eb_dtype types[] = {EB_BOOL, EB_I32, EB_I64, EB_I8, EB_U8};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        for (int t = 0; t < 5; t++) {
+            int fits = t == 0 ? ops[i].bytes || !ops[i].wide : t < 3 ? ops[i].wide : ops[i].bytes;
+            for (int kind = 0; kind < 4 && fits; kind++) {
+                eb_dtype result = ops[i].is_test ? EB_BOOL : types[t];
+                for (int64_t n = 1; n < 80; n += 1 + n % 7) check_integer(ops[i].op, types[t], result, 3, n, kind, n % 2);
+                check_integer(ops[i].op, types[t], result, 2, 20000, kind, 1);
+            }
         }
 }
 
@@ -170,5 +233,8 @@ void test_pointwise(void) {
     for (int kind = 0; kind < 3; kind++)
         for (int64_t n = 1; n < 40; n += 3) check_where(7, n, kind);
     check_tests_and_casts();
+    check_half_casts(EB_F16, 13);
+    check_half_casts(EB_BF16, 16);
+    check_integers();
     test_programs();
 }

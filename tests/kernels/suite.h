@@ -12,6 +12,7 @@ void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine
 void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axis, layout how);
 void make_unary(test_case *c, const char *op, int64_t rows, int64_t n, layout how);
 void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_kind, int b_kind);
+void make_cast(test_case *c, eb_dtype from, eb_dtype to, int64_t rows, int64_t n, layout how);
 void make_reduction(test_case *c, const char *op, int64_t axes, int keepdims, layout how, const int64_t *shape);
 void make_arg(test_case *c, const char *op, int axis, int keepdims, layout how, const int64_t *shape);
 void make_chain(test_case *c, int64_t rows, int64_t n);
