@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from suites.cli import catalogue
+from suites.cli import catalogue, data
+from suites.cli.output import JsonFlag, console, plain_table, print_json, text
 from suites.harness import machine, plan, progress, roofs, spec, store, table
 from suites.harness import run as harness
 from suites.harness.case import Scalar, split_labels
@@ -24,20 +22,11 @@ app = typer.Typer(
     help="Weigh an inference engine and its competitors: correct before timed, isolated, interleaved, with intervals.",
 )
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+app.add_typer(data.app, name="data")
+
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", help="Results folder (default: results/ of the checkout, else per user).")
 ]
-
-
-def _print_json(answer: Any) -> None:
-    print(json.dumps(answer, indent=2))
-
-
-def _console() -> Console:
-    """Standard output; wide where it is no terminal, so that tables in logs are not folded."""
-    console = Console()
-    return console if console.is_terminal else Console(width=180)
 
 
 @app.command(epilog="Example: enginebench run transformer --only 'threads == 1' --backends eager,engine")
@@ -60,7 +49,7 @@ def run(
     with progress.reporter() as reporter:
         outcomes = [harness.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure) for one in plans]
     if as_json:
-        _print_json([_outcome(one) for one in outcomes])
+        print_json([_outcome(one) for one in outcomes])
     for outcome in outcomes if not as_json else ():
         _show(outcome.summaries, outcome.environment)
         print(f"stored: {outcome.path}")
@@ -87,7 +76,7 @@ def show(
     elif into is not None:
         table.write_between(into, marker, table.markdown(summaries, found.environment))
     elif as_json:
-        _print_json({"path": str(found.path), "environment": found.environment, "summaries": summaries})
+        print_json({"path": str(found.path), "environment": found.environment, "summaries": summaries})
     elif markdown:
         print(table.markdown(summaries, found.environment))
     else:
@@ -103,9 +92,9 @@ def list_(
     """List models, suites, backends, switches, ops or stored runs."""
     rows = catalogue.rows(kind, store.results_folder(results))
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
-    _console().print(_plain_table(rows) if rows else f"no {kind}")
+    console().print(plain_table(rows) if rows else f"no {kind}")
 
 
 @app.command(epilog="Example: enginebench profile transformer --threads 2 --set sequence=128 --set attention=manual")
@@ -125,7 +114,7 @@ def profile(
     program = engine.compile(module, inputs, config=engine.Config(threads=threads))
     answer = program.profile(*inputs)
     if as_json:
-        _print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict()})
+        print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict()})
     else:
         print(answer)
 
@@ -135,11 +124,11 @@ def machine_(as_json: JsonFlag = False) -> None:
     """What this machine and this checkout are, as every record states it, and what it can do at most (1.5 s)."""
     facts, found = machine.environment(), roofs.measure()
     if as_json:
-        _print_json({**facts, "roofs": found.to_dict()})
+        print_json({**facts, "roofs": found.to_dict()})
         return
-    console = _console()
-    console.print(_plain_table([{"fact": key, "value": _text(facts[key])} for key in facts if key != "roofs"]))
-    console.print(_plain_table([_roof_row(one) for one in found.rows]))
+    printer = console()
+    printer.print(plain_table([{"fact": key, "value": text(facts[key])} for key in facts if key != "roofs"]))
+    printer.print(plain_table([_roof_row(one) for one in found.rows]))
 
 
 def _roof_row(one: roofs.Roof) -> dict[str, Any]:
@@ -172,7 +161,7 @@ def _dry_run(plans: Sequence[plan.Plan], folder: Path, *, as_json: bool) -> None
             }
         )
     if as_json:
-        _print_json(answer)
+        print_json(answer)
         return
     for entry in answer:
         for case, labels in entry["cases"].items():
@@ -188,27 +177,12 @@ def _outcome(outcome: harness.Outcome) -> dict[str, Any]:
 
 
 def _show(summaries: Sequence[store.Line], environment: store.Line) -> None:
-    console = _console()
-    console.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
-    console.print(table.rich_table(summaries))
+    printer = console()
+    printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
+    printer.print(table.rich_table(summaries))
     for line in summaries:
         if line["status"] != "ok":
-            console.print(f"{line['case']}  {table.sentence(line)}", markup=False, highlight=False)
-
-
-def _plain_table(rows: Sequence[dict[str, Any]]) -> Table:
-    found = Table(*rows[0])
-    for row in rows:
-        found.add_row(*(_text(value).replace("[", "\\[") for value in row.values()))
-    return found
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {entry}" for key, entry in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return "-" if value is None else str(value)
+            printer.print(f"{line['case']}  {table.sentence(line)}", markup=False, highlight=False)
 
 
 def _setting(text: str) -> tuple[str, Scalar]:

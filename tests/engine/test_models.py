@@ -71,7 +71,30 @@ def test_the_engine_is_as_exact_as_eager_at_random_shapes(name):
         assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True)), "the same bits at two threads"
 
 
-@pytest.mark.parametrize("name", ["mlp", "transformer-tiny", "bert-tiny", "minilm-tiny"])
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("resnet18-tiny", {"batch": 2, "size": 37}),
+        ("resnet50-tiny", {"size": 33}),
+        ("resnet50-imagenet-tiny", {"size": 40}),
+        ("cifar10-cnn-tiny", {"batch": 2}),
+        ("efficientnet-lite0-tiny", {"batch": 2, "size": 35}),
+    ],
+)
+def test_convolution_networks_are_as_exact_as_eager(name, sizes):
+    model, inputs = models.get(name).build(**sizes)
+    one = [r.clone() for r in tree_leaves(engine.compile(model, inputs)(*inputs))]
+    for ours, eagers in errors(model, inputs, one):
+        assert ours <= max(FACTOR * eagers, FLOOR)
+    for config in (engine.Config(threads=2), engine.Config(executor="interpreter")):
+        other = tree_leaves(engine.compile(model, inputs, config)(*inputs))
+        for a, b in zip(one, other, strict=True):
+            # Two threads give the same bits; the interpreter sums in another order.
+            assert torch.equal(a, b) or config.executor == "interpreter"
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer-tiny", "bert-tiny", "minilm-tiny", "resnet18-tiny"])
 def test_reuse_of_memory_changes_no_bit(name, monkeypatch):
     """Against a run in which every value has memory of its own; every plan made on the way is verified."""
     plan = planner.plan
@@ -101,6 +124,10 @@ def test_reuse_of_memory_changes_no_bit(name, monkeypatch):
         ("bert-tiny", {"batch": 2, "attention": "sdpa", "sequence": 9}),
         ("bert-tiny", {"batch": 2, "attention": "eager", "sequence": 9}),
         ("minilm-tiny", {"batch": 2, "sequence": 9}),
+        ("resnet18-tiny", {"size": 33}),
+        ("resnet50-imagenet-tiny", {"size": 33}),
+        ("cifar10-cnn-tiny", {}),
+        ("efficientnet-lite0-tiny", {}),
     ],
 )
 def test_every_pass_keeps_what_a_model_computes(name, options):

@@ -73,10 +73,11 @@ def test_listing_backends_imports_none_of_them(root):
         (["profile", "mlp", "--set", "bach=1"], "did you mean 'batch'"),
         (["profile", "mlp", "--set", "batch"], "expected key=value"),
         (["show", "none"], "unknown run 'none'"),
+        (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
-    where = ["--results", str(tmp_path)] if arguments[0] != "profile" else []
+    where = ["--results", str(tmp_path)] if arguments[0] not in ("profile", "data") else []
     status, out, err = call(capsys, *arguments, *where)
     assert status == 2
     assert told in err

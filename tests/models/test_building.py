@@ -10,7 +10,8 @@ import torch
 
 from suites import models
 
-LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm")
+PICTURES = ("resnet18-tiny", "resnet50-tiny", "resnet50-imagenet-tiny", "cifar10-cnn-tiny", "efficientnet-lite0-tiny")
+LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES)
 
 
 def outputs(name, seed=0, **arguments):

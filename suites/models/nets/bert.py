@@ -5,9 +5,7 @@ Never asks a model hub: both are made from a configuration, and weights, where t
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +14,11 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - everybody's name for it
 
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """Tell transformers and its hub client, while they are imported and used here, that there is no hub."""
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["HF_HUB_OFFLINE"]
-        else:
-            os.environ["HF_HUB_OFFLINE"] = before
+from suites.models.nets._hub import offline
 
 
 def _bert_model(config: Mapping[str, Any], attention: str, *, pooler: bool) -> nn.Module:
-    with _offline():
+    with offline():
         from transformers import BertConfig, BertModel
 
         options = {**config, "attn_implementation": attention}

