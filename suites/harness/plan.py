@@ -82,6 +82,8 @@ def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None =
         UsageError: an unknown name, or nothing is left to run.
     """
     if backends is not None:
+        if not backends:
+            raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
         for label in backends:
             registry.check(BackendRef.parse(label))
         models = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]

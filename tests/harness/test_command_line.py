@@ -65,6 +65,8 @@ def test_listing_backends_imports_none_of_them(root):
         (["run", "transfomer"], "did you mean 'transformer'"),
         (["run", "default", "--only", "thread == 1"], "did you mean 'threads'"),
         (["run", "default", "--backends", "eagre"], "did you mean 'eager'"),
+        (["run", "default", "--backends", ""], "--backends names none"),
+        (["run", "default", "--backends", " , "], "--backends names none"),
         (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
         (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
         (["run", "default", "--resume"], "nothing to resume"),
