@@ -38,6 +38,13 @@ void make_arg(test_case *c, const char *op, int axis, int keepdims, layout how, 
     c->ints[1] = keepdims;
 }
 
+/* Factors near 1 and -1: a product of thousands of others underflows, early or late by its order, and then meets an
+ * infinity as 0 or not. */
+static void with_factors(test_case *c) {
+    float *x = c->data[0];
+    for (int64_t i = 0; i < c->bytes[0] / 4; i++) x[i] = x[i] / 8 + (x[i] < 0 ? -1 : 1);
+}
+
 /* Equal largest and smallest elements, so that only the first of them is right. */
 static void with_ties(test_case *c) {
     for (int64_t i = 0; i < c->bytes[0] / 4; i++) ((float *)c->data[0])[i] = (float)random_below(3);
@@ -54,10 +61,12 @@ static void check_reductions(const int64_t *shape, layout how) {
         for (int64_t axes = 1; axes < 8; axes++) {
             test_case c;
             make_reduction(&c, ops[op], axes, (int)(axes + op) % 2, how, shape);
+            if (op == 2) with_factors(&c);
             if (op >= 6) with_rare(&c, op == 7);
             case_check(&c);
             if (op >= 6 || how != DENSE) continue;
             make_reduction(&c, ops[op], axes, 0, how, shape);
+            if (op == 2) with_factors(&c);
             case_specials(&c, 0);
             case_check(&c);
         }
