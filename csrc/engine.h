@@ -48,12 +48,14 @@ typedef struct {
     eb_tensor *operands; /* inputs, then outputs */
     int64_t *ints;       /* attributes, in the order of csrc/ops.h */
     double *reals;
-    int32_t scratch_buffer; /* set by Python after planning: scratch_bytes x threads, 64-byte aligned */
-    int64_t scratch_offset;
+    int32_t scratch_buffer; /* set by Python after planning: where scratch_bytes x threads lie, 64-byte aligned, with */
+    int64_t scratch_offset; /* shared_bytes just before them */
     int32_t overlap; /* set by Python: how many of the nodes just before it may still run beside it; 0: none */
 
     int64_t tiles;         /* independent pieces of work; the result must not depend on who runs which */
+    int64_t joins;         /* tiles [tiles, tiles + joins): independent too, but run after all the others are done */
     int64_t scratch_bytes; /* a thread */
+    int64_t shared_bytes;  /* of all threads together: what tiles leave for joins */
     int64_t private[8];    /* the kernel's own notes, made by its plan function */
 } eb_node;
 
@@ -132,6 +134,11 @@ typedef struct {
     int64_t (*packed_bytes)(const eb_node *node, int32_t input); /* NULL: packs nothing */
     void (*pack)(const eb_node *node, int32_t input, const void *source, void *destination);
 } eb_kernel;
+
+/* The shared_bytes of a node. */
+static inline void *eb_shared(const eb_node *node, void *const *bases) {
+    return (char *)bases[node->scratch_buffer] + node->scratch_offset - node->shared_bytes;
+}
 
 static inline void *eb_data(const eb_tensor *t, void *const *bases) { return (char *)bases[t->buffer] + t->offset; }
 

@@ -62,8 +62,8 @@ static struct {
     atomic_int first, count; /* nodes of the job */
     atomic_int helpers;      /* those with a number up to this take part: there is scratch for them */
     /* A copy, since a plan may be gone while somebody late still looks: node i has tiles [start[i], start[i + 1]) and
-     * waits until all tiles below needs[i] are done. */
-    atomic_uint start[MAX_NODES + 1], needs[MAX_NODES];
+     * waits until all tiles below needs[i] are done; those from joins[i] on wait for all below joins[i]. */
+    atomic_uint start[MAX_NODES + 1], needs[MAX_NODES], joins[MAX_NODES];
     int borrowed;
     int threads; /* made so far */
     pthread_mutex_t mutex;
@@ -208,7 +208,7 @@ static void work(uint32_t number, int thread) {
         while (node < count && tile >= LOAD(pool.start[node + 1])) node++;
         if (node >= count || tile == CLOSED) return;
         uint32_t start = LOAD(pool.start[node]), tiles = LOAD(pool.start[node + 1]) - start;
-        uint32_t needs = LOAD(pool.needs[node]);
+        uint32_t joins = LOAD(pool.joins[node]), needs = tile < joins ? LOAD(pool.needs[node]) : joins;
         int who = -1;
         if (done < needs) {
             done = unfinished(claim, &who);
@@ -276,10 +276,12 @@ static uint32_t post(const eb_kernel *const *kernels, const eb_node *nodes, int3
     uint32_t tiles = 0;
     int32_t n = 0;
     STORE(pool.start[0], 0);
-    while (n < MAX_NODES && first + n < last && (n == 0 || tiles + nodes[first + n].tiles < MAX_TILES)) {
-        int32_t overlap = nodes[first + n].overlap;
-        STORE(pool.needs[n], overlap >= n ? 0 : LOAD(pool.start[n - overlap]));
-        tiles += (uint32_t)nodes[first + n].tiles;
+    while (n < MAX_NODES && first + n < last) {
+        const eb_node *node = &nodes[first + n];
+        if (n > 0 && tiles + node->tiles + node->joins >= MAX_TILES) break;
+        STORE(pool.needs[n], node->overlap >= n ? 0 : LOAD(pool.start[n - node->overlap]));
+        STORE(pool.joins[n], tiles + (uint32_t)node->tiles);
+        tiles += (uint32_t)(node->tiles + node->joins);
         STORE(pool.start[++n], tiles);
     }
     STORE(pool.kernels, kernels);

@@ -44,11 +44,12 @@ int32_t eb_isa_mask(void) {
 }
 
 eb_status eb_plan_node(eb_node *node) {
-    node->tiles = 0;
-    node->scratch_bytes = 0;
+    node->tiles = node->joins = 0;
+    node->scratch_bytes = node->shared_bytes = 0;
     memset(node->private, 0, sizeof node->private);
     eb_status status = kernels[node->kernel]->plan(node);
     node->scratch_bytes = (node->scratch_bytes + 63) / 64 * 64; /* each thread's share starts on a cache line */
+    node->shared_bytes = (node->shared_bytes + 63) / 64 * 64;
     return status;
 }
 
@@ -70,7 +71,7 @@ static eb_status run_alone(const eb_node *nodes, int32_t first, int32_t last, vo
         eb_status status = EB_OK;
         if (node->tiles > 0) {
             void *scratch = node->scratch_bytes ? (char *)bases[node->scratch_buffer] + node->scratch_offset : NULL;
-            status = kernels[node->kernel]->run(node, bases, 0, node->tiles, scratch);
+            status = kernels[node->kernel]->run(node, bases, 0, node->tiles + node->joins, scratch);
         }
         if (profile) {
             int64_t end = eb_ticks();

@@ -46,6 +46,7 @@ class Step:
         kernel: the chosen kernel.
         tiles: independent pieces of work.
         scratch_bytes: a thread.
+        shared_bytes: of all threads together, just before `scratch_offset`.
         packed: input position -> bytes of the packed copy that the kernel wants.
         scratch_offset: bytes from the arena's start; thread t uses the t-th share.
         overlap: how many of the steps just before it may still run while it does.
@@ -60,9 +61,14 @@ class Step:
     kernel: native.Kernel
     tiles: int = 1
     scratch_bytes: int = 0
+    shared_bytes: int = 0
     packed: dict[int, int] = field(default_factory=dict)
     scratch_offset: int = 0
     overlap: int = 0
+
+    def working_memory(self, threads: int) -> int:
+        """Bytes beside the operands: what threads share, then each thread's scratch, each part aligned."""
+        return planner.aligned(self.shared_bytes) + planner.aligned(self.scratch_bytes) * threads
 
 
 @dataclass(frozen=True)
@@ -258,12 +264,13 @@ class _Lowering:
         threads = threads_of(self.config)
         scratch: dict[int, int] = {}
         for number, step in enumerate(self.steps):
-            if step.scratch_bytes:
+            if nbytes := step.working_memory(threads):
                 scratch[number] = len(requests)
-                requests.append(planner.Request(planner.aligned(step.scratch_bytes) * threads, number, number))
+                requests.append(planner.Request(nbytes, number, number))
         plan = planner.plan(requests, "no_reuse" if self.keep else self.config.planner)
         for number, request in scratch.items():
-            self.steps[number].scratch_offset = plan.offsets[request]
+            step = self.steps[number]
+            step.scratch_offset = plan.offsets[request] + planner.aligned(step.shared_bytes)
         offsets = tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena)))
         allow_overlap(self.steps, offsets, threads)
         return BoundPlan(
@@ -323,7 +330,7 @@ class Access(NamedTuple):
 
 
 def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Access]:
-    """What `step` touches: its operands from their first to their last byte, and the scratch of all threads."""
+    """What `step` touches: its operands from their first to their last byte, and its working memory."""
     found = []
     for position, place in enumerate(step.operands):
         if place is None or 0 in place.layout.shape:
@@ -336,9 +343,9 @@ def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Acc
         start += place.layout.offset * size
         stop = start + size * (1 + sum((extent - 1) * stride for extent, stride in steps))
         found.append(Access((kind, number), start, stop, position >= step.n_inputs))
-    if step.scratch_bytes:
-        start = step.scratch_offset
-        found.append(Access(("arena", 0), start, start + planner.aligned(step.scratch_bytes) * threads, writes=True))
+    if nbytes := step.working_memory(threads):
+        start = step.scratch_offset - planner.aligned(step.shared_bytes)
+        found.append(Access(("arena", 0), start, start + nbytes, writes=True))
     return found
 
 

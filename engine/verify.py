@@ -126,8 +126,8 @@ def order(made: BoundPlan, threads: int) -> None:
                 kind, index = place.storage
                 memory = (kind, 0 if kind == "arena" else index)
                 touched.append((memory, bytes_of(place), position >= step.n_inputs))
-        if step.scratch_bytes:
-            where = step.scratch_offset + np.arange(step.scratch_bytes * threads)
+        if step.scratch_bytes or step.shared_bytes:
+            where = step.scratch_offset + np.arange(-step.shared_bytes, step.scratch_bytes * threads)
             touched.append((("arena", 0), locate(("arena", 0), where), True))
         for memory, where, writes in touched:
             latest = int(memories[memory][: 2 if writes else 1, where].max(initial=-1))

@@ -126,7 +126,7 @@ def offer_openblas() -> bool:
 
 
 def plan_step(step: Step) -> int:
-    """Ask the step's kernel about it. On OK fill `tiles`, `scratch_bytes` and `packed`. Returns the status."""
+    """Ask the step's kernel about it. On OK fill `tiles`, the bytes that it wants and `packed`. Returns the status."""
     node, _keep = _node(step)
     packed: dict[int, int] = {}
     for position, place in enumerate(step.operands[: step.n_inputs]):
@@ -138,7 +138,7 @@ def plan_step(step: Step) -> int:
     status: int = lib.eb_plan_node(node)
     if status == OK:
         step.packed = packed
-        step.tiles, step.scratch_bytes = node.tiles, node.scratch_bytes
+        step.tiles, step.scratch_bytes, step.shared_bytes = node.tiles, node.scratch_bytes, node.shared_bytes
     return status
 
 

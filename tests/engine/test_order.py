@@ -22,10 +22,10 @@ def at(kind: str, number: int, *, length: int = FLOATS, offset: int = 0) -> Plac
     return Place(Storage(kind, number), "float32", Layout((length,), (1,), offset))
 
 
-def step(inputs: list[Place], output: Place, *, scratch: int | None = None) -> Step:
+def step(inputs: list[Place], output: Place, *, scratch: int | None = None, shared: int = 0) -> Step:
     made = Step(None, "copy", [*inputs, output], len(inputs), [], [], native.kernels()[0])
     if scratch is not None:
-        made.scratch_bytes, made.scratch_offset = 64, scratch
+        made.scratch_bytes, made.scratch_offset, made.shared_bytes = 64, scratch, shared
     return made
 
 
@@ -49,6 +49,12 @@ PLANS: dict[str, tuple[list[Step], tuple[int, ...], int]] = {
     "has the same scratch": ([step([X], A, scratch=64), step([X], B, scratch=64)], (0, 448), 0),
     "has the scratch of another's last thread": ([step([X], A, scratch=64), step([X], B, scratch=192)], (0, 448), 0),
     "has scratch where a value is read": ([step([X], A), step([A], Y), step([X], B, scratch=0)], (128, 448), 0),
+    "has what another's threads share": (
+        [step([X], A, scratch=0), step([X], B, scratch=320, shared=192)],
+        (512, 576),
+        0,
+    ),
+    "shares memory of its own": ([step([X], A, scratch=0), step([X], B, scratch=320, shared=128)], (512, 576), 1),
     "writes the scratch of another's last thread": ([step([X], A, scratch=64), step([X], B)], (0, 192), 0),
 }
 
@@ -83,6 +89,33 @@ def test_no_model_overlaps_what_conflicts(name, planner):
     program = engine.compile(*models.get(name).build(), engine.Config(threads=THREADS, planner=planner))
     made = bind(program.artifact, program.config)
     verify.order(made, THREADS)
+
+
+class Decode(torch.nn.Module):
+    """Two steps of a decoder's attention, one head, over keys that are cut into parts and joined."""
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """[1, 1, 1, D] from q and keys [1, 1, T, D]."""
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(attend(q, k, v), k, v)
+
+
+def test_what_is_joined_lies_in_memory_of_its_own():
+    torch.manual_seed(0)
+    model, inputs = Decode().eval(), tuple(torch.randn(1, 1, n, 16) for n in (1, 2048, 2048))
+    answers = []
+    for threads in (1, 2, 4):
+        program = engine.compile(model, inputs, engine.Config(threads=threads))
+        made = bind(program.artifact, program.config)
+        joined = [s for s in made.steps if s.op == "attention"]
+        assert len(joined) == 2
+        assert all(s.shared_bytes > 0 and s.tiles == 4 for s in joined)
+        assert all(s.scratch_offset + s.scratch_bytes * threads <= made.arena_bytes for s in joined)
+        assert all(s.scratch_offset >= s.shared_bytes for s in joined)
+        verify.order(made, threads)
+        answers += [program(*inputs) for _ in range(20)]
+    assert all(torch.equal(a, answers[0]) for a in answers)
+    torch.testing.assert_close(answers[0], model(*inputs), rtol=1e-5, atol=1e-6)  # exp and sums in another order
 
 
 class Branches(torch.nn.Module):

@@ -53,9 +53,17 @@ static void check_masked_rows(attention_shape s) {
     case_check(&c);
 }
 
-static void check_specials(int input, int64_t queries) {
+/* The first `gone` keys take no part, which are whole blocks and whole parts of the keys. */
+static void check_masked_keys(attention_shape s, int64_t gone) {
     test_case c;
-    attention_shape s = {1, 2, 2, queries, 50, 16, 24, NO_MASK, 0, 1, 0, DENSE};
+    make_attention(&c, &s);
+    for (int64_t t = 0; t < gone; t++) ((uint8_t *)c.data[3])[t] = 0;
+    case_check(&c);
+}
+
+static void check_specials(int input, int64_t queries, int64_t keys) {
+    test_case c;
+    attention_shape s = {1, 2, 2, queries, keys, 16, 24, NO_MASK, 0, 1, 0, DENSE};
     make_attention(&c, &s);
     ((float *)c.data[input])[random_below(c.bytes[input] / 4)] = input == 1 ? INFINITY : NAN;
     case_check(&c);
@@ -85,10 +93,23 @@ void test_attention(void) {
             check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
         }
     for (int input = 0; input < 3; input++)
-        for (int64_t queries = 2; queries <= 40; queries += 38) check_specials(input, queries);
+        for (int64_t queries = 2; queries <= 40; queries += 38) check_specials(input, queries, 50);
     /* Few queries: groups of heads, sizes that are no whole vectors, every mask, keys beyond a block. */
     for (int64_t few = 1; few <= 7; few++)
         for (int mask = 0; mask < MASK_KINDS; mask++)
             check((attention_shape){2, 6, few % 2 ? 2 : 6, few, 130 + 9 * mask + few, few % 3 ? 64 : 37, mask % 2 ? 130 : 21, (mask_kind)mask,
                                     few == 5, mask % 2, mask % 3 == 0, mask % 2 ? PADDED : DENSE});
+    /* Few queries of few heads: keys are cut into parts that are joined. */
+    for (int mask = 0; mask < MASK_KINDS; mask++) {
+        int64_t few = 1 + mask % 3, keys = 1023 + mask;
+        check((attention_shape){1, 4, 2, few, keys, 16 + mask, 21 + mask, (mask_kind)mask, 0, mask % 2, mask % 3 == 0, DENSE});
+        check((attention_shape){2, 1, 1, few, 2 * keys + 500, 32, 64, (mask_kind)mask, mask == 2, mask % 2, 0, PADDED});
+    }
+    for (int zero = 0; zero < 2; zero++) {
+        check_masked_rows((attention_shape){1, 1, 1, 2, 1400, 16, 20, BOOL_FULL, 0, zero, 0, DENSE});
+        check_masked_rows((attention_shape){1, 1, 1, 2, 1400, 16, 20, FLOAT_FULL, 0, zero, 0, DENSE});
+        for (int64_t gone = 511; gone <= 1536; gone += gone == 511 ? 1 : 512)
+            check_masked_keys((attention_shape){1, 3, 1, 1, 1536, 16, 20, BOOL_KEYS, 0, zero, 0, DENSE}, gone);
+    }
+    for (int input = 0; input < 3; input++) check_specials(input, 2, 1400);
 }

@@ -167,7 +167,9 @@ eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) 
     for (int i = 0; i < c->node.n_inputs; i++) p->operands[i].is_packed = p->packed[i] != NULL;
     eb_status status = eb_plan_node(&p->node);
     p->node.scratch_buffer = MOST_OPERANDS;
-    if (p->node.scratch_bytes) p->bases[MOST_OPERANDS] = aligned(p->node.scratch_bytes * threads);
+    p->node.scratch_offset = p->node.shared_bytes;
+    int64_t bytes = p->node.shared_bytes + p->node.scratch_bytes * threads;
+    if (bytes) p->bases[MOST_OPERANDS] = aligned(bytes);
     return status;
 }
 

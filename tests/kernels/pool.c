@@ -155,6 +155,28 @@ static void check_chain(int threads) {
     case_end(&small);
 }
 
+/* Joins run after every tile of their node: what the tiles leave is poison until they ran. */
+static void check_joins(int threads) {
+    test_case c;
+    prepared p;
+    attention_shape s = {1, 2, 2, 1, 4096, 8, 8, NO_MASK, 0, 1, 0, DENSE};
+    make_attention(&c, &s);
+    case_prepare(&c, find_kernel("f32_attention__generic_decode"), threads, &p);
+    if (p.node.tiles != 16 || p.node.joins != 2) fail("joins: %ld tiles, %ld joins", (long)p.node.tiles, (long)p.node.joins);
+    float expected[16], *y = c.data[3 + 1];
+    for (int round = 0; round < 200; round++) {
+        memset(p.bases[MOST_OPERANDS], 0xff, (size_t)(p.node.shared_bytes + p.node.scratch_bytes * threads));
+        eb_status status = eb_run(&p.node, 0, 1, p.bases, round ? threads : 1, NULL, NULL);
+        if (round == 0) memcpy(expected, y, sizeof expected);
+        if (status != EB_OK || y[0] != y[0] || memcmp(y, expected, sizeof expected) != 0) {
+            fail("joins: wrong at %d threads", threads);
+            break;
+        }
+    }
+    prepared_free(&p);
+    case_end(&c);
+}
+
 /* More threads than cores and a busy loop on each: whoever is put aside is waited for or left out, never forgotten. */
 static atomic_int stop_spinning;
 static void *spin(void *unused) {
@@ -177,6 +199,6 @@ void test_pool(int with_fork) {
     if (with_fork) check_fork();
     check_failure(1);
     check_failure(3);
-    for (int threads = 1; threads <= MOST_THREADS; threads++) check_chain(threads);
+    for (int threads = 1; threads <= MOST_THREADS; threads++) check_chain(threads), check_joins(threads);
     check_crowd();
 }

@@ -1,7 +1,8 @@
 /* attention of few queries against many keys, as a decoder asks for it: bound by reading K and V.
  *
- * A tile is one head of K and V with all queries that look at it: those of every query head of its group. Nothing is
- * transposed: along the head's size lie the vectors of
+ * A tile is one head of K and V with all queries that look at it: those of every query head of its group. Where heads are
+ * few and keys many, it is a part of the keys, and a join of each head brings the parts together. Nothing is transposed:
+ * along the head's size lie the vectors of
  *
  *   scores = Q @ K^T   EB_VL keys at a time, each its own sum, folded to one vector of scores at the end
  *   out += weights @ V   weights are broadcast, rows of V are added up in registers
@@ -13,6 +14,7 @@
 
 enum {
     KEYS = 128,              /* keys a block; a multiple of any EB_VL */
+    TILES = 16, LEAST_BLOCKS = 4, /* keys are cut into parts up to so many tiles, none of fewer blocks */
     SUMS = EB_VL == 16 ? 16 : 8, /* registers for what `weigh` adds up */
     MOST_QUERIES = EB_VL == 4 ? 2 : 6 /* a head: from here on lanes that are queries win (measured at 1024 keys of 64) */
 };
@@ -20,16 +22,26 @@ enum {
 typedef struct {
     int64_t rows, depth, width; /* queries of the group; D and E rounded up to whole vectors */
     float *queries, *scores, *out; /* [rows, depth], [rows, KEYS], [rows, width] */
-    float *top, *sum;                      /* a row: running maximum, running sum */
+    float *top, *sum;              /* a row: running maximum, running sum */
 } workspace;
 
-static workspace lay_out(const problem *p, float *scratch) {
+/* Parts that the keys of a head are cut into: by shapes alone, so that bits do not depend on the number of threads. */
+static int64_t count_parts(const problem *p) {
+    int64_t T = p->causal ? eb_min(p->T, p->S) : p->T, groups = eb_max(1, p->heads.count / p->share);
+    return eb_max(1, eb_min(eb_ceil_div(TILES, groups), T / (LEAST_BLOCKS * KEYS)));
+}
+
+/* Floats of a workspace's result: out, top and sum; in whole cache lines. */
+static int64_t result_floats(const workspace *w) { return eb_ceil_div(w->rows * (w->width + 2), 16) * 16; }
+
+/* `result`: where out, top and sum lie; NULL: in scratch, behind the rest. */
+static workspace lay_out(const problem *p, float *scratch, float *result) {
     workspace w = {.rows = p->S * p->share};
     w.depth = eb_ceil_div(p->D, EB_VL) * EB_VL;
     w.width = eb_ceil_div(p->E, EB_VL) * EB_VL;
     w.queries = scratch;
     w.scores = w.queries + w.rows * w.depth;
-    w.out = w.scores + w.rows * KEYS;
+    w.out = result ? result : w.scores + w.rows * KEYS;
     w.top = w.out + w.rows * w.width;
     w.sum = w.top + w.rows;
     return w;
@@ -40,9 +52,13 @@ static eb_status plan(eb_node *node) {
     problem p = describe(node);
     if (p.S > MOST_QUERIES || p.E == 0) return EB_NOT_APPLICABLE;
     if ((p.k_column != 1 && p.D > 1) || (p.v_column != 1 && p.E > 1)) return EB_NOT_APPLICABLE;
-    workspace w = lay_out(&p, NULL);
-    node->tiles = p.S ? p.heads.count / p.share : 0;
-    node->scratch_bytes = w.rows * (w.depth + KEYS + w.width + 2) * 4;
+    workspace w = lay_out(&p, NULL, NULL);
+    int64_t groups = p.S ? p.heads.count / p.share : 0, parts = count_parts(&p);
+    node->tiles = groups * parts;
+    node->scratch_bytes = (w.rows * (w.depth + KEYS) + result_floats(&w)) * 4;
+    if (parts == 1) return EB_OK;
+    node->joins = groups;
+    node->shared_bytes = groups * parts * result_floats(&w) * 4;
     return EB_OK;
 }
 
@@ -180,53 +196,95 @@ static void weigh(const problem *p, const workspace *w, const float *v, int64_t 
 
 /* --- a tile -------------------------------------------------------------------------------------------------------- */
 
-static void attend(const problem *p, int64_t group, const float *q, const float *k, const float *v, const char *mask,
-                   float *y, float *scratch) {
-    workspace w = lay_out(p, scratch);
+typedef struct {
+    problem p;
+    const float *q, *k, *v; /* k, v: of this head */
+    const char *mask;
+    float *y;
+    int64_t group; /* which head of K and V */
+} head;
+
+/* Row `r` of the head's queries: offsets into q, mask and y of its query head. */
+static eb_cursor find_query(const head *h, int64_t r) {
+    eb_cursor at;
+    eb_cursor_seek(&h->p.heads, &at, h->group * h->p.share + r / h->p.S);
+    return at;
+}
+
+/* Blocks [begin, end) of the keys; out, top and sum of `w` receive what they come to. */
+static void attend(const head *h, const workspace *w, int64_t begin, int64_t end) {
+    const problem *p = &h->p;
     int64_t mask_size = p->mask_dtype == EB_BOOL ? 1 : 4;
-    memset(w.queries, 0, (size_t)(w.rows * w.depth) * 4);
-    memset(w.out, 0, (size_t)(w.rows * w.width) * 4);
-    for (int64_t r = 0; r < w.rows; r++) {
-        eb_cursor at;
-        eb_cursor_seek(&p->heads, &at, group * p->share + r / p->S);
-        const float *row = q + at.offset[0] + r % p->S * p->q_row;
-        for (int64_t d = 0; d < p->D; d++) w.queries[r * w.depth + d] = row[d * p->q_column];
-        w.top[r] = -INFINITY, w.sum[r] = 0;
+    memset(w->queries, 0, (size_t)(w->rows * w->depth) * 4);
+    memset(w->out, 0, (size_t)(w->rows * w->width) * 4);
+    for (int64_t r = 0; r < w->rows; r++) {
+        const float *row = h->q + find_query(h, r).offset[0] + r % p->S * p->q_row;
+        for (int64_t d = 0; d < p->D; d++) w->queries[r * w->depth + d] = row[d * p->q_column];
+        w->top[r] = -INFINITY, w->sum[r] = 0;
     }
     int64_t T = p->causal ? eb_min(p->T, p->S) : p->T;
-    for (int64_t t = 0; t < T; t += KEYS) {
+    for (int64_t t = begin * KEYS; t < eb_min(T, end * KEYS); t += KEYS) {
         int64_t keys = eb_min(KEYS, T - t);
-        score_block(p, &w, k + t * p->k_row, keys);
-        for (int64_t r = 0; r < w.rows; r++) {
-            float *scores = w.scores + r * KEYS;
-            if (mask || p->causal) {
-                eb_cursor at;
-                eb_cursor_seek(&p->heads, &at, group * p->share + r / p->S);
-                const char *own = mask ? mask + (at.offset[1] + r % p->S * p->mask_row) * mask_size : NULL;
+        score_block(p, w, h->k + t * p->k_row, keys);
+        for (int64_t r = 0; r < w->rows; r++) {
+            float *scores = w->scores + r * KEYS;
+            if (h->mask || p->causal) {
+                const char *own = h->mask ? h->mask + (find_query(h, r).offset[1] + r % p->S * p->mask_row) * mask_size : NULL;
                 mask_scores(p, own, r % p->S, t, keys, scores);
             }
-            soften(scores, keys, w.top + r, w.sum + r, w.out + r * w.width, w.width);
+            soften(scores, keys, w->top + r, w->sum + r, w->out + r * w->width, w->width);
         }
-        weigh(p, &w, v + t * p->v_row, keys);
-    }
-    for (int64_t r = 0; r < w.rows; r++) {
-        eb_cursor at;
-        eb_cursor_seek(&p->heads, &at, group * p->share + r / p->S);
-        /* With nothing to attend to, `out` is what weights of zero leave of the values: 0, or NaN where one is NaN. */
-        float factor = w.sum[r] == 0 ? (p->zero ? 1 : NAN) : 1 / w.sum[r], *target = y + at.offset[2] + r % p->S * p->y_row;
-        for (int64_t e = 0; e < p->E; e++) target[e] = w.out[r * w.width + e] * factor;
+        weigh(p, w, h->v + t * p->v_row, keys);
     }
 }
 
+/* Bring `part` into `w`: both to the larger of their maxima, then added. */
+static void join(const workspace *w, const workspace *part) {
+    for (int64_t r = 0; r < w->rows; r++) {
+        float top = part->top[r] > w->top[r] ? part->top[r] : w->top[r], base = top == -INFINITY ? 0 : top;
+        float mine = vf_exp2_nonpositive(vf_set(w->top[r] - base))[0];
+        float its = vf_exp2_nonpositive(vf_set(part->top[r] - base))[0];
+        float *out = w->out + r * w->width, *more = part->out + r * w->width;
+        for (int64_t e = 0; e < w->width; e += EB_VL) vf_store(out + e, vf_load(out + e) * mine + vf_load(more + e) * its);
+        w->sum[r] = w->sum[r] * mine + part->sum[r] * its;
+        w->top[r] = top;
+    }
+}
+
+static void write_result(const head *h, const workspace *w) {
+    for (int64_t r = 0; r < w->rows; r++) {
+        /* With nothing to attend to, `out` is what weights of zero leave of the values: 0, or NaN where one is NaN. */
+        float factor = w->sum[r] == 0 ? (h->p.zero ? 1 : NAN) : 1 / w->sum[r];
+        float *target = h->y + find_query(h, r).offset[2] + r % h->p.S * h->p.y_row;
+        for (int64_t e = 0; e < h->p.E; e++) target[e] = w->out[r * w->width + e] * factor;
+    }
+}
+
+/* Tile: part of a head's keys, head after head. Then, if there are several parts, a join for each head. */
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    problem p = describe(node);
+    head h = {.p = describe(node), .q = eb_data(eb_input(node, 0), bases), .y = eb_data(eb_output(node), bases)};
     const float *k = eb_data(eb_input(node, 1), bases), *v = eb_data(eb_input(node, 2), bases);
-    const char *mask = p.mask_dtype >= 0 ? eb_data(eb_input(node, 3), bases) : NULL;
-    for (int64_t group = begin; group < end; group++) {
-        eb_cursor at;
-        eb_cursor_seek(&p.groups, &at, group);
-        attend(&p, group, eb_data(eb_input(node, 0), bases), k + at.offset[0], v + at.offset[1], mask,
-               eb_data(eb_output(node), bases), scratch);
+    if (h.p.mask_dtype >= 0) h.mask = eb_data(eb_input(node, 3), bases);
+    workspace w = lay_out(&h.p, scratch, NULL);
+    int64_t parts = count_parts(&h.p), blocks = eb_ceil_div(h.p.T, KEYS), each = result_floats(&w);
+    float *shared = node->shared_bytes ? eb_shared(node, bases) : NULL;
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t part = tile % parts;
+        h.group = tile < node->tiles ? tile / parts : tile - node->tiles;
+        if (tile < node->tiles) {
+            eb_cursor at;
+            eb_cursor_seek(&h.p.groups, &at, h.group);
+            h.k = k + at.offset[0], h.v = v + at.offset[1];
+            if (shared) w = lay_out(&h.p, scratch, shared + tile * each);
+            attend(&h, &w, eb_piece(blocks, parts, part), eb_piece(blocks, parts, part + 1));
+        } else {
+            w = lay_out(&h.p, scratch, shared + h.group * parts * each);
+            for (part = 1; part < parts; part++) {
+                workspace other = lay_out(&h.p, scratch, shared + (h.group * parts + part) * each);
+                join(&w, &other);
+            }
+        }
+        if (!shared || tile >= node->tiles) write_result(&h, &w);
     }
     return EB_OK;
 }
