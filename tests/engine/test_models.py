@@ -11,7 +11,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import engine
-from engine import exporter, passes, planner, verify
+from engine import bind, exporter, passes, planner, verify
+from engine.executors import native
 from engine.ops import TABLE
 from suites import models
 from tests.graphs import evaluate
@@ -92,6 +93,19 @@ def test_convolution_networks_are_as_exact_as_eager(name, sizes):
             # Two threads give the same bits; the interpreter sums in another order.
             assert torch.equal(a, b) or config.executor == "interpreter"
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("isa", native.isas())
+@pytest.mark.parametrize("name", ["mlp", "transformer-tiny", "bert-tiny", "minilm-tiny", "resnet18-tiny"])
+def test_every_instruction_set_is_as_exact_as_eager(name, isa):
+    model, inputs = models.get(name).build()
+    program = engine.compile(model, inputs, engine.Config(isa=isa))
+    steps = bind.bind(program.artifact, program.config).steps
+    # what one vector kernel a set computes: the test must not compare one set thrice
+    assert {s.kernel.isa for s in steps if s.op in ("linear", "layer_norm", "attention")} == {isa}
+    results = [r.clone() for r in tree_leaves(program(*inputs))]
+    for ours, eagers in errors(model, inputs, results):
+        assert ours <= max(FACTOR * eagers, FLOOR)
 
 
 @pytest.mark.parametrize("name", ["mlp", "transformer-tiny", "bert-tiny", "minilm-tiny", "resnet18-tiny"])
@@ -223,6 +237,18 @@ def test_profile_names_every_launch_and_accounts_for_every_thread(threads):
     assert "layer_norm" in text
     assert "idle us" in text
     assert profile.clock in text
+
+
+def test_a_counted_run_computes_what_a_plain_one_does():
+    model, inputs = models.get("mlp").build()
+    program = engine.compile(model, inputs)
+    expected = program(*inputs).numpy()
+    arrays = [x.numpy() for x in inputs]
+    for number in range(2):
+        outputs = [np.zeros_like(expected)]
+        *calls, _kept = program._native.plain_and_counted(arrays, outputs)
+        assert calls[number]() == native.OK
+        np.testing.assert_array_equal(outputs[0], expected)
 
 
 def test_at_one_thread_the_launches_sum_to_the_native_run():

@@ -1,0 +1,92 @@
+"""What a profile costs a run: the same native run with and without counting ticks, in pairs, in one process.
+
+    python scripts/bench_profile.py [--pairs N] [--into docs/kernels.md]
+
+One thread, its own time on its core, so that processes that push it aside do not count. A sample is as many runs as
+take two milliseconds; which of a pair comes first alternates. Both sides make the same call from Python, so short
+programs look a little better than they are. Takes about half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import engine
+from suites import models
+from suites.harness import machine, stats, table
+
+CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("mlp", "mlp", {}),
+    ("block, 16 tokens", "transformer", {"sequence": 16}),
+    ("bert-tiny", "bert-tiny", {}),
+    ("block, 128 tokens", "transformer", {"sequence": 128, "width": 512, "heads": 8}),
+)
+SAMPLE_SECONDS = 2e-3
+
+
+def calls(name: str, options: dict[str, int]) -> tuple[list[Callable[[], int]], int, object]:
+    """A plain run of a model and the same run counted, its number of launches, and what must stay alive meanwhile."""
+    model, inputs = models.get(name).build(**options)
+    program = engine.compile(model, inputs)
+    boundary, executor = program._boundary, program._native  # noqa: SLF001  # a run without the way into it
+    arrays = boundary.unpack(inputs, {})
+    outputs = boundary.allocate(arrays)
+    plain, counted, kept = executor.plain_and_counted(arrays, outputs)
+    return [plain, counted], executor.count, (program, arrays, outputs, kept)
+
+
+def sample(call: Callable[[], int], repeats: int) -> float:
+    """Seconds of this thread for each of `repeats` runs."""
+    start = time.thread_time()
+    for _ in range(repeats):
+        call()
+    return (time.thread_time() - start) / repeats
+
+
+def measure(plain: Callable[[], int], counted: Callable[[], int], pairs: int) -> tuple[float, list[float]]:
+    """(median seconds of a plain run, logarithms of counted over plain)."""
+    for call in (plain, counted):
+        if status := call():
+            raise RuntimeError(f"the run answered {status}")
+    repeats = max(1, round(SAMPLE_SECONDS / sample(plain, 5)))
+    seconds, logs = [], []
+    for pair in range(pairs):
+        if pair % 2:
+            second, first = sample(counted, repeats), sample(plain, repeats)
+        else:
+            first, second = sample(plain, repeats), sample(counted, repeats)
+        seconds.append(first)
+        logs.append(math.log(second / first))
+    return statistics.median(seconds), logs
+
+
+def row(label: str, launches: int, seconds: float, logs: list[float]) -> str:
+    """A line of the table: the median ratio and its 95% interval."""
+    centre, margin = statistics.median(logs), stats.median_error(logs) * stats.quantile(len(logs) - 1)
+    low, ratio, high = (math.exp(x) for x in (centre - margin, centre, centre + margin))
+    return f"| {label} | {launches} | {table.seconds(seconds)} | {ratio:.3f} [{low:.3f}, {high:.3f}] |"
+
+
+def main() -> None:
+    """Measure, then print or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=500, help="of samples for each model (500)")
+    parser.add_argument("--into", type=Path, help="write the table between the markers `profile` of this file")
+    options = parser.parse_args()
+    lines = ["| model | launches | plain run | counted / plain [95%] |", "|---|---|---|---|"]
+    for label, name, shape in CASES:
+        (plain, counted), launches, _alive = calls(name, shape)
+        lines.append(row(label, launches, *measure(plain, counted, options.pairs)))
+    text = "\n".join(lines)
+    print(text)
+    if options.into:
+        table.write_between(options.into, "profile", f"{table.heading(machine.environment())}\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
