@@ -19,6 +19,7 @@ from engine.passes import (
     common_subexpressions,
     dead_code,
     drop_identities,
+    fold_batch_norm,
     fold_constants,
     fuse_add_norm,
     fuse_attention,
@@ -55,6 +56,7 @@ PASSES: dict[str, Pass] = {
         simplify_views,
         absorb_transpose,
         absorb_scalar,
+        fold_batch_norm,
         fuse_softmax,
         fuse_layer_norm,
         fuse_gelu,
@@ -72,7 +74,8 @@ PASSES: dict[str, Pass] = {
 }
 
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
-# attention, whose pattern then has one spelling; gated pairs before merging, which would take them; merging before
+# attention, whose pattern then has one spelling; batch norms before epilogues, since nothing can be folded into a
+# convolution that activates; gated pairs before merging, which would take them; merging before
 # epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
 # least where a linear adds it in its registers; gathers before other residuals, which would take one of their terms;
 # transposes once more, for those that follow an attention. Chains of pointwise ops last: nothing else knows how to look
@@ -84,6 +87,7 @@ PIPELINE: tuple[str, ...] = (
     "simplify_views",
     "absorb_transpose",
     "absorb_scalar",
+    "fold_batch_norm",
     "fuse_softmax",
     "fuse_layer_norm",
     "fuse_gelu",

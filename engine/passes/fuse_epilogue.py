@@ -1,4 +1,4 @@
-"""Let linear add its bias and a residual and apply an activation while the result is still in registers."""
+"""Let linear and conv add a bias and a residual and apply an activation while the result is still in registers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.ir import Graph, Node, Value
-from engine.passes.pattern import Match, Rule, Var, apply, call
+from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
 
-_LINEAR = call("linear", Var("x"), Var("weight"), name="linear")
-# Pointwise op and the attributes it must have -> linear's name for it.
+_PRODUCTS = tuple(call(op, Var("x"), Var("weight"), name="product") for op in ("linear", "conv"))
+_LINEAR = _PRODUCTS[0]
+_PRODUCT = OneOf(_PRODUCTS)
+# Pointwise op and the attributes it must have -> linear's and conv's name for it.
 ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("relu", {}, "relu"),
     ("gelu", {"approximate": "none"}, "gelu"),
@@ -20,17 +22,20 @@ ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-def _linear(found: Match) -> Node:
-    return found.calls["linear"]
+def _product(found: Match) -> Node:
+    return found.calls["product"]
 
 
 def _no_activation(found: Match) -> bool:
-    return bool(_linear(found).attributes["activation"] == "none")
+    return bool(_product(found).attributes["activation"] == "none")
 
 
 def _is_bias(found: Match) -> bool:
-    """One constant value a column, of rank 1, and a free slot. Bias and residual commute: either may come first."""
-    linear, other = _linear(found), found.values["other"]
+    """One constant value a column, of rank 1, and a free slot. Bias and residual commute: either may come first.
+
+    Those of conv's channels are `fold_batch_norm`'s.
+    """
+    linear, other = _product(found), found.values["other"]
     return (
         linear.inputs[2] is None
         and other.is_constant
@@ -40,36 +45,35 @@ def _is_bias(found: Match) -> bool:
 
 
 def _is_residual(found: Match) -> bool:
-    """A value of exactly the result's type. The linear must come after what it adds, or the order would break."""
-    linear, other = _linear(found), found.values["other"]
-    return linear.inputs[3] is None and other.type == linear.output.type and other is not linear.output
+    """A value of exactly the result's type. The product must come after what it adds, or the order would break."""
+    product, other = _product(found), found.values["other"]
+    return product.inputs[3] is None and other.type == product.output.type and other is not product.output
 
 
 def _fill(position: int) -> Callable[[Graph, Match], Value]:
     def rewrite(graph: Graph, found: Match) -> Value:
-        linear, root = _linear(found), found.nodes[0]
-        inputs = list(linear.inputs)
+        product, root = _product(found), found.nodes[0]
+        inputs = list(product.inputs)
         inputs[position] = found.values["other"]
-        return graph.emit("linear", inputs, before=root, source=linear.source, **linear.attributes)
+        return graph.emit(product.op.name, inputs, before=root, source=product.source, **product.attributes)
 
     return rewrite
 
 
 def _activate(activation: str) -> Callable[[Graph, Match], Value]:
     def rewrite(graph: Graph, found: Match) -> Value:
-        linear, root = _linear(found), found.nodes[0]
-        attributes = linear.attributes | {"activation": activation}
-        return graph.emit("linear", linear.inputs, before=root, source=linear.source, **attributes)
+        product, root = _product(found), found.nodes[0]
+        attributes = product.attributes | {"activation": activation}
+        return graph.emit(product.op.name, product.inputs, before=root, source=product.source, **attributes)
 
     return rewrite
 
 
-_ADD = call("add", _LINEAR, Var("other"))
 RULES = (
-    Rule(_ADD, _fill(2), (_no_activation, _is_bias)),
-    Rule(_ADD, _fill(3), (_no_activation, _is_residual)),
+    Rule(call("add", _LINEAR, Var("other")), _fill(2), (_no_activation, _is_bias)),
+    Rule(call("add", _PRODUCT, Var("other")), _fill(3), (_no_activation, _is_residual)),
     *(
-        Rule(call(op, _LINEAR, **attributes), _activate(name), (_no_activation,))
+        Rule(call(op, _PRODUCT, **attributes), _activate(name), (_no_activation,))
         for op, attributes, name in ACTIVATIONS
     ),
 )

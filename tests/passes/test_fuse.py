@@ -335,6 +335,43 @@ def test_bias_residual_and_activation_join_linear(activation):
     assert g.nodes[0].attributes["activation"] == activation
 
 
+def conv(g: Graph, x: Value, **changed) -> Value:
+    plain = {"stride": (1,), "low": (1,), "high": (1,), "dilation": (1,)}
+    return g.emit("conv", [x, weight(g, 6, 4, 3), None, None], **{**plain, **changed})
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"])
+def test_residual_and_activation_join_conv(activation):
+    g = start((2, 4, 5), (2, 6, 5))
+    y = g.emit("add", [g.inputs[1], conv(g, g.inputs[0])])
+    op = activation.removesuffix("_tanh")
+    g.outputs = [g.emit(op, [y], **({"approximate": "tanh"} if activation == "gelu_tanh" else {}))]
+    assert run_pass(g, "fuse_epilogue") == [2]
+    assert ops(g) == ["conv"]
+    assert g.nodes[0].attributes["activation"] == activation
+
+
+def test_of_two_convs_that_are_added_one_is_the_others_residual():
+    g = start((2, 4, 5))
+    g.outputs = [g.emit("add", [conv(g, g.inputs[0]), conv(g, g.inputs[0])])]
+    assert run_pass(g, "fuse_epilogue") == [1]
+    assert ops(g) == ["conv", "conv"]
+
+
+def test_what_a_conv_cannot_take_stays_outside():
+    g = start((2, 4, 5), (6, 1), (2, 6, 5))
+    x, column, residual = g.inputs
+    read = conv(g, x)
+    g.outputs = [
+        g.emit("add", [conv(g, x), column]),  # broadcasts, and is not known
+        g.emit("add", [conv(g, x), g.constant(np.ones(5, np.float32))]),  # a number a place, not a channel
+        g.emit("add", [conv(g, x, activation="relu"), residual]),  # after an activation
+        g.emit("relu", [read]),  # of a value that is read elsewhere too
+        read,
+    ]
+    assert run_pass(g, "fuse_epilogue") == [0]
+
+
 def test_a_linear_that_others_read_keeps_its_activation_outside():
     g = start((3, 4))
     y = linear(g, g.inputs[0], weight(g, 6, 4))

@@ -1,0 +1,92 @@
+"""Fold a factor and a summand of each channel, what batch norm is at rest, into the convolution in front."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.ir import Graph, Node, Value
+from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
+
+_CONV = OneOf(tuple(call(op, Var("x"), Var("weight"), name="conv") for op in ("conv", "conv_transpose")))
+_DTYPES = ("float32", "float64")  # of shorter types a product of two constants would be rounded once more
+
+
+def _conv(found: Match) -> Node:
+    return found.calls["conv"]
+
+
+def _constant(found: Match) -> bool:
+    """Weight and bias are known now, and nothing follows the sum inside of the convolution."""
+    conv = _conv(found)
+    constants = [v for v in conv.inputs[1:3] if v is not None]
+    bare = conv.op.name != "conv" or (conv.inputs[3] is None and conv.attributes["activation"] == "none")
+    return bare and conv.output.dtype in _DTYPES and all(v.is_constant for v in constants)
+
+
+def _a_channel(found: Match) -> bool:
+    """A constant with one element, or one a channel, that leaves the result's shape as it is."""
+    conv, other = _conv(found).output, found.values["other"]
+    shape = (*[1] * (len(conv.shape) - len(other.shape)), *other.shape)
+    others = shape[:1] + shape[2:]
+    fits = len(shape) == len(conv.shape) and math.prod(others) == 1 and shape[1] in (1, conv.shape[1])
+    return fits and other.is_constant and other.dtype == conv.dtype
+
+
+def _vector(value: Value, channels: int) -> np.ndarray:
+    """One float64 a channel."""
+    assert value.data is not None  # noqa: S101  (guarded)
+    return np.broadcast_to(value.data.astype(np.float64).reshape(-1), (channels,))
+
+
+def _scaled(conv: Node, factor: np.ndarray) -> np.ndarray:
+    """The weight times `factor` [O], float64. A transposed one is [C, O / groups, *K], rows of one group together."""
+    weight = conv.input(1)
+    assert weight.data is not None  # noqa: S101  (guarded)
+    wide, kernel = weight.data.astype(np.float64), weight.shape[2:]
+    ones = [1] * len(kernel)
+    if conv.op.name == "conv":
+        return wide * factor.reshape(-1, 1, *ones)
+    groups, out = conv.attributes["groups"], weight.shape[1]
+    apart = wide.reshape(groups, -1, out, *kernel) * factor.reshape(groups, 1, out, *ones)
+    return apart.reshape(weight.shape)
+
+
+def _with(graph: Graph, found: Match, weight: np.ndarray | None, bias: np.ndarray | None) -> Value | None:
+    """The convolution with other constants; None declines, where they overflow."""
+    conv, root = _conv(found), found.nodes[0]
+    inputs = list(conv.inputs)
+    for position, name, made in ((1, "weight", weight), (2, "bias", bias)):
+        if made is None:
+            continue
+        with np.errstate(over="ignore"):
+            rounded = made.astype(conv.output.type.dtype)
+        if not np.isfinite(rounded).all():
+            return None
+        old = conv.inputs[position]
+        inputs[position] = graph.constant(rounded, f"folded {name}" if old is None else old.name)
+    return graph.emit(conv.op.name, inputs, before=root, source=conv.source, **conv.attributes)
+
+
+def _multiply(graph: Graph, found: Match) -> Value | None:
+    conv = _conv(found)
+    factor, bias = _vector(found.values["other"], conv.output.shape[1]), conv.inputs[2]
+    return _with(graph, found, _scaled(conv, factor), None if bias is None else _vector(bias, factor.size) * factor)
+
+
+def _add(graph: Graph, found: Match) -> Value | None:
+    conv = _conv(found)
+    summand, bias = _vector(found.values["other"], conv.output.shape[1]), conv.inputs[2]
+    return _with(graph, found, None, summand if bias is None else _vector(bias, summand.size) + summand)
+
+
+RULES = tuple(
+    Rule(call(op, _CONV, Var("other")), rewrite, (_constant, _a_channel))
+    for op, rewrite in (("mul", _multiply), ("add", _add))
+)
+
+
+def run(graph: Graph) -> int:
+    """Number of factors and summands folded."""
+    return apply(graph, RULES)
