@@ -109,6 +109,8 @@ void eb_set_sgemm(void *cblas_sgemm);
  * bytes/s of reading `bytes` (4096 at least) again and again with the widest loads. */
 double eb_measure_fma(const char *isa, double at_least_seconds);
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds);
+/* Bytes/s, read and written counted both, of copying `bytes` to an address aligned to 64 with stores past the caches. */
+double eb_measure_copy(void *to, const void *from, int64_t bytes, double at_least_seconds);
 
 /* A roof of several threads at once. */
 typedef struct {
@@ -118,8 +120,8 @@ typedef struct {
     const char *isa;        /* static; NULL where rate is 0 */
 } eb_roof;
 
-/* `what`: "fp32", "bf16", "int8" (operations: two a multiply-add) or "read" (bytes; each thread has `bytes` of its own,
- * 4096 at least). All threads work in the same windows, each on a processor of its own where there are enough; the rate
+/* `what`: "fp32", "bf16", "int8" (operations: two a multiply-add), "read" or "copy" (bytes read and written; each thread
+ * has `bytes` of its own, 4096 at least, a copy goes from one half of them to the other). All threads work in the same windows, each on a processor of its own where there are enough; the rate
  * is the best window's. The caller's own processors stay as they are. */
 eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds);
 /* CFFI END */

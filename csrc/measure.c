@@ -1,4 +1,5 @@
-/* Roofs of this machine: arithmetic from registers and reading from each level of the memory, at any number of threads.
+/* Roofs of this machine: arithmetic from registers, reading from each level of the memory, and copying, at any number of
+ * threads.
  * The loops are those of kernels/<isa>/measure.c; here is who runs them, and when. Knows no kernel of the registry. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* processors of a thread */
@@ -11,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+
+#include "memory.h"
 
 typedef double compute_function(int64_t rounds, float *sink);
 typedef double read_function(const void *data, int64_t bytes, int64_t total);
+typedef double copy_function(void *to, const void *from, int64_t bytes);
 
-#define EB_ISA_ROOFS(isa) compute_function eb_fma_##isa; read_function eb_read_##isa;
+#define EB_ISA_ROOFS(isa) compute_function eb_fma_##isa; read_function eb_read_##isa; copy_function eb_copy_##isa;
 EB_ISA_ROOFS(generic)
 #ifdef EB_BUILD_AVX512
 EB_ISA_ROOFS(avx2)
@@ -36,6 +37,7 @@ typedef struct {
     compute_function *compute;
     read_function *read;
     double per_instruction; /* operations or bytes of one vector instruction */
+    copy_function *copy;
 } roof;
 
 /* __builtin_cpu_supports also asks whether the system saves the registers. */
@@ -50,19 +52,23 @@ static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx51
 /* Of one kind the most capable first. */
 static const roof roofs[] = {
 #ifdef EB_BUILD_AVX512
-    {"int8", "avx512vnni", has_vnni, eb_dot_avx512vnni, NULL, 128},
-    {"bf16", "avx512bf16", has_bf16, eb_dot_avx512bf16, NULL, 64},
-    {"fp32", "avx512", has_avx512, eb_fma_avx512, NULL, 32},
-    {"fp32", "avx2", has_avx2, eb_fma_avx2, NULL, 16},
-    {"read", "avx512", has_avx512, NULL, eb_read_avx512, 64},
-    {"read", "avx2", has_avx2, NULL, eb_read_avx2, 32},
+    {"int8", "avx512vnni", has_vnni, eb_dot_avx512vnni, NULL, 128, NULL},
+    {"bf16", "avx512bf16", has_bf16, eb_dot_avx512bf16, NULL, 64, NULL},
+    {"fp32", "avx512", has_avx512, eb_fma_avx512, NULL, 32, NULL},
+    {"fp32", "avx2", has_avx2, eb_fma_avx2, NULL, 16, NULL},
+    {"read", "avx512", has_avx512, NULL, eb_read_avx512, 64, NULL},
+    {"copy", "avx512", has_avx512, NULL, NULL, 64, eb_copy_avx512},
+    {"read", "avx2", has_avx2, NULL, eb_read_avx2, 32, NULL},
+    {"copy", "avx2", has_avx2, NULL, NULL, 32, eb_copy_avx2},
 #endif
 #ifdef EB_BUILD_NEON
-    {"fp32", "neon", has_generic, eb_fma_neon, NULL, 8},
-    {"read", "neon", has_generic, NULL, eb_read_neon, 16},
+    {"fp32", "neon", has_generic, eb_fma_neon, NULL, 8, NULL},
+    {"read", "neon", has_generic, NULL, eb_read_neon, 16, NULL},
+    {"copy", "neon", has_generic, NULL, NULL, 16, eb_copy_neon},
 #endif
-    {"fp32", "generic", has_generic, eb_fma_generic, NULL, 8},
-    {"read", "generic", has_generic, NULL, eb_read_generic, 16},
+    {"fp32", "generic", has_generic, eb_fma_generic, NULL, 8, NULL},
+    {"read", "generic", has_generic, NULL, eb_read_generic, 16, NULL},
+    {"copy", "generic", has_generic, NULL, NULL, 16, eb_copy_generic},
 };
 
 enum { ROUNDS = 1000, READ_REPEATED = 1 << 21, READ_PIECE = 1 << 18, CHAIN = 1 << 15, MOST_WINDOWS = 1000 };
@@ -117,7 +123,7 @@ typedef struct {
     pthread_t thread;
     const roof *roof;
     gate *gate;
-    char *data;
+    char *data, *target; /* a copy goes to the other half of its memory */
     int64_t bytes, place;
     int cpu; /* -1: any */
     float sink;
@@ -142,9 +148,10 @@ static void meet(gate *g) {
  * seemed to give 0.91 loads a cycle), far shorter than a window. */
 static double do_some(worker *w) {
     if (w->roof->compute) return w->roof->compute(ROUNDS, &w->sink);
-    if (w->bytes <= READ_PIECE * 4) return w->roof->read(w->data, w->bytes, READ_REPEATED);
+    if (w->roof->read && w->bytes <= READ_PIECE * 4) return w->roof->read(w->data, w->bytes, READ_REPEATED);
     int64_t left = w->bytes - w->place, size = left < READ_PIECE ? left : READ_PIECE;
-    double done = w->roof->read(w->data + w->place, size, size);
+    double done = w->roof->copy ? w->roof->copy(w->target + w->place, w->data + w->place, size)
+                                : w->roof->read(w->data + w->place, size, size);
     w->place = size == left ? 0 : w->place + size;
     return done;
 }
@@ -162,7 +169,7 @@ static void *measure(void *argument) {
     int members;
     while ((members = atomic_load(&w->gate->members)) == 0) sched_yield();
     if (members < 0) return NULL;
-    if (w->data) memset(w->data, 1, (size_t)w->bytes); /* by the thread that reads it, for its own memory node */
+    if (w->data) memset(w->data, 1, (size_t)w->bytes * (w->target ? 2 : 1)); /* by the thread that reads it, for its own memory node */
     for (int i = 0; i < w->windows; i++) {
         struct window *one = &w->window[i];
         do_some(w); /* the clock's chain and the wait were something else */
@@ -189,20 +196,14 @@ static void choose_cpus(worker *workers, int count) {
 #endif
 }
 
-/* Memory to read, on large pages where the system has them, as large weights lie. */
-static char *allocate(int64_t bytes) {
-    size_t page = bytes >= 4 << 20 ? 2 << 20 : 4096, size = ((size_t)bytes + page - 1) / page * page;
-    char *data = aligned_alloc(page, size);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (data && page > 4096) madvise(data, size, MADV_HUGEPAGE);
-#endif
-    return data;
-}
-
 /* Run all workers. 0 where threads or memory are missing. */
 static int run_all(worker *workers, int count, gate *g) {
     int made = 0, enough = 1;
-    for (int t = 0; t < count && workers[0].roof->read; t++) enough &= (workers[t].data = allocate(workers[t].bytes)) != NULL;
+    for (int t = 0; t < count && !workers[0].roof->compute; t++) {
+        worker *w = &workers[t];
+        enough &= (w->data = eb_allocate(w->bytes)) != NULL;
+        if (w->roof->copy) w->bytes = w->bytes / 2 / 64 * 64, w->target = w->data + w->bytes;
+    }
     while (enough && made < count && pthread_create(&workers[made].thread, NULL, measure, &workers[made]) == 0) made++;
     atomic_store(&g->members, made == count ? count : -1);
     for (int t = 0; t < made; t++) pthread_join(workers[t].thread, NULL);
@@ -229,7 +230,7 @@ static void best_window(eb_roof *found, const worker *workers, int count) {
 eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds) {
     eb_roof found = {0};
     const roof *row = find(what, NULL);
-    if (!row || threads < 1 || (row->read && bytes < 4096)) return found;
+    if (!row || threads < 1 || (!row->compute && bytes < 4096)) return found;
     int windows = seconds < WINDOW ? 1 : seconds < MOST_WINDOWS * WINDOW ? (int)(seconds / WINDOW) : MOST_WINDOWS;
     worker *workers = calloc((size_t)threads, sizeof *workers);
     struct window *window = calloc((size_t)threads * (size_t)windows, sizeof *window);
@@ -279,5 +280,10 @@ double eb_measure_fma(const char *isa, double at_least_seconds) {
 
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds) {
     worker w = {.roof = find("read", NULL), .data = (char *)(uintptr_t)data, .bytes = bytes};
+    return bytes >= 4096 ? best_piece(&w, at_least_seconds) : 0;
+}
+
+double eb_measure_copy(void *to, const void *from, int64_t bytes, double at_least_seconds) {
+    worker w = {.roof = find("copy", NULL), .data = (char *)(uintptr_t)from, .target = to, .bytes = bytes};
     return bytes >= 4096 ? best_piece(&w, at_least_seconds) : 0;
 }

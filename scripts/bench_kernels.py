@@ -5,8 +5,10 @@
 Builds the C test program, which has the kernels and the list of shapes (tests/kernels/bench.c), and goes through the
 shapes in rounds: each kernel, OpenBLAS, then torch, and again. Time is the thread's own on its core, so that processes
 that push it aside do not count; the median round is shown. A row's roof is what it is bound by: multiply-adds with the
-kernel's instruction set for products, the read bandwidth of memory for operands of 64 MB and more; in between there is
-none. Both are measured beside each shape, and the best of the run counts: a roof is what nothing exceeds.
+kernel's instruction set for products, memory for operands of 64 MB and more; in between there is none. Memory allows no
+less time than reading what is read takes, nor than moving all bytes at the better rate of reading and of copying past
+the caches: a core that both reads and writes moves more than one that reads. Roofs are measured in each round, since a
+neighbour on the machine takes memory from them and from the kernels alike; a share is the median over the rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import scipy_openblas32
 import torch
@@ -50,16 +52,47 @@ class Case:
     op: str
     name: str
     flops: float
-    bytes: float
+    read: float  # bytes
+    written: float
     ints: tuple[int, ...]
     operands: tuple[str, ...]  # "f32:2,3", "bool:4" or "-"
 
     @classmethod
     def parse(cls, line: str) -> Case:
         """The case of a line."""
-        _, op, name, flops, nbytes, ints, operands = line.split("\t")
+        _, op, name, flops, read, written, ints, operands = line.split("\t")
         numbers = tuple(int(i) for i in ints.split(",") if i)
-        return cls(op, name, float(flops), float(nbytes), numbers, tuple(operands.split(";")))
+        return cls(op, name, float(flops), float(read), float(written), numbers, tuple(operands.split(";")))
+
+    @property
+    def bytes(self) -> float:
+        """Read and written."""
+        return self.read + self.written
+
+
+class Roofs(NamedTuple):
+    """What the machine did at most in a second: multiply-adds with the kernels' instruction set, bytes read, copied."""
+
+    fma: float = 0.0
+    read: float = 0.0
+    copy: float = 0.0
+
+    def best(self, other: Roofs) -> Roofs:
+        """The higher of each."""
+        return Roofs(*map(max, self, other))
+
+    def of(self, case: Case) -> tuple[str, float]:
+        """(which roof binds the case, the least seconds that it allows); ("", 0) where none is known."""
+        if case.bytes >= BEYOND_CACHES:
+            return "memory", max(case.read / self.read, case.bytes / max(self.read, self.copy))
+        return ("FMA", case.flops / self.fma) if case.op in PRODUCTS else ("", 0.0)
+
+
+class Times(NamedTuple):
+    """Median over the rounds: the seconds, and the share of the roof."""
+
+    seconds: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -71,7 +104,7 @@ class Row:
     seconds: float
     flops: float
     bytes: float
-    roof: str  # "FMA", "read" or ""
+    roof: str  # "FMA", "memory" or ""
     roof_share: float | None
     openblas_ratio: float | None
     torch_ratio: float | None
@@ -187,31 +220,28 @@ def torch_timer(case: Case) -> Callable[[], float]:
     return seconds
 
 
-def rounds(case: Case, program: subprocess.Popen[str]) -> dict[str, float]:
-    """Median seconds by kernel's name, and by "torch"."""
-    found: dict[str, list[float]] = {}
-    other = torch_timer(case)
+def rounds(case: Case, program: subprocess.Popen[str]) -> tuple[Roofs, dict[str, Times]]:
+    """The best roofs, and times by kernel's name and by "torch"."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    other, best = torch_timer(case), Roofs()
     for _ in range(ROUNDS):
         _write(program.stdin, "go\n")
         line = _read(program.stdout).split("\t")[1:]
-        for name, seconds in zip(line[::2], line[1::2], strict=True):
-            found.setdefault(name, []).append(float(seconds))
-        found.setdefault("torch", []).append(other())
+        roofs = Roofs(*map(float, line[:3]))
+        best, (_, least) = best.best(roofs), roofs.of(case)
+        for name, seconds in [*zip(line[3::2], map(float, line[4::2]), strict=True), ("torch", other())]:
+            found.setdefault(name, []).append((seconds, least / seconds))
     _write(program.stdin, "\n")
-    return {name: statistics.median(times) for name, times in found.items()}
+    return best, {name: Times(*map(statistics.median, zip(*pairs, strict=True))) for name, pairs in found.items()}
 
 
-def rows(case: Case, times: dict[str, float], roofs: dict[str, float]) -> Iterator[Row]:
+def rows(case: Case, times: dict[str, Times]) -> Iterator[Row]:
     """A row a kernel of ours."""
     openblas = next((t for name, t in times.items() if name.endswith("_openblas")), None)
-    for name, seconds in times.items():
+    roof, _ = Roofs(1, 1, 1).of(case)
+    for name, (seconds, share) in times.items():
         if name == "torch" or name.endswith("_openblas"):
             continue
-        roof, share = "", None
-        if case.bytes >= BEYOND_CACHES:
-            roof, share = "read", case.bytes / seconds / roofs["read"]
-        elif case.op in PRODUCTS:
-            roof, share = "FMA", case.flops / seconds / roofs["fma"]
         yield Row(
             name,
             case.name,
@@ -219,29 +249,28 @@ def rows(case: Case, times: dict[str, float], roofs: dict[str, float]) -> Iterat
             case.flops / seconds,
             case.bytes / seconds,
             roof,
-            share,
-            seconds / openblas if openblas else None,
-            seconds / times["torch"],
+            share if roof else None,
+            seconds / openblas.seconds if openblas else None,
+            seconds / times["torch"].seconds,
         )
 
 
-def measure(isa: str, part: str, program: Path) -> tuple[dict[str, float], list[Row]]:
-    """The two roofs and all rows; each row is reported on standard error as it comes."""
+def measure(isa: str, part: str, program: Path) -> tuple[Roofs, list[Row]]:
+    """The best roofs and all rows; each row is reported on standard error as it comes."""
     library = str(next(Path(scipy_openblas32.get_lib_dir()).glob("libscipy_openblas*")))
     environment = {**os.environ, "KERNELS_OPENBLAS": library, "OPENBLAS_NUM_THREADS": "1"}
+    best, found = Roofs(), list[Row]()
     with subprocess.Popen(
         [str(program), "bench", isa, part], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
-        measured: list[tuple[Case, dict[str, float]]] = []
-        roofs = {"fma": 0.0, "read": 0.0}
         while line := _read(process.stdout):
-            _, fma, read = line.split("\t")
-            roofs = {"fma": max(roofs["fma"], float(fma)), "read": max(roofs["read"], float(read))}
-            case = Case.parse(_read(process.stdout))
-            measured.append((case, rounds(case, process)))
-            for row in rows(*measured[-1], roofs):
+            case = Case.parse(line)
+            roofs, times = rounds(case, process)
+            best = best.best(roofs)
+            for row in rows(case, times):
                 print("  ".join(cells(row)), file=sys.stderr, flush=True)
-    return roofs, [row for case, times in measured for row in rows(case, times, roofs)]
+                found.append(row)
+    return best, found
 
 
 HEADER = ("kernel", "shape", "time", "GFLOP/s", "GB/s", "of roof", "/ OpenBLAS", "/ torch")
@@ -255,15 +284,15 @@ def cells(row: Row) -> list[str]:
     return [f"`{row.kernel}`", row.shape, table.seconds(row.seconds), *rates, share, *ratios]
 
 
-def markdown(isa: str, roofs: dict[str, float], found: list[Row]) -> str:
+def markdown(isa: str, roofs: Roofs, found: list[Row]) -> str:
     """The table, headed by machine, versions and roofs."""
     lines = [list(HEADER), ["---"] * len(HEADER), *(cells(row) for row in found)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return (
         f"{table.heading(machine.environment())}\n\n"
-        f"One thread, {isa}: {roofs['fma'] / 1e9:.1f} GFLOP/s of multiply-adds, {roofs['read'] / 1e9:.1f} GB/s of "
-        "reading memory, the best of measurements beside each shape. Thread time, median of interleaved rounds; "
-        "ratios are our time over theirs, below 1 is faster.\n\n"
+        f"One thread, {isa}: at best {roofs.fma / 1e9:.1f} GFLOP/s of multiply-adds, {roofs.read / 1e9:.1f} GB/s of "
+        f"reading memory and {roofs.copy / 1e9:.1f} GB/s of copying it. Thread time, median of interleaved rounds; a "
+        "share is of the roof as it was in the same round. Ratios are our time over theirs, below 1 is faster.\n\n"
         f"{body}\n"
     )
 
@@ -283,7 +312,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         roofs, found = measure(options.isa, options.filter, build(folder))
     if options.json:
-        print(json.dumps({"isa": options.isa, "roofs": roofs, "rows": [asdict(row) for row in found]}, indent=1))
+        print(
+            json.dumps({"isa": options.isa, "roofs": roofs._asdict(), "rows": [asdict(row) for row in found]}, indent=1)
+        )
     elif options.into:
         table.write_between(options.into, MARKER.format(isa=options.isa), markdown(options.isa, roofs, found))
     elif options.markdown:

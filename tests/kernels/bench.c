@@ -2,9 +2,9 @@
  *
  * It works round by round at the command of scripts/bench_kernels.py, which times other libraries between two rounds, so
  * that all see the same machine. Lines are tab-separated:
- *   roofs FLOP/s BYTES/s                        multiply-adds with ISA, reading memory
- *   case OP NAME FLOPS BYTES INTS OPERANDS      ints and shapes as 1,2;3  ("-": absent; "f32:2,3": dtype and shape)
- *   round KERNEL SECONDS ...                    answers one line on standard input
+ *   case OP NAME FLOPS READ WRITTEN INTS OPERANDS   bytes; ints and shapes as 1,2;3  ("-": absent; "f32:2,3")
+ *   round FMA READ COPY KERNEL SECONDS ...          answers one line on standard input; first the roofs of this moment:
+ *                                                   FLOP/s with ISA, bytes/s of memory read, and of memory copied
  * A case ends when an empty line comes in.
  */
 #include <dlfcn.h>
@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "case.h"
+#include "memory.h"
 #include "suite.h"
 
 /* Time of this thread on a core: other processes that push it aside do not count. */
@@ -45,11 +46,10 @@ static double time_of(prepared *p) {
 
 static void describe_case(const test_case *c, double flops) {
     static const char *const dtypes[] = {"f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"};
-    double bytes = 0;
-    int operands = c->node.n_inputs + c->node.n_outputs;
-    for (int i = 0; i < operands; i++)
-        if (c->operands[i].dtype >= 0) bytes += (double)c->bytes[i];
-    printf("case\t%s\t%s\t%.0f\t%.0f\t", c->op, c->name, flops, bytes);
+    double bytes[2] = {0}; /* read, written */
+    for (int i = 0; i < c->node.n_inputs + c->node.n_outputs; i++)
+        if (c->operands[i].dtype >= 0) bytes[i >= c->node.n_inputs] += (double)c->bytes[i];
+    printf("case\t%s\t%s\t%.0f\t%.0f\t%.0f\t", c->op, c->name, flops, bytes[0], bytes[1]);
     for (int i = 0; i < c->node.n_ints; i++) printf("%s%ld", i ? "," : "", (long)c->ints[i]);
     putchar('\t');
     for (int i = 0; i < c->node.n_inputs; i++) {
@@ -60,11 +60,11 @@ static void describe_case(const test_case *c, double flops) {
     putchar('\n');
 }
 
-/* Operands as a program has them: aligned to 64 bytes, and in memory that has been touched. */
+/* Operands as a program has them: aligned to 64 bytes, large ones on large pages, and in memory that has been touched. */
 static void align_operands(test_case *c) {
     for (int i = 0; i < c->node.n_inputs + c->node.n_outputs; i++) {
         if (!c->data[i]) continue;
-        void *data = aligned_alloc(64, (size_t)(c->bytes[i] + 63) / 64 * 64);
+        void *data = eb_allocate(c->bytes[i]);
         memset(data, 0, (size_t)c->bytes[i]);
         if (i < c->node.n_inputs) memcpy(data, c->data[i], (size_t)c->bytes[i]);
         free(c->data[i]);
@@ -86,14 +86,14 @@ static void bench_case(test_case *c, double flops) {
         else
             prepared_free(&p[count]);
     }
-    if (count) {
-        printf("roofs\t%.6g\t%.6g\n", eb_measure_fma(chosen_isa, 0.03), eb_measure_read(memory, MEMORY_BYTES, 0.03));
-        describe_case(c, flops);
-    }
+    if (count) describe_case(c, flops);
     for (char line[16]; count;) {
         fflush(stdout);
         if (!fgets(line, sizeof line, stdin) || line[0] == '\n') break;
         printf("round");
+        printf("\t%.6g", eb_measure_fma(chosen_isa, 1e-3));
+        printf("\t%.6g", eb_measure_read(memory, MEMORY_BYTES, 4e-3));
+        printf("\t%.6g", eb_measure_copy(memory, memory + MEMORY_BYTES / 2, MEMORY_BYTES / 2, 4e-3));
         for (int i = 0; i < count; i++) printf("\t%s\t%.9g", eb_kernel_describe(ids[i]).name, time_of(&p[i]));
         putchar('\n');
     }
@@ -253,7 +253,7 @@ void bench(const char *isa, const char *part) {
     chosen_isa = isa;
     chosen_part = part;
     load_openblas();
-    memory = malloc(MEMORY_BYTES);
+    memory = eb_allocate(MEMORY_BYTES);
     memset(memory, 1, MEMORY_BYTES);
     bench_linear();
     bench_gated_linear();

@@ -1,4 +1,5 @@
 #include "case.h"
+#include "memory.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -148,8 +149,6 @@ void fail(const char *format, ...) {
     va_end(arguments);
 }
 
-static void *aligned(int64_t bytes) { return aligned_alloc(64, (size_t)((bytes + 64) / 64 * 64)); }
-
 eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) {
     memset(p, 0, sizeof *p);
     p->node = c->node;
@@ -160,7 +159,7 @@ eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) 
     for (int i = 0; i < c->node.n_inputs; i++) {
         int64_t bytes = c->constant >> i & 1 ? eb_packed_bytes(&p->node, i) : 0;
         if (bytes == 0) continue;
-        p->packed[i] = aligned(bytes);
+        p->packed[i] = eb_allocate(bytes);
         eb_pack(&p->node, i, c->data[i], p->packed[i]);
         p->bases[i] = p->packed[i];
     }
@@ -169,7 +168,7 @@ eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) 
     p->node.scratch_buffer = MOST_OPERANDS;
     p->node.scratch_offset = p->node.shared_bytes;
     int64_t bytes = p->node.shared_bytes + p->node.scratch_bytes * threads;
-    if (bytes) p->bases[MOST_OPERANDS] = aligned(bytes);
+    if (bytes) p->bases[MOST_OPERANDS] = eb_allocate(bytes);
     return status;
 }
 

@@ -25,6 +25,8 @@ void test_measure(void) {
         check_roof("int8", 0, threads, 0);
         check_roof("read", 4096, threads, 1);
         check_roof("read", 3 << 20, threads, 1);
+        check_roof("copy", 5000, threads, 1);
+        check_roof("copy", 3 << 20, threads, 1);
     }
     if (eb_measure_roof("fp31", 0, 1, 1e-3).rate != 0) fail("a roof that does not exist has a rate");
     if (eb_measure_roof("read", 64, 1, 1e-3).rate != 0) fail("too little to read has a rate");
@@ -38,6 +40,10 @@ void test_measure(void) {
         char *data = malloc((size_t)bytes);
         memset(data, 1, (size_t)bytes);
         if (eb_measure_read(data, bytes, 1e-5) <= 0) fail("reading %ld bytes has no rate", (long)bytes);
+        char *target = aligned_alloc(64, (size_t)bytes);
+        memset(target, 0, (size_t)bytes);
+        if (eb_measure_copy(target, data, bytes, 1e-5) <= 0 || target[4095] != 1) fail("copying %ld bytes fails", (long)bytes);
+        free(target);
         free(data);
     }
     total.cases++;

@@ -62,7 +62,7 @@ static void check_large_mean(void) {
     case_check(&c);
 }
 
-static void run_once(const test_case *c, int32_t k, float *y) {
+static void run_once(const test_case *c, int32_t k, void *y) {
     prepared p;
     int32_t failed;
     eb_status status = case_prepare(c, k, 1, &p);
@@ -178,36 +178,50 @@ static void check_sums(const char *op, int64_t n, int number) {
 
 /* A result so large that it is written past the caches has the bits of its two halves, which are not; also where it lies
  * at an address that such stores do not take. */
-static void check_large(const char *op, int32_t k, float *y) {
-    enum { ROWS = 8192, WIDTH = 1024, HALF = ROWS / 2 * WIDTH };
-    test_case c;
-    make_norm(&c, op, ROWS / 2, WIDTH, 1, 1, DENSE);
+static void check_large(test_case *c, int32_t k, float *y) {
+    int64_t bytes = c->bytes[c->node.n_inputs];
     for (int aligned = 0; aligned < 2; aligned++) {
-        float *whole = (float *)(((uintptr_t)y + 63) / 64 * 64) + !aligned, *halves = c.data[c.node.n_inputs];
-        test_case half = c;
+        char *whole = (char *)(((uintptr_t)y + 63) / 64 * 64) + 4 * !aligned, *halves = c->data[c->node.n_inputs];
+        test_case half = *c;
         half.node.operands = half.operands;
-        run_once(&c, k, whole);
+        run_once(c, k, whole);
         for (int h = 0; h < 2; h++) {
-            for (int i = 0; i <= c.node.n_inputs; i++) {
-                eb_tensor *t = &half.operands[i];
-                if (t->dtype < 0 || t->rank < 2) continue; /* absent, or one row for all */
-                t->shape[0] = 1; /* of [2, rows, n] */
-                if (i < c.node.n_inputs) t->offset = h * (int64_t)HALF * 4;
+            for (int i = 0; i <= c->node.n_inputs; i++) {
+                const eb_tensor *t = &c->operands[i];
+                if (t->dtype < 0 || t->rank < 2 || t->shape[0] == 1) continue; /* absent, or one row for all */
+                half.operands[i].shape[0] = t->shape[0] / 2;
+                if (i < c->node.n_inputs) half.operands[i].offset = h * c->bytes[i] / 2;
             }
-            run_once(&half, k, halves + h * HALF);
+            run_once(&half, k, halves + h * bytes / 2);
         }
-        if (memcmp(whole, halves, (size_t)HALF * 8) != 0)
-            fail("%s by %s: other bits in one piece than in two", c.name, eb_kernel_describe(k).name);
+        if (memcmp(whole, halves, (size_t)bytes) != 0)
+            fail("%s by %s: other bits in one piece than in two", c->name, eb_kernel_describe(k).name);
     }
-    case_end(&c);
+    case_end(c);
 }
 
 static void check_large_results(void) {
+    enum { ROWS = 8192, WIDTH = 1024 };
     float *y = malloc((32 << 20) + 128);
     for (int32_t k = 0; k < eb_kernel_count(); k++) {
         eb_kernel_info info = eb_kernel_describe(k);
-        if (strcmp(info.variant, "vector") != 0 || !runs_here(k)) continue;
-        if (strcmp(info.op, "layer_norm") == 0 || strcmp(info.op, "rms_norm") == 0) check_large(info.op, k, y);
+        if (strcmp(info.variant, "reference") == 0 || !runs_here(k)) continue;
+        test_case c;
+        if (strcmp(info.op, "layer_norm") == 0 || strcmp(info.op, "rms_norm") == 0)
+            make_norm(&c, info.op, ROWS / 2, WIDTH, 1, 1, DENSE);
+        else if (strstr(info.op, "softmax"))
+            make_softmax(&c, info.op, ROWS, WIDTH, 1, DENSE);
+        else if (strcmp(info.op, "add") == 0)
+            make_binary(&c, info.op, ROWS, WIDTH, 0, 1);
+        else if (strcmp(info.op, "neg") == 0)
+            make_unary(&c, info.op, ROWS, WIDTH, DENSE);
+        else if (strcmp(info.op, "pointwise") == 0)
+            make_chain(&c, ROWS, WIDTH);
+        else if (strcmp(info.op, "copy") == 0)
+            make_copy(&c, EB_F32, DENSE, 2, (const int64_t[]){ROWS, WIDTH});
+        else
+            continue;
+        check_large(&c, k, y);
     }
     free(y);
 }

@@ -5,6 +5,7 @@
 #include "../../engine.h"
 #include "../../iterate.h"
 #include "../../ops.h"
+#include "../../stream.h"
 
 enum { TILE_BYTES = 1 << 16, BLOCK = 16 /* floats of a cache line: both sides of a transpose use whole lines */ };
 
@@ -37,8 +38,16 @@ MOVE_PLANE(uint16_t)
 MOVE_PLANE(uint32_t)
 MOVE_PLANE(uint64_t)
 
-static void move_plane(const char *x, char *y, const plane *p, int64_t size) {
+static void move_plane(const char *x, char *y, const plane *p, int64_t size, int streams) {
     if (p->x_column == 1 && p->y_column == 1) {
+        int64_t whole = p->rows * p->columns * size;
+        if (p->x_row == p->columns && p->y_row == p->columns) {
+            if (streams)
+                eb_stream(y, x, whole);
+            else
+                memcpy(y, x, (size_t)whole);
+            return;
+        }
         for (int64_t r = 0; r < p->rows; r++)
             memcpy(y + r * p->y_row * size, x + r * p->x_row * size, (size_t)(p->columns * size));
         return;
@@ -90,14 +99,16 @@ static movement plan_movement(const eb_loop *loop, int64_t size) {
 
 /* Slices [begin, end) of all planes, counted through. */
 static void move_slices(const char *x, char *y, const movement *m, int64_t begin, int64_t end, int64_t size) {
+    int streams = m->outer.count * m->inner.rows * m->inner.columns * size >= EB_STREAM_BYTES;
     for (int64_t i = begin; i < end; i++) {
         eb_cursor c;
         eb_cursor_seek(&m->outer, &c, i / m->slices);
         int64_t first = i % m->slices * m->slice_rows;
         plane p = m->inner;
         p.rows = eb_min(m->slice_rows, p.rows - first);
-        move_plane(x + (c.offset[0] + first * p.x_row) * size, y + (c.offset[1] + first * p.y_row) * size, &p, size);
+        move_plane(x + (c.offset[0] + first * p.x_row) * size, y + (c.offset[1] + first * p.y_row) * size, &p, size, streams);
     }
+    if (streams) eb_stream_end();
 }
 
 /* Slices that make a tile, and the number of tiles. */

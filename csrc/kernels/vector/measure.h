@@ -1,6 +1,7 @@
 /* Roofs of one instruction set: multiply-adds from registers, and loads. Each loop does nothing else: the assembly
  * statements make the compiler believe that every result is needed, so none is folded or dropped. Looked at in the
  * disassembly (gcc 12 and clang 14, avx512): one vfmadd a chain, one vmovups a vector, and the loop's own counter. */
+#include "../../stream.h"
 #include "vec.h"
 
 /* Constraint of a vector register in inline assembly. */
@@ -50,4 +51,16 @@ double EB_PASTE(eb_read_, EB_ISA, , , , )(const void *data, int64_t bytes, int64
         p = p == end ? data : p;
     }
     return (double)(total / STEP * STEP);
+}
+
+/* Copy whole steps of `bytes`, past the caches; answers how many bytes were read and written. */
+double EB_PASTE(eb_copy_, EB_ISA, , , , )(void *to, const void *from, int64_t bytes) {
+    enum { STEP = LOADS * EB_VL * 4 };
+    for (int64_t at = 0; at + STEP <= bytes; at += STEP) {
+        EB_UNROLL
+        for (int c = 0; c < LOADS; c++)
+            vf_stream((float *)((char *)to + at) + c * EB_VL, vf_load((const float *)((const char *)from + at) + c * EB_VL));
+    }
+    eb_stream_end();
+    return 2.0 * (double)(bytes / STEP * STEP);
 }

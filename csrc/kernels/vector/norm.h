@@ -1,21 +1,20 @@
 /* layer_norm, rms_norm, softmax and log_softmax over dense rows, and embedding_norm over rows of tables. A row is read
- * again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of two large sums. */
+ * again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of
+ * two large sums. */
 #include "../../ops.h"
+#include "../../stream.h"
 #include "math.h"
 
 enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
 
-/* A result of this size is not in a cache any longer when somebody reads it (measured beside a last level of 32 MiB), so
- * it goes past them: an ordinary store would first read the line that it overwrites, one stream in three. A sum that lies
- * between two passes over a row is then kept in scratch instead of in y. Norms only: softmax became slower by half. */
-enum { STREAM_BYTES = 32 << 20 };
-
+/* A result beyond the caches goes past them; what lies between two passes over a row is then kept in scratch instead of
+ * in y. */
 /* private: n (elements a row), x_row, rows a tile, whether the result goes past the caches */
 enum { AT_N, AT_X_ROW, AT_TILE, AT_STREAM };
 
 typedef struct {
     const float *x, *weight, *bias, *addend, *second; /* x + addend + second: the latter two may be absent, in order */
-    float *y, *kept; /* kept: for that sum; y itself, or scratch */
+    float *y, *kept; /* kept: for what lies between two passes; y itself, or scratch */
     int64_t n;
     float epsilon;
     int streams;
@@ -106,10 +105,13 @@ static void rms_norm_row(row *r) {
 
 /* The largest element; NaN does not count (it comes back through the sum). */
 static float largest(const float *x, int64_t n) {
-    vf top = vf_set(-INFINITY);
+    vf top[LANES];
+    for (int l = 0; l < LANES; l++) top[l] = vf_set(-INFINITY);
     int64_t i = 0;
-    for (; i + EB_VL <= n; i += EB_VL) top = vf_max(vf_load(x + i), top);
-    float most = vf_largest(top);
+    for (; i + LANES * EB_VL <= n; i += LANES * EB_VL)
+        for (int l = 0; l < LANES; l++) top[l] = vf_max(vf_load(x + i + l * EB_VL), top[l]);
+    for (; i + EB_VL <= n; i += EB_VL) top[0] = vf_max(vf_load(x + i), top[0]);
+    float most = vf_largest(vf_max(vf_max(top[0], top[1]), vf_max(top[2], top[3])));
     for (; i < n; i++) most = x[i] > most ? x[i] : most;
     return most;
 }
@@ -120,17 +122,17 @@ static void softmax_row(row *r) {
     int64_t i = 0, n = r->n;
     for (; i + EB_VL <= n; i += EB_VL) {
         vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
-        vf_store(r->y + i, v);
+        vf_store(r->kept + i, v);
         sum += v;
     }
     if (i < n) {
         vf v = vf_exp_nonpositive(vf_load_part(r->x + i, n - i) - top);
-        vf_store_part(r->y + i, v, n - i);
+        vf_store_part(r->kept + i, v, n - i);
         sum += vf_select(vf_first(n - i), v, vf_set(0));
     }
     float factor = 1 / vf_sum(sum);
-    for (i = 0; i + EB_VL <= n; i += EB_VL) vf_store(r->y + i, vf_load(r->y + i) * factor);
-    for (; i < n; i++) r->y[i] *= factor;
+    for (i = 0; i + EB_VL <= n; i += EB_VL) put(r, i, vf_load(r->kept + i) * factor);
+    for (; i < n; i++) r->y[i] = r->kept[i] * factor;
 }
 
 static void log_softmax_row(row *r) {
@@ -138,7 +140,7 @@ static void log_softmax_row(row *r) {
     EB_ROW_SUM(sum, r, 0, v, vf_exp_nonpositive(v - top))
     float log_sum = logf(sum);
     int64_t i = 0;
-    for (; i + EB_VL <= r->n; i += EB_VL) vf_store(r->y + i, (vf_load(r->x + i) - top) - log_sum);
+    for (; i + EB_VL <= r->n; i += EB_VL) put(r, i, (vf_load(r->x + i) - top) - log_sum);
     for (; i < r->n; i++) r->y[i] = (r->x[i] - top) - log_sum;
 }
 
@@ -161,8 +163,9 @@ static eb_status plan_rows(eb_node *node, int first) {
     return EB_OK;
 }
 
+/* Whether the result goes past the caches, and where a row is kept meanwhile. */
 static void choose_streams(eb_node *node) {
-    if (node->private[AT_N] % EB_VL != 0 || eb_size(eb_output(node)) * 4 < STREAM_BYTES) return;
+    if (node->private[AT_N] % EB_VL != 0 || eb_size(eb_output(node)) * 4 < EB_STREAM_BYTES) return;
     node->private[AT_STREAM] = 1;
     node->scratch_bytes = node->private[AT_N] * 4;
 }
@@ -176,7 +179,15 @@ static eb_status plan_trailing(eb_node *node) {
 static eb_status plan_last_axis(eb_node *node) {
     int rank = eb_input(node, 0)->rank;
     if (rank == 0 || node->ints[EB_INT_SOFTMAX_AXIS] != rank - 1) return EB_NOT_APPLICABLE;
-    return plan_rows(node, rank - 1);
+    eb_status status = plan_rows(node, rank - 1);
+    if (status == EB_OK) choose_streams(node);
+    return status;
+}
+
+/* Ask for a row while the one before it is computed: into the second-level cache, which takes more requests at once. A
+ * processor's own guess goes no further than its page. Layer norm of 64 MiB: 71% to 85% of the copy roof. */
+EB_INLINE void ask_for(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(x + i, 0, 2);
 }
 
 EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
@@ -194,9 +205,13 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
         r.y = y + i * r.n;
         r.kept = r.streams ? scratch : r.y;
         if (addend) r.addend = addend + i * r.n;
+        if (r.streams && i + 1 < last) {
+            ask_for(r.x + node->private[AT_X_ROW], r.n);
+            if (addend) ask_for(r.addend + r.n, r.n);
+        }
         function(&r);
     }
-    if (r.streams) vf_stream_end();
+    if (r.streams) eb_stream_end();
     return EB_OK;
 }
 
@@ -287,7 +302,7 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
             rms_norm_row(&r);
         eb_cursor_advance(&loop, &at, 1);
     }
-    if (r.streams) vf_stream_end();
+    if (r.streams) eb_stream_end();
     return status;
 }
 const eb_kernel EB_SYMBOL(embedding_norm, vector) = {plan_embedding_norm, run_embedding_norm, NULL, NULL};

@@ -1,13 +1,17 @@
 /* Pointwise ops on floats. Operands may broadcast; along the inner axis each is contiguous or one value. */
 #include "../../ops.h"
+#include "../../stream.h"
 #include "activation.h"
 #include "circular.h"
 #include "logarithm.h"
 
-enum { TILE_ELEMENTS = 16384 };
+enum {
+    TILE_ELEMENTS = 16384,
+    PIECE = 256 /* elements computed in cache on their way past it: so few that reading and writing overlap */
+};
 
-/* private: a tile is this many rows of this many elements; pieces a row */
-enum { AT_ROWS, AT_ELEMENTS, AT_PIECES };
+/* private: a tile is this many rows of this many elements; pieces a row; whether the result goes past the caches */
+enum { AT_ROWS, AT_ELEMENTS, AT_PIECES, AT_STREAM };
 
 static eb_loop loop_of(const eb_node *node) {
     const eb_tensor *tensors[EB_LOOP_OPERANDS] = {eb_output(node)};
@@ -27,6 +31,7 @@ static eb_status plan_loop(eb_node *node) {
     node->private[AT_PIECES] = eb_ceil_div(size, TILE_ELEMENTS);
     node->private[AT_ELEMENTS] = node->private[AT_PIECES] > 1 ? TILE_ELEMENTS : size;
     node->private[AT_ROWS] = eb_max(1, TILE_ELEMENTS / size);
+    node->private[AT_STREAM] = eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
     node->tiles = eb_ceil_div(rows, node->private[AT_ROWS]) * node->private[AT_PIECES];
     return EB_OK;
 }
@@ -49,11 +54,25 @@ typedef struct {
 
 typedef void (*apply)(const run_of *r);
 
+/* The run in short pieces, each computed in cache and from there past it. `sizes`: bytes of an element of each input. */
+static void run_past_caches(run_of r, int n_inputs, const int64_t *sizes, apply function) {
+    float piece[PIECE], *y = r.y;
+    for (int64_t left = r.count; left > 0; left -= r.count, y += r.count) {
+        r.y = piece;
+        r.count = eb_min(PIECE, left);
+        function(&r);
+        eb_stream(y, piece, r.count * 4);
+        for (int i = 0; i < n_inputs; i++)
+            if (!r.is_value[i]) r.input[i] = (const char *)r.input[i] + r.count * sizes[i];
+    }
+}
+
 static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t begin, int64_t end, apply function) {
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1;
     int64_t size = loop.shape[inner], rows = loop.count / size;
     int64_t pieces = node->private[AT_PIECES], elements = node->private[AT_ELEMENTS], each = node->private[AT_ROWS];
+    const int streams = node->private[AT_STREAM] != 0;
     float *y = eb_data(eb_output(node), bases);
     const char *inputs[3];
     int64_t sizes[3];
@@ -72,10 +91,14 @@ static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t beg
                 r.input[o] = inputs[o] + at.offset[o + 1] * sizes[o];
                 r.is_value[o] = loop.stride[o + 1][inner] == 0;
             }
-            function(&r);
+            if (streams)
+                run_past_caches(r, node->n_inputs, sizes, function);
+            else
+                function(&r);
             if (i + 1 < last) eb_cursor_advance(&loop, &at, size); /* several rows a tile: each is whole */
         }
     }
+    if (streams) eb_stream_end();
     return EB_OK;
 }
 

@@ -3,7 +3,8 @@
  * Included by pointwise.h, whose loops these are. */
 
 enum {
-    PROGRAM_RUN = 1024, /* floats of a register: 4 KiB. With 512 a chain in cache took a third longer: steps cost to enter */
+    PROGRAM_RUN = 512,    /* floats of a register: 2 KiB */
+    PROGRAM_STREAM = 256, /* when the result goes past the caches: fewer, so that reading and writing overlap */
     PROGRAM_STEPS = 16,
     PROGRAM_INPUTS = EB_LOOP_OPERANDS - 1
 };
@@ -85,49 +86,77 @@ static eb_status plan_program(eb_node *node) {
     return plan_loop(node);
 }
 
-/* All steps over `count` elements. */
-EB_INLINE void program_run(const program_step *steps, int n_steps, int n_inputs, const char *const *inputs,
-                           const int *is_value, float *registers, float *y, int64_t count) {
+/* A step as it is called for run after run: its operands, and by how many bytes each goes on from one run to the next. */
+typedef struct {
+    apply function;
+    run_of run;
+    int64_t advance[3];
+} program_call;
+
+/* The calls of a row of elements that starts at the cursor, for runs of `length`. */
+static void program_calls(const eb_node *node, const eb_loop *loop, const eb_cursor *at, void *const *bases,
+                          const program_step *steps, float *registers, int64_t length, program_call *calls) {
+    int n_steps = node->n_ints / 4;
     for (int s = 0; s < n_steps; s++) {
-        const program_step *step = &steps[s];
-        run_of r = {.y = s + 1 < n_steps ? registers + step->target * PROGRAM_RUN : y, .count = count};
-        for (int k = 0; k < step->operands; k++) {
-            int operand = step->operand[k], is_input = operand < n_inputs;
-            r.input[k] = is_input ? (const void *)inputs[operand] : registers + (operand - n_inputs) * PROGRAM_RUN;
-            r.is_value[k] = is_input && is_value[operand];
+        program_call *call = &calls[s];
+        *call = (program_call){.function = steps[s].function, .run.y = registers + steps[s].target * PROGRAM_RUN};
+        for (int k = 0; k < steps[s].operands; k++) {
+            int i = steps[s].operand[k];
+            if (i >= node->n_inputs) {
+                call->run.input[k] = registers + (i - node->n_inputs) * PROGRAM_RUN;
+                continue;
+            }
+            int64_t size = eb_input(node, i)->dtype == EB_BOOL ? 1 : 4;
+            call->run.input[k] = (const char *)eb_data(eb_input(node, i), bases) + at->offset[i + 1] * size;
+            call->run.is_value[k] = loop->stride[i + 1][loop->rank - 1] == 0;
+            call->advance[k] = call->run.is_value[k] ? 0 : length * size;
         }
-        step->function(&r);
+    }
+}
+
+/* All steps over `count` elements of y, run by run. */
+static void program_row(program_call *calls, int n_steps, float *y, int64_t count, int streams) {
+    const int64_t length = streams ? PROGRAM_STREAM : PROGRAM_RUN;
+    float piece[PROGRAM_STREAM];
+    run_of *last = &calls[n_steps - 1].run;
+    for (int64_t done = 0; done < count; done += length) {
+        int64_t size = eb_min(length, count - done);
+        last->y = streams ? piece : y + done;
+        for (int s = 0; s < n_steps; s++) {
+            program_call *call = &calls[s];
+            call->run.count = size;
+            call->function(&call->run);
+            for (int k = 0; k < 3; k++) {
+                call->run.input[k] = (const char *)call->run.input[k] + call->advance[k];
+                if (streams)
+                    for (int64_t i = 0; i < call->advance[k]; i += 64) __builtin_prefetch((const char *)call->run.input[k] + i, 0, 2);
+            }
+        }
+        if (streams) eb_stream(y + done, piece, size * 4);
     }
 }
 
 static eb_status run_program(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     eb_loop loop = loop_of(node);
-    int inner = loop.rank - 1, n_steps = node->n_ints / 4, is_value[PROGRAM_INPUTS];
-    int64_t size = loop.shape[inner], rows = loop.count / size, step_bytes[PROGRAM_INPUTS];
+    int n_steps = node->n_ints / 4;
+    const int streams = node->private[AT_STREAM] != 0;
+    int64_t size = loop.shape[loop.rank - 1], rows = loop.count / size;
     int64_t pieces = node->private[AT_PIECES], elements = node->private[AT_ELEMENTS], each = node->private[AT_ROWS];
     program_step steps[PROGRAM_STEPS];
+    program_call calls[PROGRAM_STEPS];
     program_assign(node, steps);
-    for (int i = 0; i < node->n_inputs; i++) {
-        step_bytes[i] = eb_input(node, i)->dtype == EB_BOOL ? 1 : 4;
-        is_value[i] = loop.stride[i + 1][inner] == 0;
-    }
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t first = tile / pieces * each, last = eb_min(rows, first + each), start = tile % pieces * elements;
-        int64_t length = eb_min(elements, size - start);
         eb_cursor at;
         eb_cursor_seek(&loop, &at, first * size + start);
         for (int64_t row = first; row < last; row++) {
-            for (int64_t done = 0; done < length; done += PROGRAM_RUN) {
-                const char *inputs[PROGRAM_INPUTS];
-                for (int i = 0; i < node->n_inputs; i++)
-                    inputs[i] = (const char *)eb_data(eb_input(node, i), bases) +
-                                (at.offset[i + 1] + (is_value[i] ? 0 : done)) * step_bytes[i];
-                float *y = (float *)eb_data(eb_output(node), bases) + at.offset[0] + done;
-                program_run(steps, n_steps, node->n_inputs, inputs, is_value, scratch, y, eb_min(PROGRAM_RUN, length - done));
-            }
+            float *y = (float *)eb_data(eb_output(node), bases) + at.offset[0];
+            program_calls(node, &loop, &at, bases, steps, scratch, streams ? PROGRAM_STREAM : PROGRAM_RUN, calls);
+            program_row(calls, n_steps, y, eb_min(elements, size - start), streams);
             if (row + 1 < last) eb_cursor_advance(&loop, &at, size);
         }
     }
+    if (streams) eb_stream_end();
     return EB_OK;
 }
 

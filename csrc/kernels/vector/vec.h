@@ -125,13 +125,7 @@ EB_INLINE vf vf_narrow(vd low, vd high) {
     return v;
 }
 #endif
-/* vf_stream: a store past the caches where the machine has one, to an address aligned to the vector. Whoever streams
- * ends with vf_stream_end, before another thread may read. */
-EB_INLINE void vf_stream_end(void) {
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
-}
+/* vf_stream: a store past the caches where the machine has one (stream.h), to an address aligned to the vector. */
 /* The larger (smaller); NaN where either is. */
 EB_INLINE vf vf_maximum(vf a, vf b) { return vf_select(a != a, a, vf_max(a, b)); }
 EB_INLINE vf vf_minimum(vf a, vf b) { return vf_select(a != a, a, vf_min(a, b)); }
