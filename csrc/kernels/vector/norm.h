@@ -7,14 +7,12 @@
 
 enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
 
-/* A result beyond the caches goes past them; what lies between two passes over a row is then kept in scratch instead of
- * in y. */
 /* private: n (elements a row), x_row, rows a tile, whether the result goes past the caches */
 enum { AT_N, AT_X_ROW, AT_TILE, AT_STREAM };
 
 typedef struct {
     const float *x, *weight, *bias, *addend, *second; /* x + addend + second: the latter two may be absent, in order */
-    float *y, *kept; /* kept: for what lies between two passes; y itself, or scratch */
+    float *y;
     int64_t n;
     float epsilon;
     int streams;
@@ -28,80 +26,88 @@ EB_INLINE void put(const row *r, int64_t i, vf v) {
         vf_store(r->y + i, v);
 }
 
-/* Elements from i on, with as many of addend and second as `adds` says; the sum is kept. */
-EB_INLINE vf take(const row *r, int64_t i, int adds) {
+/* Elements from i on, with as many of addend and second as `adds` says; `keeps` the sum in y. */
+EB_INLINE vf take(const row *r, int64_t i, int adds, int keeps) {
     vf v = vf_load(r->x + i);
     if (adds > 0) v += vf_load(r->addend + i);
     if (adds > 1) v += vf_load(r->second + i);
-    if (adds) vf_store(r->kept + i, v);
+    if (keeps) vf_store(r->y + i, v);
     return v;
 }
-EB_INLINE vf take_part(const row *r, int64_t i, int64_t count, int adds) {
+EB_INLINE vf take_part(const row *r, int64_t i, int64_t count, int adds, int keeps) {
     vf v = vf_load_part(r->x + i, count);
     if (adds > 0) v += vf_load_part(r->addend + i, count);
     if (adds > 1) v += vf_load_part(r->second + i, count);
-    if (adds) vf_store_part(r->kept + i, v, count);
+    if (keeps) vf_store_part(r->y + i, v, count);
     return v;
 }
 
 /* Sum over a row of what `term` makes of each vector v; lanes beyond the row do not count. */
-#define EB_ROW_SUM(result, r, adds, v, term)                                        \
+#define EB_ROW_SUM(result, r, adds, keeps, v, term)                                 \
     {                                                                               \
         vf sums_[LANES] = {{0}};                                                    \
         int64_t i_ = 0;                                                             \
         for (; i_ + LANES * EB_VL <= (r)->n; i_ += LANES * EB_VL)                   \
             for (int l_ = 0; l_ < LANES; l_++) {                                    \
-                vf v = take(r, i_ + l_ * EB_VL, adds);                              \
+                vf v = take(r, i_ + l_ * EB_VL, adds, keeps);                       \
                 sums_[l_] += term;                                                  \
             }                                                                       \
         for (; i_ < (r)->n; i_ += EB_VL) {                                          \
             int64_t count_ = eb_min(EB_VL, (r)->n - i_);                            \
-            vf v = take_part(r, i_, count_, adds);                                  \
+            vf v = take_part(r, i_, count_, adds, keeps);                           \
             sums_[0] += vf_select(vf_first(count_), term, vf_set(0));               \
         }                                                                           \
         result = vf_sum((sums_[0] + sums_[1]) + (sums_[2] + sums_[3]));             \
     }
 
 /* (x - mean) * scale, then weight and bias where there are any. */
-EB_INLINE void normalise(const row *r, float mean, float scale) {
+EB_INLINE void normalise(const row *r, int adds, float mean, float scale) {
     int64_t i = 0, n = r->n;
     for (; i + EB_VL <= n; i += EB_VL) {
-        vf v = (vf_load(r->x + i) - mean) * scale;
+        vf v = (take(r, i, adds, 0) - mean) * scale;
         if (r->weight) v *= vf_load(r->weight + i);
         if (r->bias) v += vf_load(r->bias + i);
         put(r, i, v);
     }
     if (i < n) {
-        vf v = (vf_load_part(r->x + i, n - i) - mean) * scale;
+        vf v = (take_part(r, i, n - i, adds, 0) - mean) * scale;
         if (r->weight) v *= vf_load_part(r->weight + i, n - i);
         if (r->bias) v += vf_load_part(r->bias + i, n - i);
         vf_store_part(r->y + i, v, n - i);
     }
 }
 
-/* The sum over x as it is or, the first time, over x and what is added to it; from then on x is that. */
-#define EB_FIRST_SUM(result, r, v, term)    \
-    if ((r)->second)                        \
-        EB_ROW_SUM(result, r, 2, v, term)   \
-    else if ((r)->addend)                   \
-        EB_ROW_SUM(result, r, 1, v, term)   \
-    else                                    \
-        EB_ROW_SUM(result, r, 0, v, term)   \
-    if ((r)->addend) (r)->x = (r)->kept;
-
-static void layer_norm_row(row *r) {
+EB_INLINE void layer_norm_of(row *r, int adds, int keeps) {
     float mean, square;
-    EB_FIRST_SUM(mean, r, v, v)
+    EB_ROW_SUM(mean, r, adds, keeps, v, v)
     mean /= (float)r->n;
-    EB_ROW_SUM(square, r, 0, v, (v - mean) * (v - mean))
-    normalise(r, mean, 1 / sqrtf(square / (float)r->n + r->epsilon));
+    if (keeps) r->x = r->y, adds = 0;
+    EB_ROW_SUM(square, r, adds, 0, v, (v - mean) * (v - mean))
+    normalise(r, adds, mean, 1 / sqrtf(square / (float)r->n + r->epsilon));
 }
 
-static void rms_norm_row(row *r) {
+EB_INLINE void rms_norm_of(row *r, int adds, int keeps) {
     float square;
-    EB_FIRST_SUM(square, r, v, v * v)
-    normalise(r, 0, 1 / sqrtf(square / (float)r->n + r->epsilon));
+    EB_ROW_SUM(square, r, adds, keeps, v, v * v)
+    if (keeps) r->x = r->y, adds = 0;
+    normalise(r, adds, 0, 1 / sqrtf(square / (float)r->n + r->epsilon));
 }
+
+/* `norm` of the row with what is added to it. The sum is kept for the later passes; where the result goes past the caches
+ * it is made anew in each, since a store waits for all before it: those of a row would wait for the slow ones of the row
+ * before. */
+EB_INLINE void norm_of_sum(row *r, void (*norm)(row *, int, int)) {
+    if (!r->addend)
+        norm(r, 0, 0);
+    else if (r->streams)
+        r->second ? norm(r, 2, 0) : norm(r, 1, 0);
+    else if (r->second)
+        norm(r, 2, 1);
+    else
+        norm(r, 1, 1);
+}
+static void layer_norm_row(row *r) { norm_of_sum(r, layer_norm_of); }
+static void rms_norm_row(row *r) { norm_of_sum(r, rms_norm_of); }
 
 /* The largest element; NaN does not count (it comes back through the sum). */
 static float largest(const float *x, int64_t n) {
@@ -122,22 +128,45 @@ static void softmax_row(row *r) {
     int64_t i = 0, n = r->n;
     for (; i + EB_VL <= n; i += EB_VL) {
         vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
-        vf_store(r->kept + i, v);
+        vf_store(r->y + i, v);
         sum += v;
     }
     if (i < n) {
         vf v = vf_exp_nonpositive(vf_load_part(r->x + i, n - i) - top);
-        vf_store_part(r->kept + i, v, n - i);
+        vf_store_part(r->y + i, v, n - i);
         sum += vf_select(vf_first(n - i), v, vf_set(0));
     }
     float factor = 1 / vf_sum(sum);
-    for (i = 0; i + EB_VL <= n; i += EB_VL) put(r, i, vf_load(r->kept + i) * factor);
-    for (; i < n; i++) r->y[i] = r->kept[i] * factor;
+    for (i = 0; i + EB_VL <= n; i += EB_VL) vf_store(r->y + i, vf_load(r->y + i) * factor);
+    for (; i < n; i++) r->y[i] *= factor;
+}
+
+/* softmax of whole vectors past the caches. A row's powers are kept, and written out scaled while those of the next row
+ * are made: alone they would have to wait for the slow stores of the row before. */
+typedef struct {
+    float *kept, *y, factor;
+    int64_t n;
+} pending_row;
+
+EB_INLINE void put_pending(const pending_row *before, int64_t i) {
+    vf_stream(before->y + i, vf_load(before->kept + i) * before->factor);
+}
+
+static void softmax_past_caches(const row *r, pending_row *before, float *kept) {
+    float top = largest(r->x, r->n);
+    vf sum = vf_set(0);
+    for (int64_t i = 0; i < r->n; i += EB_VL) {
+        vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
+        vf_store(kept + i, v);
+        sum += v;
+        if (before->y) put_pending(before, i);
+    }
+    *before = (pending_row){kept, r->y, 1 / vf_sum(sum), r->n};
 }
 
 static void log_softmax_row(row *r) {
     float top = largest(r->x, r->n), sum;
-    EB_ROW_SUM(sum, r, 0, v, vf_exp_nonpositive(v - top))
+    EB_ROW_SUM(sum, r, 0, 0, v, vf_exp_nonpositive(v - top))
     float log_sum = logf(sum);
     int64_t i = 0;
     for (; i + EB_VL <= r->n; i += EB_VL) put(r, i, (vf_load(r->x + i) - top) - log_sum);
@@ -163,11 +192,9 @@ static eb_status plan_rows(eb_node *node, int first) {
     return EB_OK;
 }
 
-/* Whether the result goes past the caches, and where a row is kept meanwhile. */
+/* Whether the result goes past the caches. */
 static void choose_streams(eb_node *node) {
-    if (node->private[AT_N] % EB_VL != 0 || eb_size(eb_output(node)) * 4 < EB_STREAM_BYTES) return;
-    node->private[AT_STREAM] = 1;
-    node->scratch_bytes = node->private[AT_N] * 4;
+    node->private[AT_STREAM] = node->private[AT_N] % EB_VL == 0 && eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
 }
 
 static eb_status plan_trailing(eb_node *node) {
@@ -184,46 +211,63 @@ static eb_status plan_last_axis(eb_node *node) {
     return status;
 }
 
-/* Ask for a row while the one before it is computed: into the second-level cache, which takes more requests at once. A
- * processor's own guess goes no further than its page. Layer norm of 64 MiB: 71% to 85% of the copy roof. */
-EB_INLINE void ask_for(const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(x + i, 0, 2);
+static eb_status plan_softmax(eb_node *node) {
+    eb_status status = plan_last_axis(node);
+    if (node->private[AT_STREAM]) node->scratch_bytes = 2 * node->private[AT_N] * 4; /* two rows of powers */
+    return status;
+}
+
+/* Stores past the caches take whole vectors. */
+EB_INLINE int can_stream(const eb_node *node, const float *y) {
+    return node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
 }
 
 EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
-                             void *scratch, int addend_at, void (*function)(row *)) {
+                             int addend_at, void (*function)(row *)) {
     const float *x = eb_data(eb_input(node, 0), bases);
     float *y = eb_data(eb_output(node), bases);
     row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? (float)node->reals[0] : 0};
     if (eb_is_present(node, 1)) r.weight = eb_data(eb_input(node, 1), bases);
     if (addend_at > 2 && eb_is_present(node, 2)) r.bias = eb_data(eb_input(node, 2), bases);
     const float *addend = eb_is_present(node, addend_at) ? eb_data(eb_input(node, addend_at), bases) : NULL;
-    r.streams = node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
+    r.streams = can_stream(node, y);
     int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * node->private[AT_TILE]);
     for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
         r.x = x + i * node->private[AT_X_ROW];
         r.y = y + i * r.n;
-        r.kept = r.streams ? scratch : r.y;
         if (addend) r.addend = addend + i * r.n;
-        if (r.streams && i + 1 < last) {
-            ask_for(r.x + node->private[AT_X_ROW], r.n);
-            if (addend) ask_for(r.addend + r.n, r.n);
-        }
         function(&r);
     }
     if (r.streams) eb_stream_end();
     return EB_OK;
 }
 
+static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    float *y = eb_data(eb_output(node), bases), *kept = scratch;
+    if (!can_stream(node, y)) return run_rows(node, bases, begin, end, 1, softmax_row);
+    row r = {.n = node->private[AT_N]};
+    pending_row before = {0};
+    int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * node->private[AT_TILE]);
+    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
+        r.x = (const float *)eb_data(eb_input(node, 0), bases) + i * node->private[AT_X_ROW];
+        r.y = y + i * r.n;
+        softmax_past_caches(&r, &before, kept + i % 2 * r.n);
+    }
+    for (int64_t i = 0; i < r.n && before.y; i += EB_VL) put_pending(&before, i);
+    eb_stream_end();
+    return EB_OK;
+}
+const eb_kernel EB_SYMBOL(softmax, vector) = {plan_softmax, run_softmax, NULL, NULL};
+
 /* addend_at: which input is added to x, or one that the op has not. */
 #define KERNEL(op, plan, addend_at)                                                                                \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
-        return run_rows(n, bases, begin, end, scratch, addend_at, op##_row);                                       \
+        (void)scratch;                                                                                             \
+        return run_rows(n, bases, begin, end, addend_at, op##_row);                                                \
     }                                                                                                              \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
 KERNEL(layer_norm, plan_trailing, 3)
 KERNEL(rms_norm, plan_trailing, 2)
-KERNEL(softmax, plan_last_axis, 1)
 KERNEL(log_softmax, plan_last_axis, 1)
 
 /* --- rows of tables ------------------------------------------------------------------------------------------------ */
@@ -279,11 +323,12 @@ static const float *find_row(const eb_node *node, void *const *bases, int t, int
 }
 
 static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
     row r = {.n = node->private[AT_N], .epsilon = (float)node->reals[EB_REAL_EMBEDDING_NORM_EPSILON]};
     float *y = eb_data(eb_output(node), bases);
     if (eb_is_present(node, WEIGHT)) r.weight = eb_data(eb_input(node, WEIGHT), bases);
     if (eb_is_present(node, BIAS)) r.bias = eb_data(eb_input(node, BIAS), bases);
-    r.streams = node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
+    r.streams = can_stream(node, y);
     const float **const terms[TERMS] = {&r.x, &r.addend, &r.second};
     eb_loop loop = loop_terms(node);
     eb_cursor at;
@@ -295,7 +340,6 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
             if (!(*terms[t] = find_row(node, bases, t, at.offset[t]))) status = EB_INDEX_OUT_OF_RANGE;
         if (status != EB_OK) break;
         r.y = y + i * r.n;
-        r.kept = r.streams ? scratch : r.y;
         if (node->ints[EB_INT_EMBEDDING_NORM_NORM] == EB_EMBEDDING_NORM_NORM_LAYER_NORM)
             layer_norm_row(&r);
         else

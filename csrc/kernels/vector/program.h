@@ -126,11 +126,7 @@ static void program_row(program_call *calls, int n_steps, float *y, int64_t coun
             program_call *call = &calls[s];
             call->run.count = size;
             call->function(&call->run);
-            for (int k = 0; k < 3; k++) {
-                call->run.input[k] = (const char *)call->run.input[k] + call->advance[k];
-                if (streams)
-                    for (int64_t i = 0; i < call->advance[k]; i += 64) __builtin_prefetch((const char *)call->run.input[k] + i, 0, 2);
-            }
+            for (int k = 0; k < 3; k++) call->run.input[k] = (const char *)call->run.input[k] + call->advance[k];
         }
         if (streams) eb_stream(y + done, piece, size * 4);
     }
