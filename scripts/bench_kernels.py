@@ -166,6 +166,10 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "amax": lambda c, x: x.amax(_axes(c, x)),
     "var": lambda c, x: x.var(_axes(c, x)),
     "argmax": lambda c, x: x.argmax(c.ints[0]),
+    "embedding": lambda _c, table, ids: functional.embedding(ids, table),
+    "index_select": lambda c, x, ids: x.index_select(c.ints[0], ids),
+    "index": lambda _c, x, ids: x[ids],
+    "gather": lambda c, x, ids: x.gather(c.ints[0], ids),
     "cast": lambda c, x: x.to(getattr(torch, dtypes.DTYPES[c.ints[0]].name)),
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "functions.h"
 #include "suite.h"
 
 enum { POINTS = 40000 };
@@ -157,9 +158,65 @@ static void check_pow(float power, double ulps) {
     }
 }
 
+/* --- functions inside of kernels ------------------------------------------------------------------------------------ */
+
+/* 2^x and e^x where results are normal, and 0 below, as softmax and attention may have it; in between either. `floor` as
+ * above; erfc is good to an absolute error alone, which its callers take from 1. */
+static void check_function(const char *isa, const char *name, vector_function function, double (*exact)(double), float from,
+                           float zero_below, double ulps, double floor) {
+    enum { COUNT = 1 << 14 };
+    static float x[COUNT], y[COUNT];
+    double worst = 0;
+    float at = 0;
+    for (int round = 0; round < 4; round++) {
+        for (int n = 0; n < COUNT; n++)
+            x[n] = from * (float)(n + random_unit()) / COUNT * (round % 2 ? ldexpf(1, -(int)random_below(30)) : 1);
+        if (round == 0) x[0] = 0.0f, x[1] = -0.0f, x[2] = from;
+        function(x, y, COUNT);
+        for (int n = 0; n < COUNT; n++) {
+            double error = error_in_ulps(y[n], exact(x[n]), floor);
+            if (error > worst) worst = error, at = x[n];
+        }
+    }
+    if (worst > ulps) fail("%s of %s at %.9g: %.2f ulp, promised %.1f", name, isa, at, worst, ulps);
+    if (getenv("KERNELS_VERBOSE")) printf("%s of %s: %.2f ulp at %.9g\n", name, isa, worst, at);
+    for (int n = 0; n < COUNT; n++) x[n] = n % 3 ? zero_below * (1 + (float)n) : -INFINITY;
+    x[0] = NAN;
+    function(x, y, COUNT);
+    if (!isnan(y[0])) fail("%s of %s makes %g of NaN", name, isa, y[0]);
+    for (int n = 1; n < COUNT && zero_below < 0; n++)
+        if (y[n] != 0) fail("%s of %s at %.9g: %g, promised 0", name, isa, x[n], y[n]), n = COUNT;
+}
+
+static void check_functions(void) {
+    const struct {
+        const char *isa;
+        int32_t bit;
+        const functions *f;
+    } sets[] = {
+        {"generic", EB_ISA_GENERIC, &functions_generic},
+#ifdef EB_BUILD_AVX2
+        {"avx2", EB_ISA_AVX2, &functions_avx2},
+        {"avx512", EB_ISA_AVX512, &functions_avx512},
+#endif
+#ifdef EB_BUILD_NEON
+        {"neon", EB_ISA_NEON, &functions_neon},
+#endif
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (!(eb_isa_mask() & sets[i].bit)) continue;
+        const functions *f = sets[i].f;
+        check_function(sets[i].isa, "exp_nonpositive", f->exp_nonpositive, exp, -87.3f, -87.7f, 2, 0);
+        check_function(sets[i].isa, "exp2_nonpositive", f->exp2_nonpositive, exp2, -126, -126.6f,
+                       sets[i].bit == EB_ISA_GENERIC ? 3 : 2, 0); /* without fused multiply-adds */
+        check_function(sets[i].isa, "erfc", f->erfc, erfc, 4.2f, 0, 4, 1);
+    }
+}
+
 void test_accuracy(void) {
     for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) check_promise(i);
     check_pow(0, 1);
     check_pow(2, 1);
     check_pow(3, 2);
+    check_functions();
 }

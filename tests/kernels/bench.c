@@ -29,7 +29,7 @@ static const char *chosen_isa, *chosen_part;
 static char *memory;
 
 static int is_chosen(const eb_kernel_info *info) {
-    int everywhere = strcmp(info->variant, "openblas") == 0 || strcmp(info->variant, "blocked") == 0;
+    int everywhere = strcmp(info->variant, "openblas") == 0 || strcmp(info->variant, "blocked") == 0 || strcmp(info->variant, "rows") == 0;
     return (strcmp(info->isa, chosen_isa) == 0 || everywhere) && strcmp(info->variant, "reference") != 0 &&
            strstr(info->name, chosen_part);
 }
@@ -242,6 +242,26 @@ static void bench_streams(void) {
     make_arg(&c, "argmax", 2, 0, DENSE, (const int64_t[]){1, 1, 50257}), name_and_bench(&c, 1, 50257, " inner", 50257);
 }
 
+/* Rows of a table at 2048 positions, by each op that can; and single elements. */
+static void bench_index(void) {
+    static const char *const ops[] = {"embedding", "index_select", "index", "gather", "gather"};
+    for (int i = 0; i < 5; i++) {
+        test_case c;
+        case_begin(&c, ops[i], 0, "2048 of 8192 x 768%s", i == 4 ? " by elements" : "");
+        case_input(&c, EB_F32, DENSE, 1, SHAPE(8192, 768));
+        if (i < 3)
+            case_input(&c, EB_I64, DENSE, 8192, SHAPE(2048));
+        else
+            case_input(&c, EB_I64, DENSE, 8192, SHAPE(2048, 768));
+        if (i == 3) c.operands[1].stride[0] = 1, c.operands[1].stride[1] = 0; /* expanded */
+        case_output(&c, EB_F32, DENSE, SHAPE(2048, 768));
+        c.node.n_ints = i > 0;
+        c.ints[0] = i == 2; /* an axis; of index a mask of axes */
+        memmove(c.name, strchr(c.name, ' ') + 1, strlen(strchr(c.name, ' ')));
+        bench_case(&c, 0);
+    }
+}
+
 /* OpenBLAS from the file named by KERNELS_OPENBLAS, on one thread. */
 static void load_openblas(void) {
     const char *path = getenv("KERNELS_OPENBLAS");
@@ -260,5 +280,6 @@ void bench(const char *isa, const char *part) {
     bench_matmul();
     bench_attention();
     bench_streams();
+    bench_index();
     free(memory);
 }

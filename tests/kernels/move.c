@@ -1,4 +1,4 @@
-/* copy, concat and embedding: every layout and element size; indices out of range. */
+/* copy, concat and what reads at positions: every layout and element size; indices out of range. */
 #include <stdio.h>
 
 #include "suite.h"
@@ -62,6 +62,91 @@ static void check_embedding(eb_dtype dtype, eb_dtype id_dtype, int64_t wrong) {
     case_check(&c);
 }
 
+/* Put `wrong` somewhere in index `i`, unless it is 0. */
+static void spoil(test_case *c, int i, int64_t wrong) {
+    int64_t count = c->bytes[i] / dtype_size(c->operands[i].dtype);
+    if (wrong && c->operands[i].dtype == EB_I64) ((int64_t *)c->data[i])[count * 2 / 3] = wrong;
+    if (wrong && c->operands[i].dtype == EB_I32) ((int32_t *)c->data[i])[count * 2 / 3] = (int32_t)wrong;
+}
+
+static void check_index_select(eb_dtype dtype, eb_dtype index, int axis, layout how, int64_t n, int64_t wrong) {
+    test_case c;
+    case_begin(&c, "index_select", 0, "dtype=%d axis=%d layout=%d n=%ld wrong=%ld", (int)dtype, axis, (int)how, (long)n, (long)wrong);
+    int64_t shape[] = {5, 7, n};
+    case_input(&c, dtype, how, 50, 3, shape);
+    case_input(&c, index, DENSE, (double)shape[axis], SHAPE(9));
+    spoil(&c, 1, wrong);
+    shape[axis] = 9;
+    case_output(&c, dtype, DENSE, 3, shape);
+    c.node.n_ints = 1;
+    c.ints[EB_INT_INDEX_SELECT_AXIS] = axis;
+    case_check(&c);
+}
+
+/* `expanded`: one position for the whole last axis. */
+static void check_gather(eb_dtype dtype, int axis, layout how, int expanded, int64_t wrong) {
+    test_case c;
+    case_begin(&c, "gather", 0, "dtype=%d axis=%d layout=%d expanded=%d wrong=%ld", (int)dtype, axis, (int)how, expanded, (long)wrong);
+    int64_t shape[] = {5, 7, 33};
+    case_input(&c, dtype, how, 50, 3, shape);
+    eb_tensor *index = case_input(&c, EB_I64, how, (double)shape[axis], SHAPE(axis == 0 ? 8 : 4, axis == 1 ? 9 : 6, 31));
+    if (expanded) index->stride[2] = 0;
+    spoil(&c, 1, wrong);
+    case_output(&c, dtype, DENSE, 3, index->shape);
+    c.node.n_ints = 1;
+    c.ints[EB_INT_GATHER_AXIS] = axis;
+    case_check(&c);
+}
+
+/* x [4, 6, 5, n] at two positions of `axes`, which broadcast from [3, 1] and [1, 2]; half of them count from the end. */
+static void check_index(eb_dtype dtype, int axes, layout how, int64_t n, int64_t wrong) {
+    test_case c;
+    case_begin(&c, "index", 0, "dtype=%d axes=%d layout=%d n=%ld wrong=%ld", (int)dtype, axes, (int)how, (long)n, (long)wrong);
+    int64_t shape[] = {4, 6, 5, n}, result[4] = {0}, first = __builtin_ctz((unsigned)axes);
+    case_input(&c, dtype, how, 50, 4, shape);
+    int front = axes >> first == 3 ? (int)first : 0;
+    for (int axis = 0, kept = 0; axis < 4; axis++)
+        if (axes >> axis & 1) {
+            int is_first = c.node.n_inputs == 1;
+            case_input(&c, EB_I64, DENSE, (double)shape[axis], SHAPE(is_first ? 3 : 1, is_first ? 1 : 2));
+            int64_t *position = c.data[c.node.n_inputs - 1];
+            for (int i = 0; i < (is_first ? 3 : 2); i += 2) position[i] -= shape[axis];
+        } else {
+            result[kept < front ? kept : kept + 2] = shape[axis];
+            kept++;
+        }
+    result[front] = 3, result[front + 1] = 2;
+    spoil(&c, 2, wrong);
+    case_output(&c, dtype, DENSE, 4, result);
+    c.node.n_ints = 1;
+    c.ints[EB_INT_INDEX_AXES] = axes;
+    case_check(&c);
+}
+
+static void test_index(void) {
+    static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
+    for (int d = 0; d < 4; d++)
+        for (int how = DENSE; how <= SCATTERED; how++) {
+            for (int axis = 0; axis < 3; axis++) {
+                for (int64_t n = 0; n < 40; n += 13) /* 0, 13, 26, 39; the empty axis itself cannot be indexed */
+                    if (n || axis < 2) check_index_select(dtypes[d], d % 2 ? EB_I32 : EB_I64, axis, (layout)how, n, 0);
+                for (int expanded = 0; expanded < 2; expanded++) check_gather(dtypes[d], axis, (layout)how, expanded, 0);
+            }
+            static const int axes[] = {3, 6, 12, 5, 9, 10};
+            for (int i = 0; i < 6; i++) check_index(dtypes[d], axes[i], (layout)how, 11, 0);
+        }
+    check_index_select(EB_F32, EB_I64, 0, DENSE, 30000, 0); /* several tiles; rows longer than a tile */
+    check_index_select(EB_F32, EB_I64, 1, DENSE, 30000, 0);
+    check_index(EB_F32, 3, DENSE, 9000, 0);
+    check_index_select(EB_F32, EB_I64, 1, DENSE, 30, 7);
+    check_index_select(EB_F32, EB_I32, 1, DENSE, 30, -1);
+    check_index_select(EB_F32, EB_I64, 2, DENSE, 30, 30);
+    check_gather(EB_F32, 1, DENSE, 0, 7);
+    check_gather(EB_F32, 2, DENSE, 0, -1);
+    check_index(EB_F32, 3, DENSE, 11, 6);
+    check_index(EB_F32, 12, DENSE, 11, -12);
+}
+
 void test_move(void) {
     static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_I64, EB_U8, EB_BOOL};
     for (int d = 0; d < 6; d++) {
@@ -90,4 +175,5 @@ void test_move(void) {
     check_embedding(EB_F32, EB_I64, -1);
     check_embedding(EB_F32, EB_I64, 20);
     check_embedding(EB_F32, EB_I32, (int64_t)1 << 30);
+    test_index();
 }
