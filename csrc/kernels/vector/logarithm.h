@@ -9,7 +9,7 @@
 EB_INLINE vf vf_split(vf x, vf *e, vi *n) {
     const int32_t root = 0x3f3504f3; /* sqrt 1/2 */
     vi tiny = x < 0x1p-126f;
-    vi bits = (vi)vf_select(tiny, x * 8388608.0f, x) - root;
+    vi bits = ((vi)vf_select(tiny, x * 8388608.0f, x) & INT32_MAX) - root; /* without a sign: nothing overflows */
     *n = (bits >> 23) - (tiny & 23);
     vf exponent = __builtin_convertvector(*n, vf);
     exponent = vf_select(x == 0.0f, vf_set(-INFINITY), exponent);
