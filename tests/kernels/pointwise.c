@@ -175,7 +175,8 @@ static void check_integer(const char *op, eb_dtype dtype, eb_dtype result, int64
         case_input(&c, dtype, DENSE, 2, SHAPE(is_value || is_row ? 1 : rows, is_value ? 1 : n));
         static const int64_t ends[] = {0, 1, -1, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX};
         for (int64_t j = 0; dtype != EB_BOOL && j < c.bytes[i] / dtype_size(dtype); j++) {
-            int64_t value = j % 3 ? random_below(1 << 24) * random_below(1 << 24) * random_below(1 << 16) : ends[random_below(7)];
+            uint64_t bits = (uint64_t)random_below(1 << 24) << 40 ^ (uint64_t)random_below(1 << 24) << 20 ^ (uint64_t)random_below(1 << 24);
+            int64_t value = j % 3 ? (int64_t)bits : ends[random_below(7)];
             memcpy((char *)c.data[i] + j * dtype_size(dtype), &value, (size_t)dtype_size(dtype)); /* the low bytes */
         }
     }

@@ -81,7 +81,7 @@ EB_INLINE vd vd_exp2(vd t) {
     p = p * f + 0.24022650695467068;
     p = p * f + 0.693147180545931;
     p = p * f + 1.000000000000027;
-    return (vd)((vl)p + ((vl)shifted << 52)); /* the integer is added to the exponent */
+    return (vd)((vul)p + ((vul)shifted << 52)); /* the integer is added to the exponent */
 }
 
 /* pow: 1 ulp, by 2^(y * log2 |x|) in double, so that integer powers which are floats come out exact. Zeros, infinities

@@ -19,9 +19,11 @@
 
 typedef float vf __attribute__((vector_size(EB_VL * 4)));
 typedef int32_t vi __attribute__((vector_size(EB_VL * 4)));
+typedef uint32_t vu __attribute__((vector_size(EB_VL * 4)));
 typedef float vh __attribute__((vector_size(EB_VL * 2)));   /* half the lanes, */
 typedef double vd __attribute__((vector_size(EB_VL * 4)));  /* as doubles */
 typedef int64_t vl __attribute__((vector_size(EB_VL * 4))); /* and their bits */
+typedef uint64_t vul __attribute__((vector_size(EB_VL * 4)));
 typedef float vf_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
 typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weights in a file lie anywhere */
 
