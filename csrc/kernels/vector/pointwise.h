@@ -120,6 +120,7 @@ EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
 /* --- one operand --------------------------------------------------------------------------------------------------- */
 
 #define UNARY_RUN(name, expression)                                                 \
+    EB_INLINE vf of_##name(vf a) { return expression; }                             \
     static void apply_##name(const run_of *r) {                                     \
         const void *x = r->input[0]; /* a store might change what `r` points to */ \
         const int is_value = r->is_value[0];                                        \
@@ -128,11 +129,11 @@ EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
         int64_t i = 0;                                                              \
         for (; i + EB_VL <= count; i += EB_VL) {                                    \
             vf a = load_full(x, i, is_value);                                       \
-            vf_store(y + i, expression);                                            \
+            vf_store(y + i, of_##name(a));                                          \
         }                                                                           \
         if (i < count) {                                                            \
             vf a = load_part(x, i, is_value, count - i);                            \
-            vf_store_part(y + i, expression, count - i);                            \
+            vf_store_part(y + i, of_##name(a), count - i);                          \
         }                                                                           \
     }
 #define UNARY(op, expression)    \
@@ -170,6 +171,7 @@ const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
 /* --- two operands -------------------------------------------------------------------------------------------------- */
 
 #define BINARY_RUN(op, expression)                                                                   \
+    EB_INLINE vf of_##op(vf a, vf b) { return expression; }                                          \
     EB_INLINE void binary_##op(const run_of *r, const int a_is_value, const int b_is_value) {        \
         const void *x0 = r->input[0], *x1 = r->input[1];                                             \
         const int64_t count = r->count;                                                              \
@@ -177,11 +179,11 @@ const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
         int64_t i = 0;                                                                               \
         for (; i + EB_VL <= count; i += EB_VL) {                                                     \
             vf a = load_full(x0, i, a_is_value), b = load_full(x1, i, b_is_value);                   \
-            vf_store(y + i, expression);                                                             \
+            vf_store(y + i, of_##op(a, b));                                                          \
         }                                                                                            \
         if (i < count) {                                                                             \
             vf a = load_part(x0, i, a_is_value, count - i), b = load_part(x1, i, b_is_value, count - i); \
-            vf_store_part(y + i, expression, count - i);                                             \
+            vf_store_part(y + i, of_##op(a, b), count - i);                                          \
         }                                                                                            \
     }                                                                                                \
     static void apply_##op(const run_of *r) {                                                        \
