@@ -35,6 +35,7 @@ enum { /* linear */
     EB_LINEAR_ACTIVATION_SILU = 4,
     EB_LINEAR_ACTIVATION_TANH = 5,
     EB_LINEAR_ACTIVATION_SIGMOID = 6,
+    EB_LINEAR_ACTIVATION_RELU6 = 7,
 };
 
 enum { /* gated_linear */
@@ -47,6 +48,7 @@ enum { /* gated_linear */
     EB_GATED_LINEAR_ACTIVATION_SILU = 4,
     EB_GATED_LINEAR_ACTIVATION_TANH = 5,
     EB_GATED_LINEAR_ACTIVATION_SIGMOID = 6,
+    EB_GATED_LINEAR_ACTIVATION_RELU6 = 7,
 };
 
 enum { /* conv */
@@ -63,6 +65,7 @@ enum { /* conv */
     EB_CONV_ACTIVATION_SILU = 4,
     EB_CONV_ACTIVATION_TANH = 5,
     EB_CONV_ACTIVATION_SIGMOID = 6,
+    EB_CONV_ACTIVATION_RELU6 = 7,
 };
 
 enum { /* conv_transpose */

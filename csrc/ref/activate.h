@@ -7,8 +7,8 @@
 
 #include "../ops.h"
 
-_Static_assert((int)EB_CONV_ACTIVATION_SIGMOID == (int)EB_LINEAR_ACTIVATION_SIGMOID, "one list of activations");
-_Static_assert((int)EB_GATED_LINEAR_ACTIVATION_SIGMOID == (int)EB_LINEAR_ACTIVATION_SIGMOID, "one list of activations");
+_Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "one list of activations");
+_Static_assert((int)EB_GATED_LINEAR_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "one list of activations");
 
 static inline double eb_activate(int64_t activation, double v) {
     switch (activation) {
@@ -18,6 +18,7 @@ static inline double eb_activate(int64_t activation, double v) {
     case EB_LINEAR_ACTIVATION_SILU: return v / (1 + exp(-v));
     case EB_LINEAR_ACTIVATION_TANH: return tanh(v);
     case EB_LINEAR_ACTIVATION_SIGMOID: return 1 / (1 + exp(-v));
+    case EB_LINEAR_ACTIVATION_RELU6: return v < 0 ? 0 : v > 6 ? 6 : v;
     default: return v;
     }
 }

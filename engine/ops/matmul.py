@@ -20,7 +20,7 @@ from engine.ops.check import (
     widened,
     wrong,
 )
-from engine.ops.pointwise import ACTIVATION_FLOPS, gelu_none, gelu_tanh, relu, sigmoid, silu
+from engine.ops.pointwise import ACTIVATION_FLOPS, gelu_none, gelu_tanh, relu, relu6, sigmoid, silu
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -31,6 +31,7 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "silu": silu,
     "tanh": np.tanh,
     "sigmoid": sigmoid,
+    "relu6": relu6,
 }
 
 

@@ -81,6 +81,11 @@ def relu(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, x.dtype.type(0))
 
 
+def relu6(x: np.ndarray) -> np.ndarray:
+    """Between 0 and 6; NaN stays NaN."""
+    return np.minimum(relu(x), x.dtype.type(6))
+
+
 def _sign(x: np.ndarray) -> np.ndarray:
     """-1, 0 or 1; NaN gives 0, as in torch."""
     return np.where(np.isnan(x), 0, np.sign(x)) if is_float(x) else np.sign(x)
@@ -92,6 +97,7 @@ GELU: dict[str, Function] = {"none": gelu_none, "tanh": gelu_tanh}
 ACTIVATION_FLOPS = {
     "none": 0,
     "relu": 1,
+    "relu6": 2,
     "tanh": 1,
     "sigmoid": 4,  # negate, exp, add, divide
     "silu": 4,  # negate, exp, add, divide

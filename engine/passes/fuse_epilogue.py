@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.ir import Graph, Node, Value
-from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
+from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 
 _PRODUCTS = tuple(call(op, Var("x"), Var("weight"), name="product") for op in ("linear", "conv"))
 _LINEAR = _PRODUCTS[0]
@@ -20,6 +20,8 @@ ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("tanh", {}, "tanh"),
     ("sigmoid", {}, "sigmoid"),
 )
+# As exporters write it: no lower than 0, then no higher than 6.
+_RELU6 = call("minimum", call("maximum", _PRODUCT, Scalar(value=0.0)), Scalar(value=6.0))
 
 
 def _product(found: Match) -> Node:
@@ -76,6 +78,7 @@ RULES = (
         Rule(call(op, _PRODUCT, **attributes), _activate(name), (_no_activation,))
         for op, attributes, name in ACTIVATIONS
     ),
+    Rule(_RELU6, _activate("relu6"), (_no_activation,)),
 )
 
 

@@ -49,7 +49,7 @@ static void check_epilogue(int64_t M, int64_t N, int64_t K, int bias, layout res
     case_output(&c, EB_F32, DENSE, SHAPE(3, M, N));
     c.node.n_ints = 2;
     c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = 1;
-    c.ints[EB_INT_LINEAR_ACTIVATION] = random_below(EB_LINEAR_ACTIVATION_SIGMOID + 1);
+    c.ints[EB_INT_LINEAR_ACTIVATION] = random_below(EB_LINEAR_ACTIVATION_RELU6 + 1);
     c.node.n_reals = 1;
     c.reals[EB_REAL_LINEAR_ALPHA] = alpha;
     c.in_place = in_place ? 3 : -1;
@@ -61,7 +61,7 @@ static void check_epilogue(int64_t M, int64_t N, int64_t K, int bias, layout res
 static void check_specials(void) {
     for (int i = 0; i < 8; i++) {
         test_case c;
-        make_linear(&c, 29, 35, 9, DENSE, 1, i % (EB_LINEAR_ACTIVATION_SIGMOID + 1));
+        make_linear(&c, 29, 35, 9, DENSE, 1, i % (EB_LINEAR_ACTIVATION_RELU6 + 1));
         case_specials(&c, i % 2);
         c.tolerance = 1e-5;
         c.constant = 2;
@@ -96,7 +96,7 @@ void test_linear(void) {
     for (int64_t N = 0; N <= 66; N++) check_linear(3, N, 18, DENSE, (int)(N % 2), EB_LINEAR_ACTIVATION_NONE);
     for (int64_t K = 0; K <= 35; K++) check_linear(5, 34, K, (layout)(K % 4), (int)(K % 2), EB_LINEAR_ACTIVATION_NONE);
     for (int64_t M = 30; M <= 34; M++) check_linear(M, 64, 16, DENSE, 0, EB_LINEAR_ACTIVATION_RELU);
-    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_SIGMOID; activation++)
+    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
         check_linear(17, 47, 19, DENSE, 1, activation);
     for (int64_t K = 1023; K <= 1026; K++) check_linear(3, 37, K, DENSE, 1, EB_LINEAR_ACTIVATION_GELU);
     check_linear(16, 70, 2100, PADDED, 1, EB_LINEAR_ACTIVATION_SILU);
@@ -126,7 +126,7 @@ void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_l
     case_output(c, EB_F32, DENSE, SHAPE(M, N));
     c->node.n_ints = 2;
     c->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] = transposed;
-    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_SIGMOID + 1);
+    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_RELU6 + 1);
 }
 
 static void check_gated_linear(int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {

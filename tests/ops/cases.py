@@ -257,6 +257,8 @@ for _transposed in (True, False):
             alpha=0.5,
         )
 case("linear", "residual_only", normal(4, 5), normal(6, 5), None, normal(4, 6), activation="relu")
+case("linear", "above_relu6", normal(4, 5, scale=9), normal(40, 5), None, None, activation="relu6")
+case("linear", "nan_relu6", given([[np.nan, 1.0], [np.inf, 2.0]]), normal(3, 2), None, None, activation="relu6")
 case("linear", "nan", given([[np.nan, 1.0], [1.0, 2.0]]), normal(3, 2), normal(3), None, activation="relu")
 for _activation in TABLE["gated_linear"].attributes["activation"].choices:
     for _transposed in (True, False):
@@ -301,6 +303,7 @@ for _label, _x, _weight, _how in (
 for _activation in TABLE["conv"].attributes["activation"].choices:
     case("conv", _activation, normal(1, 3, 6), normal(2, 3, 2), None, None, **_spatial(1), activation=_activation)
 case("conv", "residual", normal(1, 3, 6), normal(2, 3, 2), None, normal(1, 2, 5), **_spatial(1), activation="silu")
+case("conv", "above_relu6", normal(1, 3, 9, scale=9), normal(2, 3, 2), None, None, **_spatial(1), activation="relu6")
 case("conv", "special", given([[FEW, FEW[::-1]]]), normal(2, 2, 3), None, None, **_spatial(1, low=(1,), high=(1,)))
 _infinite = given([[[1.0, np.inf], [0.0, 2.0]]])
 case("conv", "infinite_weight", normal(1, 2, 4), _infinite, None, None, **_spatial(1, low=(1,)))

@@ -13,6 +13,7 @@ def activated(name: str, x: torch.Tensor) -> torch.Tensor:
     return {
         "none": lambda: x,
         "relu": lambda: functional.relu(x),
+        "relu6": lambda: functional.relu6(x),
         "gelu": lambda: functional.gelu(x),
         "gelu_tanh": lambda: functional.gelu(x, approximate="tanh"),
         "silu": lambda: functional.silu(x),

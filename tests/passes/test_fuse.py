@@ -351,6 +351,33 @@ def test_residual_and_activation_join_conv(activation):
     assert g.nodes[0].attributes["activation"] == activation
 
 
+def between(g: Graph, x: Value, low: float, high: float) -> Value:
+    return g.emit("minimum", [g.emit("maximum", [x, scalar(g, low)]), scalar(g, high)])
+
+
+def test_relu6_joins_conv_and_linear():
+    g = start((2, 4, 5), (3, 4))
+    x, rows = g.inputs
+    g.outputs = [between(g, conv(g, x), 0, 6), between(g, linear(g, rows, weight(g, 6, 4)), 0, 6)]
+    assert run_pass(g, "fuse_epilogue") == [2]
+    assert [node.attributes["activation"] for node in g.nodes] == ["relu6", "relu6"]
+
+
+def test_other_bounds_than_those_of_relu6_stay_outside():
+    g = start((2, 4, 5), (2, 6, 5))
+    x, other = g.inputs
+    y = conv(g, x)
+    g.outputs = [
+        between(g, conv(g, x), 0, 5),
+        between(g, conv(g, x), -1, 6),
+        between(g, conv(g, x, activation="relu"), 0, 6),
+        g.emit("minimum", [g.emit("maximum", [conv(g, x), other]), scalar(g, 6.0)]),
+        g.emit("minimum", [g.emit("maximum", [y, scalar(g, 0.0)]), scalar(g, 6.0)]),
+        y,
+    ]
+    assert run_pass(g, "fuse_epilogue") == [0]
+
+
 def test_of_two_convs_that_are_added_one_is_the_others_residual():
     g = start((2, 4, 5))
     g.outputs = [g.emit("add", [conv(g, g.inputs[0]), conv(g, g.inputs[0])])]

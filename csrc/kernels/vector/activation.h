@@ -6,6 +6,7 @@
 #include "math.h"
 
 EB_INLINE vf vf_relu(vf x) { return vf_select(x < 0.0f, vf_set(0), x); }
+EB_INLINE vf vf_relu6(vf x) { return vf_select(x > 6.0f, vf_set(6), vf_relu(x)); }
 
 #define EB_ACTIVATION(name, function)                                                                   \
     static void activate_##name(float *y, int64_t rows, int64_t columns, int64_t ld) {                  \
@@ -21,6 +22,7 @@ EB_ACTIVATION(gelu_tanh, vf_gelu_tanh)
 EB_ACTIVATION(silu, vf_silu)
 EB_ACTIVATION(tanh, vf_tanh)
 EB_ACTIVATION(sigmoid, vf_sigmoid)
+EB_ACTIVATION(relu6, vf_relu6)
 
 typedef void (*eb_activation)(float *y, int64_t rows, int64_t columns, int64_t ld);
 
@@ -33,6 +35,7 @@ static const eb_activation activations[] = {
     [EB_LINEAR_ACTIVATION_SILU] = activate_silu,
     [EB_LINEAR_ACTIVATION_TANH] = activate_tanh,
     [EB_LINEAR_ACTIVATION_SIGMOID] = activate_sigmoid,
+    [EB_LINEAR_ACTIVATION_RELU6] = activate_relu6,
 };
 
 #endif
