@@ -73,7 +73,8 @@ static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin
         sum += bias_of(node, bases, at.channel);
         if (residual) {
             int64_t place = at.n * residual->stride[0] + at.channel * residual->stride[1];
-            for (int a = 2; a < residual->rank; a++) place += at.at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
+            for (int a = 2; a < residual->rank; a++)
+                place += at.at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
             sum += eb_load_real(residual->dtype, eb_data(residual, bases), place);
         }
         eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, p.w.y_step, &at),

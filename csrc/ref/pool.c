@@ -52,7 +52,8 @@ static seen look(const eb_window *w, const eb_place *place, int32_t dtype, const
 static int64_t count_of(const eb_window *w, const eb_place *place, int padding) {
     int64_t count = 1;
     for (int a = 0; a < EB_SPATIAL; a++) {
-        int64_t first = place->at[a] * w->stride[a] - w->low[a], last = eb_min(first + w->kernel[a], w->in[a] + w->high[a]);
+        int64_t first = place->at[a] * w->stride[a] - w->low[a];
+        int64_t last = eb_min(first + w->kernel[a], w->in[a] + w->high[a]);
         count *= padding ? last - first : eb_min(last, w->in[a]) - eb_max(first, 0);
     }
     return count;
@@ -61,12 +62,12 @@ static int64_t count_of(const eb_window *w, const eb_place *place, int padding) 
 static eb_status run_pool(const eb_node *node, void *const *bases, int64_t begin, int64_t end, eb_window w, int mean) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     int64_t count = eb_size(y), divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0;
+    int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING] != 0;
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
         eb_place at = eb_place_of(&w, y->shape[1], flat);
         seen s = look(&w, &at, x->dtype, eb_data(x, bases), at.n * x->stride[0] + at.channel * x->stride[1]);
         double value = s.largest;
-        if (mean)
-            value = s.sum / (double)(divisor ? divisor : count_of(&w, &at, node->ints[EB_INT_AVG_POOL_COUNT_PADDING] != 0));
+        if (mean) value = s.sum / (double)(divisor ? divisor : count_of(&w, &at, padding));
         eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, w.y_step, &at), value);
     }
     return EB_OK;

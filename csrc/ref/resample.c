@@ -61,10 +61,12 @@ static eb_status run_resample(const eb_node *node, void *const *bases, int64_t b
         }
         double sum = 0;
         for (int64_t tap = 0; tap < index->shape[1]; tap++) {
-            int64_t from = eb_load_int(index->dtype, eb_data(index, bases), row * index->stride[0] + tap * index->stride[1]);
+            int64_t index_at = row * index->stride[0] + tap * index->stride[1];
+            int64_t weight_at = row * weight->stride[0] + tap * weight->stride[1];
+            int64_t from = eb_load_int(index->dtype, eb_data(index, bases), index_at);
             if (from < -1 || from >= x->shape[along]) return EB_INDEX_OUT_OF_RANGE;
             if (from < 0) continue;
-            sum += eb_load_real(weight->dtype, eb_data(weight, bases), row * weight->stride[0] + tap * weight->stride[1]) *
+            sum += eb_load_real(weight->dtype, eb_data(weight, bases), weight_at) *
                    eb_load_real(x->dtype, eb_data(x, bases), x_at + from * x->stride[along]);
         }
         eb_store_real(y->dtype, eb_data(y, bases), y_at, sum);

@@ -27,6 +27,16 @@ typedef struct {
 } attention_shape;
 void make_attention(test_case *c, const attention_shape *s);
 
+typedef struct {
+    int64_t N, C, O, groups;
+    int axes;
+    int64_t in[3], kernel[3], stride[3], low[3], high[3], dilation[3];
+    int64_t activation;
+    int bias, residual;
+    layout how; /* of x and of the residual */
+} conv_shape;
+void make_conv(test_case *c, const conv_shape *s);
+
 void test_linear(void);
 void test_gated_linear(void);
 void test_matmul(void);
@@ -36,6 +46,7 @@ void test_pointwise(void);
 void test_accuracy(void);
 void test_reduce(void);
 void test_move(void);
+void test_spatial(void);
 void test_measure(void);
 void test_pool(int with_fork);
 

@@ -47,6 +47,7 @@ int main(int arguments, char **argument) {
     test_accuracy();
     test_reduce();
     test_move();
+    test_spatial();
     check_coverage();
     printf("%ld cases, %ld runs of kernels, %ld failures\n", total.cases, total.runs, total.failures);
     return total.failures != 0;

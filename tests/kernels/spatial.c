@@ -1,0 +1,171 @@
+/* conv, conv_transpose, pooling, pad and resample: one to three spatial axes, groups, uneven padding, every epilogue. */
+#include <stdio.h>
+#include <string.h>
+
+#include "suite.h"
+
+/* A list attribute: one number an axis, zeros behind the last. */
+static void set_ints(test_case *c, int position, int count, const int64_t *numbers) {
+    memset(&c->ints[position], 0, EB_MAX_RANK * sizeof(int64_t));
+    memcpy(&c->ints[position], numbers, (size_t)count * sizeof(int64_t));
+}
+
+/* Rounding of a sum of `terms` products of numbers below 1 (see sum_tolerance in linear.c), and of an epilogue. */
+static double tolerance_of(int64_t terms) { return 1.2e-7 * (12 + 0.42 * (double)terms); }
+
+static void set_conv(test_case *c, const conv_shape *s) {
+    c->node.n_ints = EB_INT_CONV_ACTIVATION + 1;
+    set_ints(c, EB_INT_CONV_STRIDE, s->axes, s->stride);
+    set_ints(c, EB_INT_CONV_LOW, s->axes, s->low);
+    set_ints(c, EB_INT_CONV_HIGH, s->axes, s->high);
+    set_ints(c, EB_INT_CONV_DILATION, s->axes, s->dilation);
+    c->ints[EB_INT_CONV_GROUPS] = s->groups;
+}
+
+void make_conv(test_case *c, const conv_shape *s) {
+    int64_t x[5] = {s->N, s->C}, weight[5] = {s->O, s->C / s->groups}, y[5] = {s->N, s->O}, terms = s->C / s->groups;
+    for (int a = 0; a < s->axes; a++) {
+        x[2 + a] = s->in[a];
+        weight[2 + a] = s->kernel[a];
+        terms *= s->kernel[a];
+        int64_t reach = s->dilation[a] * (s->kernel[a] - 1) + 1;
+        y[2 + a] = (s->in[a] + s->low[a] + s->high[a] - reach) / s->stride[a] + 1;
+    }
+    case_begin(c, "conv", tolerance_of(terms),
+               "%ld x %ld -> %ld, %d axes, last in %ld kernel %ld stride %ld, groups %ld layout %d activation %ld", (long)s->N,
+               (long)s->C, (long)s->O, s->axes, (long)s->in[s->axes - 1], (long)s->kernel[s->axes - 1],
+               (long)s->stride[s->axes - 1], (long)s->groups, (int)s->how, (long)s->activation);
+    case_input(c, EB_F32, s->how, 1, 2 + s->axes, x);
+    case_input(c, EB_F32, DENSE, 1, 2 + s->axes, weight);
+    if (s->bias)
+        case_input(c, EB_F32, DENSE, 1, SHAPE(s->O));
+    else
+        case_absent(c);
+    if (s->residual)
+        case_input(c, EB_F32, s->how, 1, 2 + s->axes, y);
+    else
+        case_absent(c);
+    case_output(c, EB_F32, DENSE, 2 + s->axes, y);
+    set_conv(c, s);
+    c->ints[EB_INT_CONV_ACTIVATION] = s->activation;
+    c->constant = 2;
+}
+
+static void check_conv_transpose(const conv_shape *s) {
+    test_case c;
+    int64_t x[5] = {s->N, s->C}, weight[5] = {s->C, s->O / s->groups}, y[5] = {s->N, s->O};
+    for (int a = 0; a < s->axes; a++) {
+        x[2 + a] = s->in[a];
+        weight[2 + a] = s->kernel[a];
+        y[2 + a] = (s->in[a] - 1) * s->stride[a] + s->dilation[a] * (s->kernel[a] - 1) + 1 - s->low[a] - s->high[a];
+    }
+    case_begin(&c, "conv_transpose", 1e-5, "%ld x %ld -> %ld, %d axes, groups %ld layout %d", (long)s->N, (long)s->C,
+               (long)s->O, s->axes, (long)s->groups, (int)s->how);
+    case_input(&c, EB_F32, s->how, 1, 2 + s->axes, x);
+    case_input(&c, EB_F32, DENSE, 1, 2 + s->axes, weight);
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(s->O));
+    case_output(&c, EB_F32, DENSE, 2 + s->axes, y);
+    set_conv(&c, s);
+    c.node.n_ints = EB_INT_CONV_TRANSPOSE_GROUPS + 1;
+    c.constant = 2;
+    case_check(&c);
+}
+
+/* Windows of 3 by 2, two steps apart, one element of padding in front of the last axis; `past`: with one more window. */
+static void check_pool(int mean, layout how, int past) {
+    test_case c;
+    int64_t kernel[] = {3, 2}, stride[] = {2, 2}, low[] = {0, 1}, high[] = {0, 0}, dilation[] = {1, 1};
+    case_begin(&c, mean ? "avg_pool" : "max_pool", 1e-6, "layout %d past %d", (int)how, past);
+    case_input(&c, EB_F32, how, 1, SHAPE(2, 3, 8, 9));
+    case_output(&c, EB_F32, DENSE, SHAPE(2, 3, 3 + past, 5));
+    set_ints(&c, EB_INT_MAX_POOL_KERNEL, 2, kernel);
+    set_ints(&c, EB_INT_MAX_POOL_STRIDE, 2, stride);
+    set_ints(&c, EB_INT_MAX_POOL_LOW, 2, low);
+    set_ints(&c, EB_INT_MAX_POOL_HIGH, 2, high);
+    if (mean) {
+        c.node.n_ints = EB_INT_AVG_POOL_DIVISOR + 1;
+        c.ints[EB_INT_AVG_POOL_CEIL_MODE] = past;
+        c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = !past;
+        c.ints[EB_INT_AVG_POOL_DIVISOR] = 0;
+    } else {
+        c.node.n_ints = EB_INT_MAX_POOL_CEIL_MODE + 1;
+        set_ints(&c, EB_INT_MAX_POOL_DILATION, 2, dilation);
+        c.ints[EB_INT_MAX_POOL_CEIL_MODE] = past;
+        case_specials(&c, 0);
+    }
+    case_check(&c);
+}
+
+static void check_pad(eb_dtype dtype, layout how, int64_t mode) {
+    test_case c;
+    int64_t low[] = {0, 2, 3}, high[] = {0, 1, 2};
+    case_begin(&c, "pad", 0, "dtype %d layout %d mode %ld", (int)dtype, (int)how, (long)mode);
+    case_input(&c, dtype, how, 50, SHAPE(2, 4, 5));
+    case_output(&c, dtype, DENSE, SHAPE(2, 7, 10));
+    set_ints(&c, EB_INT_PAD_LOW, 3, low);
+    set_ints(&c, EB_INT_PAD_HIGH, 3, high);
+    c.node.n_ints = EB_INT_PAD_MODE + 1;
+    c.ints[EB_INT_PAD_MODE] = mode;
+    c.node.n_reals = 1;
+    c.reals[EB_REAL_PAD_VALUE] = 3;
+    case_check(&c);
+}
+
+static void check_resample(int axis, layout how, int64_t wrong) {
+    test_case c;
+    int64_t x[] = {4, 5, 6}, y[] = {4, 5, 6};
+    y[axis] = 7;
+    case_begin(&c, "resample", 1e-6, "axis %d layout %d wrong %ld", axis, (int)how, (long)wrong);
+    case_input(&c, EB_F32, how, 1, 3, x);
+    case_input(&c, EB_I64, DENSE, (double)x[axis], SHAPE(7, 3));
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(7, 3));
+    case_output(&c, EB_F32, DENSE, 3, y);
+    ((int64_t *)c.data[1])[5] = wrong; /* -1: no tap, which is right */
+    c.node.n_ints = 1;
+    c.ints[EB_INT_RESAMPLE_AXIS] = axis;
+    case_check(&c);
+}
+
+void test_spatial(void) {
+    static const conv_shape shapes[] = {
+        {.N = 2, .C = 3, .O = 8, .groups = 1, .axes = 2, .in = {11, 9}, .kernel = {7, 7}, .stride = {2, 2},
+         .low = {3, 3}, .high = {3, 3}, .dilation = {1, 1}},
+        {.N = 1, .C = 20, .O = 33, .groups = 1, .axes = 2, .in = {7, 9}, .kernel = {1, 1}, .stride = {1, 1},
+         .dilation = {1, 1}},
+        {.N = 2, .C = 17, .O = 18, .groups = 1, .axes = 2, .in = {8, 7}, .kernel = {3, 3}, .stride = {1, 1},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}},
+        {.N = 1, .C = 16, .O = 16, .groups = 16, .axes = 2, .in = {9, 8}, .kernel = {5, 3}, .stride = {2, 1},
+         .low = {1, 0}, .high = {2, 2}, .dilation = {1, 2}},
+        {.N = 2, .C = 6, .O = 4, .groups = 2, .axes = 2, .in = {6, 5}, .kernel = {2, 3}, .stride = {3, 2},
+         .low = {0, 2}, .high = {1, 0}, .dilation = {2, 1}},
+        {.N = 2, .C = 5, .O = 7, .groups = 1, .axes = 1, .in = {30}, .kernel = {4}, .stride = {1},
+         .low = {1}, .high = {2}, .dilation = {1}},
+        {.N = 1, .C = 3, .O = 4, .groups = 1, .axes = 3, .in = {3, 4, 5}, .kernel = {2, 3, 2}, .stride = {1, 2, 1},
+         .low = {0, 1, 0}, .high = {1, 1, 0}, .dilation = {1, 1, 2}},
+    };
+    int64_t activation = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int how = DENSE; how <= SCATTERED; how++) {
+            conv_shape s = shapes[i];
+            s.how = (layout)how;
+            s.bias = how % 2;
+            s.residual = how / 2;
+            s.activation = activation++ % (EB_CONV_ACTIVATION_RELU6 + 1);
+            test_case c;
+            make_conv(&c, &s);
+            case_check(&c);
+            if (s.O % s.groups == 0) check_conv_transpose(&s);
+        }
+    }
+    for (int how = DENSE; how <= SCATTERED; how++) {
+        for (int mean = 0; mean < 2; mean++)
+            for (int past = 0; past < 2; past++) check_pool(mean, (layout)how, past);
+        for (int64_t mode = EB_PAD_MODE_CONSTANT; mode <= EB_PAD_MODE_CIRCULAR; mode++) {
+            check_pad(EB_F32, (layout)how, mode);
+            check_pad(EB_U8, (layout)how, mode);
+        }
+        for (int axis = 0; axis < 3; axis++) check_resample(axis, (layout)how, -1);
+    }
+    check_resample(1, DENSE, -2);
+    check_resample(1, DENSE, 5);
+}
