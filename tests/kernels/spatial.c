@@ -32,8 +32,8 @@ void make_conv(test_case *c, const conv_shape *s) {
         y[2 + a] = (s->in[a] + s->low[a] + s->high[a] - reach) / s->stride[a] + 1;
     }
     case_begin(c, "conv", tolerance_of(terms),
-               "%ld x %ld -> %ld, %d axes, last in %ld kernel %ld stride %ld, groups %ld layout %d activation %ld", (long)s->N,
-               (long)s->C, (long)s->O, s->axes, (long)s->in[s->axes - 1], (long)s->kernel[s->axes - 1],
+               "%ld x %ld -> %ld, %d axes, last in %ld kernel %ld stride %ld, groups %ld layout %d activation %ld",
+               (long)s->N, (long)s->C, (long)s->O, s->axes, (long)s->in[s->axes - 1], (long)s->kernel[s->axes - 1],
                (long)s->stride[s->axes - 1], (long)s->groups, (int)s->how, (long)s->activation);
     case_input(c, EB_F32, s->how, 1, 2 + s->axes, x);
     case_input(c, EB_F32, DENSE, 1, 2 + s->axes, weight);
