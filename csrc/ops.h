@@ -58,6 +58,7 @@ enum { /* conv */
     EB_INT_CONV_DILATION = 24,
     EB_INT_CONV_GROUPS = 32,
     EB_INT_CONV_ACTIVATION = 33,
+    EB_INT_CONV_CHANNELS_LAST = 34,
     EB_CONV_ACTIVATION_NONE = 0,
     EB_CONV_ACTIVATION_RELU = 1,
     EB_CONV_ACTIVATION_GELU = 2,
@@ -110,6 +111,7 @@ enum { /* max_pool */
     EB_INT_MAX_POOL_HIGH = 24,
     EB_INT_MAX_POOL_DILATION = 32,
     EB_INT_MAX_POOL_CEIL_MODE = 40,
+    EB_INT_MAX_POOL_CHANNELS_LAST = 41,
 };
 
 enum { /* avg_pool */
@@ -120,6 +122,7 @@ enum { /* avg_pool */
     EB_INT_AVG_POOL_CEIL_MODE = 32,
     EB_INT_AVG_POOL_COUNT_PADDING = 33,
     EB_INT_AVG_POOL_DIVISOR = 34,
+    EB_INT_AVG_POOL_CHANNELS_LAST = 35,
 };
 
 enum { /* sum */

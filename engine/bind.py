@@ -312,9 +312,10 @@ class _Lowering:
             return False
         if TensorType(victim.dtype, victim.layout.shape).nbytes != self.arena[victim.storage.number].nbytes:
             return False
-        # Another operand that reads the same buffer in another order would see what was just written.
-        others = [p for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]
-        return all(p.storage != victim.storage or p.layout == victim.layout for p in others)
+        # Another operand in the same buffer would see what was just written, unless it too is read where it is written.
+        others = [(i, p) for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]
+        safe = TABLE[step.op].inplace
+        return all(p.storage != victim.storage or (i in safe and p.layout == victim.layout) for i, p in others)
 
 
 # --- order -----------------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ _Static_assert((int)EB_INT_CONV_LOW == (int)EB_INT_CONV_TRANSPOSE_LOW, "conv and
 _Static_assert((int)EB_INT_CONV_DILATION == (int)EB_INT_CONV_TRANSPOSE_DILATION, "conv and conv_transpose differ");
 _Static_assert((int)EB_INT_CONV_GROUPS == (int)EB_INT_CONV_TRANSPOSE_GROUPS, "conv and conv_transpose differ");
 
-static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1);
-    problem p = {.w = eb_window_new(x, eb_output(node)), .groups = node->ints[EB_INT_CONV_GROUPS]};
+static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor *y) {
+    const eb_tensor *weight = eb_input(node, 1);
+    problem p = {.w = eb_window_new(x, y), .groups = node->ints[EB_INT_CONV_GROUPS]};
     eb_window_set(p.w.stride, &node->ints[EB_INT_CONV_STRIDE], x->rank);
     eb_window_set(p.w.low, &node->ints[EB_INT_CONV_LOW], x->rank);
     eb_window_set(p.w.dilation, &node->ints[EB_INT_CONV_DILATION], x->rank);
@@ -59,9 +59,11 @@ static double conv_channel(const problem *p, const eb_place *y, int32_t dtype, c
 
 static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
-    const eb_tensor *residual = eb_is_present(node, 3) ? eb_input(node, 3) : NULL;
-    problem p = describe(node);
+    const int last = node->ints[EB_INT_CONV_CHANNELS_LAST] != 0, adds = eb_is_present(node, 3);
+    const eb_tensor x_first = eb_channels_first(eb_input(node, 0), last), *x = &x_first, *weight = eb_input(node, 1);
+    const eb_tensor y_first = eb_channels_first(eb_output(node), last), *y = &y_first;
+    const eb_tensor residual_first = eb_channels_first(adds ? eb_input(node, 3) : y, last), *residual = adds ? &residual_first : NULL;
+    problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups, each_in = weight->shape[1];
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
         eb_place at = eb_place_of(&p.w, channels, flat);
@@ -108,7 +110,7 @@ static double transpose_channel(const problem *p, const eb_place *y, int32_t dty
 static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
-    problem p = describe(node);
+    problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = weight->shape[1], each_in = x->shape[1] / p.groups;
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
         eb_place at = eb_place_of(&p.w, channels, flat);

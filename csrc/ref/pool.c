@@ -7,9 +7,22 @@ _Static_assert((int)EB_INT_MAX_POOL_STRIDE == (int)EB_INT_AVG_POOL_STRIDE, "the 
 _Static_assert((int)EB_INT_MAX_POOL_LOW == (int)EB_INT_AVG_POOL_LOW, "the windows of max_pool and avg_pool differ");
 _Static_assert((int)EB_INT_MAX_POOL_HIGH == (int)EB_INT_AVG_POOL_HIGH, "the windows of max_pool and avg_pool differ");
 
+/* x and y with their channels on axis 1; channels_last is the last attribute of both ops. */
+typedef struct {
+    eb_tensor x, y;
+} operands;
+
+static operands operands_of(const eb_node *node) {
+    const int last = node->ints[node->n_ints - 1] != 0;
+    return (operands){eb_channels_first(eb_input(node, 0), last), eb_channels_first(eb_output(node), last)};
+}
+_Static_assert((int)EB_INT_MAX_POOL_CHANNELS_LAST == (int)EB_INT_MAX_POOL_CEIL_MODE + 1, "max_pool has further attributes");
+_Static_assert((int)EB_INT_AVG_POOL_CHANNELS_LAST == (int)EB_INT_AVG_POOL_DIVISOR + 1, "avg_pool has further attributes");
+
 static eb_window describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0);
-    eb_window w = eb_window_new(x, eb_output(node));
+    const operands o = operands_of(node);
+    const eb_tensor *x = &o.x;
+    eb_window w = eb_window_new(x, &o.y);
     eb_window_set(w.kernel, &node->ints[EB_INT_MAX_POOL_KERNEL], x->rank);
     eb_window_set(w.stride, &node->ints[EB_INT_MAX_POOL_STRIDE], x->rank);
     eb_window_set(w.low, &node->ints[EB_INT_MAX_POOL_LOW], x->rank);
@@ -60,7 +73,8 @@ static int64_t count_of(const eb_window *w, const eb_place *place, int padding) 
 }
 
 static eb_status run_pool(const eb_node *node, void *const *bases, int64_t begin, int64_t end, eb_window w, int mean) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const operands o = operands_of(node);
+    const eb_tensor *x = &o.x, *y = &o.y;
     int64_t count = eb_size(y), divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0;
     int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING] != 0;
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {

@@ -13,6 +13,17 @@ typedef struct {
     int64_t x_step[EB_SPATIAL], y_step[EB_SPATIAL];
 } eb_window;
 
+/* `t` with its channels on axis 1, where they are the last one. */
+static inline eb_tensor eb_channels_first(const eb_tensor *t, int channels_last) {
+    eb_tensor moved = *t;
+    for (int axis = 1; axis < t->rank && channels_last; axis++) {
+        int from = axis == 1 ? t->rank - 1 : axis - 1;
+        moved.shape[axis] = t->shape[from];
+        moved.stride[axis] = t->stride[from];
+    }
+    return moved;
+}
+
 /* The spatial axes of x and y; kernel, stride, dilation 1 and padding 0 until eb_window_set says otherwise. */
 static inline eb_window eb_window_new(const eb_tensor *x, const eb_tensor *y) {
     eb_window w;

@@ -1,6 +1,7 @@
 """Convolutions over one to three spatial axes, as networks use the word: without turning the kernel round.
 
-x is [N, C, *S]. Attributes of spatial axes are tuples with one number an axis.
+x is [N, C, *S], or [N, *S, C] where an op says `channels_last`. Attributes of spatial axes are tuples with one number
+an axis.
 """
 
 from __future__ import annotations
@@ -46,6 +47,17 @@ def image(op: str, inputs: Types) -> TensorType:
     return of_rank(op, "x", of_dtype(op, "x", present(op, inputs, 0, "x"), FLOATS), 3, 5)
 
 
+def channels_first(type_: TensorType, channels_last: bool) -> TensorType:
+    """The type with its channels on axis 1, where they lie on the last one."""
+    shape = type_.shape
+    return TensorType(type_.dtype, (shape[0], shape[-1], *shape[1:-1])) if channels_last else type_
+
+
+def channels_back(shape: Ints, channels_last: bool) -> Ints:
+    """A shape [N, C, *S] with its channels where they belong."""
+    return (shape[0], *shape[2:], shape[1]) if channels_last else shape
+
+
 def extent(kernel: int, dilation: int) -> int:
     """From the first to past the last element that a kernel's taps touch along an axis."""
     return dilation * (kernel - 1) + 1
@@ -78,7 +90,7 @@ def _cut(x: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
 
 def _operands(op: str, inputs: Types, attributes: Attributes, out_axis: int) -> tuple[TensorType, TensorType]:
     """Types of x and weight, checked against each other; output channels of a group lie on weight's `out_axis`."""
-    x = image(op, inputs)
+    x = channels_first(image(op, inputs), attributes.get("channels_last", False))
     rank = len(x.shape)
     weight = of_same_dtype(op, "weight", present(op, inputs, 1, "weight"), x.dtype)
     of_rank(op, "weight", weight, rank, rank)
@@ -92,9 +104,9 @@ def _operands(op: str, inputs: Types, attributes: Attributes, out_axis: int) -> 
     return x, weight
 
 
-def _epilogue(op: str, inputs: Types, x: TensorType, shape: Ints) -> tuple[TensorType]:
+def _epilogue(op: str, inputs: Types, x: TensorType, shape: Ints, channels: int) -> tuple[TensorType]:
     """The result's type; bias [O] and a residual of its shape are checked."""
-    for position, name, expected in ((2, "bias", (shape[1],)), (3, "residual", shape)):
+    for position, name, expected in ((2, "bias", (channels,)), (3, "residual", shape)):
         operand = optional(inputs, position)
         if operand is not None:
             of_shape(op, name, of_same_dtype(op, name, operand, x.dtype), expected)
@@ -106,7 +118,8 @@ def _infer_conv(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]
     a = attributes
     rows = zip(x.shape[2:], weight.shape[2:], a["low"], a["high"], a["dilation"], a["stride"], strict=True)
     sizes = [fitted("conv", n, low, high, extent(k, d)) // step + 1 for n, k, low, high, d, step in rows]
-    return _epilogue("conv", inputs, x, (x.shape[0], weight.shape[0], *sizes))
+    shape = channels_back((x.shape[0], weight.shape[0], *sizes), a["channels_last"])
+    return _epilogue("conv", inputs, x, shape, weight.shape[0])
 
 
 def _channel(bias: np.ndarray, axes: int) -> np.ndarray:
@@ -126,8 +139,10 @@ def _conv_reference(
     dilation: Ints,
     groups: int,
     activation: str,
+    channels_last: bool,
 ) -> np.ndarray:
     """The sum over the kernel's taps of a product of matrices, one a group."""
+    x = np.moveaxis(x, -1, 1) if channels_last else x
     kernel, axes = weight.shape[2:], len(stride)
     source = zero_padded(widened(x), low, high)
     rows = zip(source.shape[2:], kernel, dilation, stride, strict=True)
@@ -142,6 +157,7 @@ def _conv_reference(
         y = y.reshape(x.shape[0], weight.shape[0], *out)
         if bias is not None:
             y = y + _channel(bias, axes)
+        y = np.moveaxis(y, 1, -1) if channels_last else y
         if residual is not None:
             y = y + widened(residual)
         return cast_array(ACTIVATIONS[activation](y), x.dtype)
@@ -170,11 +186,15 @@ declare(
         ("x", "weight", "bias?", "residual?"),
         _infer_conv,
         _conv_reference,
-        {**_ATTRIBUTES, "activation": Attribute("choice", "none", tuple(ACTIVATIONS))},
+        {
+            **_ATTRIBUTES,
+            "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
+            "channels_last": Attribute("bool", False),
+        },
         flops=_conv_flops,
         inplace=(3,),  # the residual is read at the index that is written, and nowhere else
         doc="activation(x * W + bias + residual); x [N, C, *S] with `low` and `high` zeros before and behind each "
-        "axis, W [O, C / groups, *K], bias [O], residual [N, O, *R]",
+        "axis, W [O, C / groups, *K], bias [O], residual [N, O, *R]; with channels_last x and residual end in channels",
     )
 )
 
@@ -186,7 +206,8 @@ def _infer_conv_transpose(inputs: Types, attributes: Attributes) -> tuple[Tensor
     sizes = [(n - 1) * step + extent(k, d) - low - high for n, k, low, high, d, step in rows]
     if 0 in x.shape[2:] or any(size < 1 for size in sizes):
         raise wrong("conv_transpose", "a result with elements", f"sizes {sizes} from {x}")
-    return _epilogue("conv_transpose", inputs, x, (x.shape[0], weight.shape[1] * attributes["groups"], *sizes))
+    channels = weight.shape[1] * attributes["groups"]
+    return _epilogue("conv_transpose", inputs, x, (x.shape[0], channels, *sizes), channels)
 
 
 def _conv_transpose_reference(

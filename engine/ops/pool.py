@@ -1,4 +1,7 @@
-"""Pooling over one to three spatial axes: the largest element or the mean of each window. x is [N, C, *S]."""
+"""Pooling over one to three spatial axes: the largest element or the mean of each window.
+
+x is [N, C, *S], or [N, *S, C] with `channels_last`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.ops.check import cast_array, result, rounded, widened, wrong
-from engine.ops.conv import Ints, extent, fitted, image, spatial, strided
+from engine.ops.conv import Ints, channels_back, channels_first, extent, fitted, image, spatial, strided
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 
@@ -24,7 +27,7 @@ def _places(op: str, size: int, reach: int, stride: int, low: int, high: int, ce
 
 
 def _infer(op: str, inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
-    x, a = image(op, inputs), attributes
+    x, a = channels_first(image(op, inputs), attributes["channels_last"]), attributes
     axes = len(x.shape) - 2
     dilation = a.get("dilation", (1,) * axes)
     spatial(op, {**a, "dilation": dilation}, {"kernel": 1, "stride": 1, "low": 0, "high": 0, "dilation": 1}, axes)
@@ -34,7 +37,8 @@ def _infer(op: str, inputs: Types, attributes: Attributes) -> tuple[TensorType, 
     if 0 in x.shape[2:]:
         raise wrong(op, "an input with elements along each spatial axis", x)
     rows = zip(x.shape[2:], reaches, a["stride"], a["low"], a["high"], strict=True)
-    return result(op, x.dtype, (*x.shape[:2], *(_places(op, *row, a["ceil_mode"]) for row in rows)))
+    shape = (*x.shape[:2], *(_places(op, *row, a["ceil_mode"]) for row in rows))
+    return result(op, x.dtype, channels_back(shape, a["channels_last"]))
 
 
 def _infer_max_pool(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
@@ -64,8 +68,16 @@ def _sizes(op: str, x: np.ndarray, reaches: Sequence[int], stride: Ints, low: In
 
 
 def _max_pool_reference(
-    x: np.ndarray, kernel: Ints, stride: Ints, low: Ints, high: Ints, dilation: Ints, ceil_mode: bool
+    x: np.ndarray,
+    kernel: Ints,
+    stride: Ints,
+    low: Ints,
+    high: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+    channels_last: bool,
 ) -> np.ndarray:
+    x = np.moveaxis(x, -1, 1) if channels_last else x
     reaches = [extent(k, d) for k, d in zip(kernel, dilation, strict=True)]
     out = _sizes("max_pool", x, reaches, stride, low, high, ceil_mode)
 
@@ -73,7 +85,8 @@ def _max_pool_reference(
         taps = _windows(wide, kernel, dilation, stride, low, out, -np.inf)
         return np.asarray(np.maximum.reduce(taps))
 
-    return rounded(largest, x)
+    y = rounded(largest, x)
+    return np.moveaxis(y, 1, -1) if channels_last else y
 
 
 def _avg_pool_reference(
@@ -85,7 +98,9 @@ def _avg_pool_reference(
     ceil_mode: bool,
     count_padding: bool,
     divisor: int,
+    channels_last: bool,
 ) -> np.ndarray:
+    x = np.moveaxis(x, -1, 1) if channels_last else x
     axes = len(kernel)
     out = _sizes("avg_pool", x, kernel, stride, low, high, ceil_mode)
     with np.errstate(all="ignore"):
@@ -96,7 +111,8 @@ def _avg_pool_reference(
             last = np.minimum(first + k, size + end)
             along = last - first if count_padding else np.minimum(last, size) - np.maximum(first, 0)
             counts = np.multiply.outer(counts, along)
-        return cast_array(sums / (divisor or counts), x.dtype)
+        y = cast_array(sums / (divisor or counts), x.dtype)
+        return np.moveaxis(y, 1, -1) if channels_last else y
 
 
 def _flops(_inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
@@ -110,6 +126,7 @@ _WINDOW = {
     "low": Attribute("ints"),
     "high": Attribute("ints"),
 }
+_LAST = {"channels_last": Attribute("bool", False)}
 _CEIL = "with ceil_mode a last window may reach past the padding"
 
 declare(
@@ -119,7 +136,7 @@ declare(
         ("x",),
         _infer_max_pool,
         _max_pool_reference,
-        {**_WINDOW, "dilation": Attribute("ints"), "ceil_mode": Attribute("bool", False)},
+        {**_WINDOW, "dilation": Attribute("ints"), "ceil_mode": Attribute("bool", False), **_LAST},
         flops=_flops,
         doc=f"the largest element of each window, padding left out; NaN wins; {_CEIL}",
     )
@@ -136,6 +153,7 @@ declare(
             "ceil_mode": Attribute("bool", False),
             "count_padding": Attribute("bool", True),
             "divisor": Attribute("int", 0),
+            **_LAST,
         },
         flops=_flops,
         doc="the sum of each window over `divisor`, or where that is 0 over its number of elements, those of the "

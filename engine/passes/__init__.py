@@ -16,6 +16,7 @@ from engine.passes import (
     absorb_mask,
     absorb_scalar,
     absorb_transpose,
+    channels_last,
     common_subexpressions,
     dead_code,
     drop_identities,
@@ -66,6 +67,7 @@ PASSES: dict[str, Pass] = {
         fuse_gated_linear,
         merge_linear,
         fuse_epilogue,
+        channels_last,
         fuse_embedding_norm,
         fuse_add_norm,
         fuse_pointwise,
@@ -77,9 +79,10 @@ PASSES: dict[str, Pass] = {
 # attention, whose pattern then has one spelling; batch norms before epilogues, since nothing can be folded into a
 # convolution that activates; gated pairs before merging, which would take them; merging before
 # epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
-# least where a linear adds it in its registers; gathers before other residuals, which would take one of their terms;
-# transposes once more, for those that follow an attention. Chains of pointwise ops last: nothing else knows how to look
-# inside of them.
+# least where a linear adds it in its registers; layout after epilogues, when convolutions have all that they will have,
+# and before chains, which then run on images as they lie; gathers before other residuals, which would take one of their
+# terms; transposes once more, for those that follow an attention. Chains of pointwise ops last: nothing else knows how
+# to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -99,6 +102,7 @@ PIPELINE: tuple[str, ...] = (
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",
+    "channels_last",
     "fuse_embedding_norm",
     "fuse_add_norm",
     "fuse_pointwise",

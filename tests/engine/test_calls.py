@@ -499,3 +499,11 @@ def test_a_loaded_program_has_the_digest_of_the_saved_one(tmp_path):
     assert loaded.digest == program.digest
     assert loaded.run_digest == program.run_digest
     assert engine.load(tmp_path / "p", config=engine.Config(threads=2)).run_digest != program.run_digest
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(48, 48), nn.Conv1d(48, 48, 3, padding=1)])
+def test_a_residual_that_is_also_the_layers_input_is_not_overwritten(layer):
+    """The result could take the residual's memory, were it not still to be read as x."""
+    x = torch.randn(2, 48, 48)
+    model = module(lambda x: (layer(torch.relu(x)) + torch.relu(x)).sum(-1)).eval()  # a result in the arena
+    torch.testing.assert_close(engine.compile(model, (x,))(x), model(x), rtol=1e-5, atol=1e-5)

@@ -167,6 +167,23 @@ static void bench_attention(void) {
     }
 }
 
+/* The layers of ResNet-18 and ResNet-50 at 224 x 224 that differ in shape, less the pointwise ones. */
+static void bench_conv(void) {
+    static const int64_t shapes[][5] = {{224, 3, 64, 7, 2}, {56, 64, 64, 3, 1},   {56, 64, 128, 3, 2},  {28, 128, 128, 3, 1},
+                                        {28, 128, 256, 3, 2}, {14, 256, 256, 3, 1}, {14, 256, 512, 3, 2}, {7, 512, 512, 3, 1},
+                                        {56, 64, 256, 1, 1},  {28, 256, 512, 1, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const int64_t *v = shapes[i], pad = v[3] / 2;
+        test_case c;
+        make_image_conv(&c, &(image_shape){1, v[0], v[0], v[1], v[2], v[3], v[3], v[4], 1, pad, pad, pad, pad, 1, 0,
+                                    EB_CONV_ACTIVATION_RELU, DENSE});
+        snprintf(c.name, sizeof c.name, "%ld x %ld x %ld to %ld, %ld x %ld / %ld", (long)v[0], (long)v[0], (long)v[1],
+                 (long)v[2], (long)v[3], (long)v[3], (long)v[4]);
+        int64_t places = (v[0] / v[4]) * (v[0] / v[4]);
+        bench_case(&c, 2.0 * (double)(places * v[1] * v[2] * v[3] * v[3]));
+    }
+}
+
 static void bench_matmul(void) {
     static const int64_t shapes[][4] = {{128, 128, 64, 1}, {128, 64, 128, 0}, {512, 512, 512, 0}, {16, 768, 768, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -278,6 +295,7 @@ void bench(const char *isa, const char *part) {
     bench_linear();
     bench_gated_linear();
     bench_matmul();
+    bench_conv();
     bench_attention();
     bench_streams();
     bench_index();

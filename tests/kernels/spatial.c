@@ -14,7 +14,7 @@ static void set_ints(test_case *c, int position, int count, const int64_t *numbe
 static double tolerance_of(int64_t terms) { return 1.2e-7 * (12 + 0.42 * (double)terms); }
 
 static void set_conv(test_case *c, const conv_shape *s) {
-    c->node.n_ints = EB_INT_CONV_ACTIVATION + 1;
+    c->node.n_ints = EB_INT_CONV_CHANNELS_LAST + 1;
     set_ints(c, EB_INT_CONV_STRIDE, s->axes, s->stride);
     set_ints(c, EB_INT_CONV_LOW, s->axes, s->low);
     set_ints(c, EB_INT_CONV_HIGH, s->axes, s->high);
@@ -83,12 +83,12 @@ static void check_pool(int mean, layout how, int past) {
     set_ints(&c, EB_INT_MAX_POOL_LOW, 2, low);
     set_ints(&c, EB_INT_MAX_POOL_HIGH, 2, high);
     if (mean) {
-        c.node.n_ints = EB_INT_AVG_POOL_DIVISOR + 1;
+        c.node.n_ints = EB_INT_AVG_POOL_CHANNELS_LAST + 1;
         c.ints[EB_INT_AVG_POOL_CEIL_MODE] = past;
         c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = !past;
         c.ints[EB_INT_AVG_POOL_DIVISOR] = 0;
     } else {
-        c.node.n_ints = EB_INT_MAX_POOL_CEIL_MODE + 1;
+        c.node.n_ints = EB_INT_MAX_POOL_CHANNELS_LAST + 1;
         set_ints(&c, EB_INT_MAX_POOL_DILATION, 2, dilation);
         c.ints[EB_INT_MAX_POOL_CEIL_MODE] = past;
         case_specials(&c, 0);

@@ -37,10 +37,20 @@ typedef struct {
 } conv_shape;
 void make_conv(test_case *c, const conv_shape *s);
 
+/* Two spatial axes, channels last. */
+typedef struct {
+    int64_t N, H, W, C, O, kernel_h, kernel_w, stride, dilation, low_h, low_w, high_h, high_w;
+    int bias, residual;
+    int64_t activation;
+    layout how;
+} image_shape;
+void make_image_conv(test_case *c, const image_shape *s);
+
 void test_linear(void);
 void test_gated_linear(void);
 void test_matmul(void);
 void test_attention(void);
+void test_images(void);
 void test_rows(void);
 void test_pointwise(void);
 void test_accuracy(void);

@@ -42,6 +42,7 @@ int main(int arguments, char **argument) {
     test_gated_linear();
     test_matmul();
     test_attention();
+    test_images();
     test_rows();
     test_pointwise();
     test_accuracy();

@@ -308,6 +308,15 @@ case("conv", "special", given([[FEW, FEW[::-1]]]), normal(2, 2, 3), None, None, 
 _infinite = given([[[1.0, np.inf], [0.0, 2.0]]])
 case("conv", "infinite_weight", normal(1, 2, 4), _infinite, None, None, **_spatial(1, low=(1,)))
 
+for _label, _x, _weight, _residual, _how in (
+    ("last", (2, 6, 7, 4), (6, 4, 3, 2), (2, 3, 7, 6), _spatial(2, stride=(2, 1), low=(1, 0), high=(1, 1))),
+    ("last_wide", (1, 9, 16, 20), (40, 20, 3, 3), (1, 9, 16, 40), _spatial(2, low=(1, 1), high=(1, 1))),
+    ("last_grouped", (2, 5, 5, 6), (4, 3, 3, 3), (2, 5, 5, 4), _spatial(2, groups=2, low=(1, 1), high=(1, 1))),
+    ("last_one_axis", (2, 9, 4), (6, 4, 3), (2, 6, 6), _spatial(1, stride=(2,), low=(2,), high=(2,))),
+):
+    _how = {**_how, "activation": "relu", "channels_last": True}
+    case("conv", _label, normal(*_x), normal(*_weight), normal(_weight[0]), normal(*_residual), **_how)
+
 for _dtype in FLOATS:
     _how = _spatial(2, stride=(2, 3), low=(1, 0), high=(0, 1))
     case("conv_transpose", _dtype, *[normal(*s, dtype=_dtype) for s in ((2, 4, 3, 4), (4, 5, 3, 2), (5,))], **_how)
@@ -337,6 +346,18 @@ for _op, _only in (("max_pool", {"dilation": (1, 1)}), ("avg_pool", {})):
     _how = {"kernel": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), **_only}
     case(_op, "no_padding", normal(2, 3, 4, 6), **_how)
     case(_op, "no_batch", normal(0, 3, 4, 6), **_how)
+    case(_op, "last", normal(2, 6, 7, 20), **{**_how, "low": (1, 0), "high": (1, 0)}, channels_last=True)
+    case(
+        _op,
+        "last_one_axis",
+        normal(2, 7, 3),
+        kernel=(3,),
+        stride=(2,),
+        low=(1,),
+        high=(1,),
+        channels_last=True,
+        **{k: v[:1] for k, v in _only.items()},
+    )
     case(_op, "special", given([[[FEW, FEW[::-1]]]]), **_how)
 _how = {"kernel": (3,), "stride": (2,), "low": (1,), "high": (1,)}
 case("max_pool", "one_axis", normal(2, 3, 9), **_how, dilation=(1,))

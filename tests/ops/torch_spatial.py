@@ -30,6 +30,20 @@ def _padded(x: torch.Tensor, low: tuple[int, ...], high: tuple[int, ...], value:
     return functional.pad(x, [n for pair in zip(low[::-1], high[::-1], strict=True) for n in pair], value=value)
 
 
+def _moved(function: Any) -> Any:
+    """`function` of images with their channels on axis 1 or, if told so, on the last axis of each."""
+
+    def moved(*operands, channels_last, **how):
+        if not channels_last:
+            return function(*operands, **how)
+        # The weight and the bias, which come second and third, are no images.
+        first = [t.movedim(-1, 1) if n in (0, 3) and t is not None else t for n, t in enumerate(operands)]
+        return function(*first, **how).movedim(1, -1)
+
+    return moved
+
+
+@_moved
 def _conv(x, weight, bias, residual, *, stride, low, high, dilation, groups, activation):
     y = _of_rank("conv", x)(_padded(x, low, high), weight, bias, stride, 0, dilation, groups)
     return activated(activation, y if residual is None else y + residual)
@@ -42,6 +56,7 @@ def _conv_transpose(x, weight, bias, *, stride, low, high, dilation, groups):
     return y if bias is None else y + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
+@_moved
 def _max_pool(x, kernel, stride, low, high, dilation, ceil_mode):
     if low == high:
         return _of_rank("max_pool", x)(x, kernel, stride, low, dilation, ceil_mode)
@@ -49,6 +64,7 @@ def _max_pool(x, kernel, stride, low, high, dilation, ceil_mode):
     return _of_rank("max_pool", x)(_padded(x, low, high, -torch.inf), kernel, stride, 0, dilation)
 
 
+@_moved
 def _avg_pool(x, kernel, stride, low, high, ceil_mode, count_padding, divisor):
     pool = _of_rank("avg_pool", x)
     if low == high:

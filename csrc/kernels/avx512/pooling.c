@@ -1,0 +1,2 @@
+#include "isa.h"
+#include "../vector/pooling.h"

@@ -1,0 +1,157 @@
+"""Images with their channels last: who takes part, where permutes stay, and what almost fits and must not change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.ir import Graph, Value
+from engine.ops import TensorType
+from tests.graphs import ops, run_pass
+
+PLAIN = {"stride": (1, 1), "low": (1, 1), "high": (1, 1), "dilation": (1, 1)}
+POOL = {"kernel": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0)}
+
+
+def start(*shapes: tuple[int, ...]) -> Graph:
+    g = Graph()
+    for number, shape in enumerate(shapes):
+        g.add_input(f"x{number}", TensorType("float32", shape))
+    return g
+
+
+def known(g: Graph, *shape: int) -> Value:
+    return g.constant(np.random.default_rng(shape).standard_normal(shape).astype(np.float32), "known")
+
+
+def conv(g: Graph, x: Value, weight: Value | None = None, residual: Value | None = None, **changed) -> Value:
+    weight = known(g, 6, x.shape[1], 3, 3) if weight is None else weight
+    return g.emit("conv", [x, weight, known(g, weight.shape[0]), residual], **{**PLAIN, **changed})
+
+
+def permutes(g: Graph) -> int:
+    """How many permutes somebody reads."""
+    run_pass(g, "dead_code")
+    return ops(g).count("permute")
+
+
+def test_images_are_turned_at_the_borders_alone():
+    g = start((2, 4, 8, 8), (2, 6, 8, 8))
+    y = g.emit("relu", [conv(g, g.inputs[0])])
+    y = conv(g, y, residual=g.inputs[1], activation="relu")
+    y = g.emit("max_pool", [y], **POOL, dilation=(1, 1))
+    y = g.emit("mul", [y, g.emit("sigmoid", [y])])
+    y = g.emit("mul", [y, g.scalar(2.0, "float32")])
+    g.outputs = [g.emit("avg_pool", [conv(g, y)], **POOL)]
+    assert run_pass(g, "channels_last") == [9]
+    assert permutes(g) == 3, "both inputs and the output"
+    assert all(n.attributes["channels_last"] for n in g.nodes if n.op.name in ("conv", "max_pool", "avg_pool"))
+
+
+def test_a_kernel_of_one_place_is_a_linear_over_channels():
+    g = start((2, 4, 5, 6), (2, 6, 5, 6))
+    g.outputs = [conv(g, g.inputs[0], known(g, 6, 4, 1, 1), g.inputs[1], low=(0, 0), high=(0, 0), activation="relu")]
+    assert run_pass(g, "channels_last") == [1]
+    assert ops(g) == ["permute", "permute", "linear", "permute"]
+
+
+@pytest.mark.parametrize("changed", [{"stride": (2, 2), "low": (0, 0), "high": (0, 0)}, {}])
+def test_a_kernel_of_one_place_that_strides_or_pads_stays_a_convolution(changed):
+    g = start((2, 4, 5, 6))
+    g.outputs = [conv(g, g.inputs[0], known(g, 6, 4, 1, 1), **changed)]
+    assert run_pass(g, "channels_last") == [1]
+    assert ops(g) == ["permute", "conv", "permute"]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("op", ["sum", "mean", "amax", "amin"])
+def test_rows_and_columns_are_reduced_as_they_lie(op, keepdims):
+    g = start((2, 4, 5, 6))
+    g.outputs = [g.emit(op, [conv(g, g.inputs[0])], axes=(2, 3), keepdims=keepdims)]
+    assert run_pass(g, "channels_last") == [2]
+    assert permutes(g) == 1 + keepdims
+
+
+def test_joined_channels_are_joined_on_the_last_axis():
+    g = start((2, 4, 5, 6))
+    y = conv(g, g.inputs[0])
+    g.outputs = [g.emit("concat", [y, conv(g, y)], axis=1)]
+    assert run_pass(g, "channels_last") == [3]
+    assert permutes(g) == 2
+    assert [n.attributes["axis"] for n in g.nodes if n.op.name == "concat"] == [3]
+
+
+def test_factors_a_channel_are_turned_with_the_image():
+    g = start((2, 4, 5, 6), (2, 6, 1, 1))
+    g.outputs = [g.emit("mul", [conv(g, g.inputs[0]), g.inputs[1]])]
+    assert run_pass(g, "channels_last") == [2]
+
+
+def almost() -> dict[str, Graph]:
+    """Graphs of which nothing but the first convolution, if that, may change."""
+    made: dict[str, Graph] = {}
+    g = made["grouped"] = start((2, 4, 5, 6))
+    g.outputs = [conv(g, g.inputs[0], known(g, 6, 2, 3, 3), groups=2)]
+    g = made["weight that is not known"] = start((2, 4, 5, 6), (6, 4, 3, 3))
+    g.outputs = [conv(g, g.inputs[0], g.inputs[1])]
+    g = made["one axis"] = start((2, 4, 6))
+    g.outputs = [g.emit("conv", [g.inputs[0], known(g, 6, 4, 3), None, None], **{k: v[:1] for k, v in PLAIN.items()})]
+    g = made["no image"] = start((2, 4, 5, 6))
+    g.outputs = [g.emit("relu", [g.inputs[0]])]
+    return made
+
+
+@pytest.mark.parametrize("what", almost())
+def test_what_almost_fits_stays(what):
+    g = almost()[what]
+    assert run_pass(g, "channels_last") == [0]
+
+
+def almost_after_a_convolution() -> dict[str, Graph]:
+    made: dict[str, Graph] = {}
+    g = made["an image of the model's order"] = start((2, 4, 5, 6), (2, 6, 5, 6))
+    g.outputs = [g.emit("add", [conv(g, g.inputs[0]), g.inputs[1]])]
+    g = made["a row that is broadcast from fewer axes"] = start((2, 4, 5, 6), (6,))
+    g.outputs = [g.emit("add", [conv(g, g.inputs[0]), g.inputs[1]])]
+    g = made["a sum over channels that drops them"] = start((2, 4, 5, 6))
+    g.outputs = [g.emit("sum", [conv(g, g.inputs[0])], axes=(1,), keepdims=False)]
+    g = made["a join with an image of the model's order"] = start((2, 4, 5, 6), (2, 6, 5, 6))
+    g.outputs = [g.emit("concat", [conv(g, g.inputs[0]), g.inputs[1]], axis=1)]
+    return made
+
+
+@pytest.mark.parametrize("what", almost_after_a_convolution())
+def test_who_needs_the_order_of_the_model_gets_it(what):
+    g = almost_after_a_convolution()[what]
+    assert run_pass(g, "channels_last") == [1]
+
+
+class Net(nn.Module):
+    """A residual block, a squeezed factor a channel, a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 20, 7, 2, 3), nn.BatchNorm2d(20), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+        self.one, self.two = nn.Conv2d(20, 20, 3, padding=1), nn.Conv2d(20, 20, 1)
+        self.head = nn.Linear(20, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        x = torch.relu(self.one(x) + x)
+        x = x * torch.sigmoid(self.two(x.mean((2, 3), keepdim=True)))
+        return self.head(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize("isa", [None, "generic"])
+def test_a_network_computes_what_it_did_with_one_copy(isa):
+    torch.manual_seed(0)
+    model, x = Net().eval(), torch.randn(2, 3, 40, 33)
+    program = engine.compile(model, (x,), engine.Config(isa=isa))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+    assert program.report().copies == 1, "the input is turned, nothing else"
+    plain = engine.compile(model, (x,), engine.Config(isa=isa, disable=("channels_last",)))
+    torch.testing.assert_close(plain(x), program(x), rtol=1e-4, atol=1e-5)
+    assert not any("direct" in name for name, _count in plain.report().kernels)
