@@ -40,7 +40,7 @@ from suites.harness import machine, table
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
-PRODUCTS = ("linear", "gated_linear", "matmul", "attention")
+PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv")
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
 
@@ -133,6 +133,11 @@ def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Te
     return functional.silu(gate) * up
 
 
+def _conv(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> Tensor:
+    """Of an image with its channels last, which torch takes as it lies; `high` equals `low`. Lists are of eight."""
+    return functional.conv2d(x.permute(0, 3, 1, 2), weight, bias, c.ints[0:2], c.ints[8:10]).relu_()
+
+
 def _matmul(c: Case, a: Tensor, b: Tensor) -> Tensor:
     return (a.mT if c.ints[0] else a) @ (b.mT if c.ints[1] else b)
 
@@ -155,6 +160,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "linear": _linear,
     "gated_linear": _gated_linear,
     "matmul": _matmul,
+    "conv": _conv,
     "attention": _attention,
     "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
@@ -187,6 +193,13 @@ def operand(text: str) -> Tensor | None:
     return x.to(getattr(torch, found.name)) if found.kind == "float" else (x * 100).to(getattr(torch, found.name))
 
 
+def present(found: Tensor | None) -> Tensor:
+    """A tensor that the op always has."""
+    if found is None:
+        raise ValueError("the case lacks an operand")
+    return found
+
+
 def clock() -> float:
     """Seconds of this thread on a core."""
     return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
@@ -204,6 +217,8 @@ def keep_memory() -> None:
 def torch_timer(case: Case) -> Callable[[], float]:
     """A function that answers the seconds of one run by torch: the mean of as many as take two milliseconds."""
     operands = [operand(text) for text in case.operands]
+    if case.op == "conv":  # the weight as torch's own channels-last convolution wants it, converted once
+        operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
     if case.op in POSITIVE:
         operands = [None if x is None else x.abs() for x in operands]
     function = TORCH.get(case.op)
