@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
 PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv")
+INDEXED = ("embedding", "index_select", "index", "gather")  # by their second operand
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
 
@@ -62,7 +63,8 @@ class Case:
         """The case of a line."""
         _, op, name, flops, read, written, ints, operands = line.split("\t")
         numbers = tuple(int(i) for i in ints.split(",") if i)
-        return cls(op, name, float(flops), float(read), float(written), numbers, tuple(operands.split(";")))
+        taken = written if op in INDEXED else read  # of a table as much as comes out
+        return cls(op, name, float(flops), float(taken), float(written), numbers, tuple(operands.split(";")))
 
     @property
     def bytes(self) -> float:
@@ -219,6 +221,9 @@ def torch_timer(case: Case) -> Callable[[], float]:
     operands = [operand(text) for text in case.operands]
     if case.op == "conv":  # the weight as torch's own channels-last convolution wants it, converted once
         operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
+    if case.op in INDEXED:
+        data, ids = present(operands[0]), present(operands[1])
+        operands[1] = torch.randint(data.shape[case.ints[0] if case.op in ("index_select", "gather") else 0], ids.shape)
     if case.op in POSITIVE:
         operands = [None if x is None else x.abs() for x in operands]
     function = TORCH.get(case.op)
