@@ -12,7 +12,8 @@ from engine.executors import native
 from engine.ir import Graph, Value
 from engine.ops import TABLE
 from engine.program import Signature
-from tests.ops.cases import CASES, Case, types_of
+from tests.ops.case import Case, types_of
+from tests.ops.cases import CASES
 
 # The definition rounds once; a kernel in float32 rounds at every step of sums over at most a few hundred terms, and
 # its exp, tanh and erf are a few units in the last place off.

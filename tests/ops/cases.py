@@ -1,116 +1,39 @@
-"""Cases of every op, as data: what to feed it and with which attributes. Torch-free; any executor can be tested on it.
+"""Cases of every op, as data. Torch-free; any executor can be tested on them.
 
-One case = op, operands (made anew from a seed that the case's name fixes) and attributes. The reference, the native
-kernels and whatever comes later are tested over the same list: `CASES`.
+The reference, the native kernels and whatever comes later are tested over the same list: `CASES`.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from engine import dtypes
-from engine.ops import TABLE, TensorType
+from engine.ops import TABLE
+from tests.ops import cases_spatial
+from tests.ops.case import (
+    ANY,
+    BITS,
+    BROADCASTS,
+    FEW,
+    FLOATS,
+    NUMBERS,
+    SHAPES,
+    SMALL_INTS,
+    SPECIAL,
+    Case,
+    Maker,
+    any_of,
+    eighths,
+    flags,
+    given,
+    integers,
+    normal,
+    pairs,
+)
 
-Maker = Callable[[np.random.Generator], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Case:
-    op: str
-    label: str
-    operands: tuple[Maker | None, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        return f"{self.op}-{self.label}"
-
-    def inputs(self) -> list[np.ndarray | None]:
-        """Read-only arrays, the same ones at each call."""
-        rng = np.random.default_rng(zlib.crc32(self.id.encode()))
-        arrays = [None if make is None else np.asarray(make(rng)) for make in self.operands]
-        for array in arrays:
-            if array is not None:
-                array.flags.writeable = False
-        return arrays
-
-    def complete(self) -> dict[str, Any]:
-        """The attributes with the op's defaults."""
-        return TABLE[self.op].complete(self.attributes)
-
-
-def types_of(arrays: list[np.ndarray | None]) -> list[TensorType | None]:
-    return [None if a is None else TensorType(dtypes.from_numpy(a.dtype).name, a.shape) for a in arrays]
-
-
-# --- makers of operands -----------------------------------------------------------------------------------------
-
-
-def normal(*shape: int, dtype: str = "float32", scale: float = 1.0) -> Maker:
-    return lambda rng: np.array(scale * rng.standard_normal(shape)).astype(dtypes.dtype(dtype).numpy)
-
-
-def integers(*shape: int, low: int = -5, high: int = 6, dtype: str = "int64") -> Maker:
-    if dtype == "uint8":
-        low = max(low, 0)
-    return lambda rng: np.array(rng.integers(low, high, shape)).astype(dtypes.dtype(dtype).numpy)
-
-
-def eighths(*shape: int, dtype: str = "float32") -> Maker:
-    """Multiples of 1/8 in [-8, 8)."""
-    return lambda rng: np.array(rng.integers(-64, 64, shape) / 8).astype(dtypes.dtype(dtype).numpy)
-
-
-def flags(*shape: int, share: float = 0.5) -> Maker:
-    return lambda rng: np.array(rng.random(shape) < share)
-
-
-def given(values: Any, dtype: str = "float32") -> Maker:
-    return lambda _rng: np.array(values).astype(dtypes.dtype(dtype).numpy)
-
-
-def any_of(*shape: int, dtype: str) -> Maker:
-    """Random values of whatever kind `dtype` is."""
-    makers: dict[str, Callable[..., Maker]] = {"float": normal, "int": integers}
-    kind = dtypes.dtype(dtype).kind
-    return flags(*shape) if kind == "bool" else makers[kind](*shape, dtype=dtype)
-
-
-def _pairs(values: list[Any], dtype: str) -> tuple[Maker, Maker]:
-    """Every value against every value."""
-    return given([[v] * len(values) for v in values], dtype), given([values] * len(values), dtype)
-
-
-FLOATS = [d.name for d in dtypes.DTYPES if d.kind == "float"]
-INTS = [d.name for d in dtypes.DTYPES if d.kind == "int"]
-NUMBERS = FLOATS + INTS
-ANY = [*NUMBERS, "bool"]
-BITS = [*INTS, "bool"]
-# The ends, the halves that rounding decides on, and sizes at which exp, tanh and erf saturate or overflow in float32.
-SPECIAL = [
-    *(np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-8, -1e-8, 3.7, -3.7),
-    *(9.5, -9.5, 30.0, -30.0, 88.0, -88.0, 89.0, -100.0, 3e38),
-]
-FEW = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3.0]
-SMALL_INTS = [-7, -3, -2, -1, 0, 1, 2, 3, 7]
-SHAPES = {"scalar": (), "empty": (3, 0), "vector": (67,), "rank4": (2, 3, 1, 5)}
-BROADCASTS = {
-    "scalar": ((4, 5), ()),
-    "scalar_first": ((), (4, 5)),
-    "row": ((4, 19), (19,)),
-    "column": ((4, 19), (4, 1)),
-    "both": ((3, 1, 5), (1, 4, 1)),
-    "empty": ((2, 0, 3), (1, 1, 3)),
-    "ranks": ((2, 1, 3, 1), (4, 1, 5)),
-    "scalars": ((), ()),
-}
-
-CASES: list[Case] = []
+CASES: list[Case] = [*cases_spatial.CASES]
 
 
 def case(op: str, label: str, *operands: Maker | None, **attributes: Any) -> None:
@@ -181,7 +104,7 @@ for _op, _allowed in ARITHMETIC.items():
     for _name, (_a, _b) in BROADCASTS.items():
         case(_op, _name, any_of(*_a, dtype=_allowed[0]), _second(_op, _b, _allowed[0]))
     if _allowed[0] == "float32":
-        case(_op, "special", *_pairs(FEW, "float32"))
+        case(_op, "special", *pairs(FEW, "float32"))
     if "int64" in _allowed:
         _nonzero = [v for v in SMALL_INTS if v or _op not in DIVIDES]
         case(_op, "signs", given([[v] for v in SMALL_INTS], "int32"), given([_nonzero], "int32"))
@@ -272,128 +195,6 @@ case("gated_linear", "no_rows", normal(0, 6), normal(8, 6), None)
 case("gated_linear", "no_columns", normal(3, 6), normal(0, 6), None)
 case("gated_linear", "no_depth", normal(3, 0), normal(8, 0), normal(8))
 case("gated_linear", "nan", given([[np.nan, 1.0], [1.0, 2.0]]), normal(6, 2), normal(6), activation="relu")
-
-# --- conv, pool, resample ---------------------------------------------------------------------------------------
-
-
-def _spatial(axes: int, **changed: Any) -> dict[str, Any]:
-    """The attributes of a conv over `axes` spatial axes: stride and dilation 1 and no padding, but for `changed`."""
-    plain = {"stride": (1,) * axes, "low": (0,) * axes, "high": (0,) * axes, "dilation": (1,) * axes}
-    return {**plain, **changed}
-
-
-_X, _W = (2, 4, 6, 7), (6, 4, 3, 2)
-for _dtype in FLOATS:
-    _how = _spatial(2, stride=(2, 1), low=(1, 0), high=(1, 1), activation="relu")
-    case("conv", _dtype, *[normal(*s, dtype=_dtype) for s in (_X, _W, (6,), (2, 6, 3, 7))], **_how)
-for _label, _x, _weight, _how in (
-    ("plain", _X, _W, _spatial(2)),
-    ("pointwise", _X, (5, 4, 1, 1), _spatial(2)),
-    ("one_axis", (2, 4, 9), (6, 4, 3), _spatial(1, stride=(2,), low=(2,), high=(1,))),
-    ("three_axes", (1, 2, 4, 3, 5), (3, 2, 2, 3, 2), _spatial(3, low=(1, 0, 0), high=(0, 1, 2), stride=(1, 2, 3))),
-    ("dilated", (1, 3, 8, 9), (2, 3, 3, 3), _spatial(2, dilation=(2, 3), low=(2, 3), high=(2, 3))),
-    ("grouped", (2, 6, 5, 5), (4, 3, 3, 3), _spatial(2, groups=2, low=(1, 1), high=(1, 1))),
-    ("depthwise", (2, 6, 5, 5), (12, 1, 3, 3), _spatial(2, groups=6, stride=(2, 2), low=(0, 1), high=(1, 1))),
-    ("whole_input", (2, 3, 4, 5), (2, 3, 4, 5), _spatial(2)),
-    ("only_padding", (1, 2, 1, 1), (3, 2, 3, 3), _spatial(2, low=(2, 2), high=(2, 2))),
-    ("empty_axis", (1, 2, 0), (3, 2, 2), _spatial(1, low=(1,), high=(2,))),
-    ("no_batch", (0, 4, 6, 7), _W, _spatial(2)),
-):
-    case("conv", _label, normal(*_x), normal(*_weight), normal(_weight[0]), None, **_how)
-for _activation in TABLE["conv"].attributes["activation"].choices:
-    case("conv", _activation, normal(1, 3, 6), normal(2, 3, 2), None, None, **_spatial(1), activation=_activation)
-case("conv", "residual", normal(1, 3, 6), normal(2, 3, 2), None, normal(1, 2, 5), **_spatial(1), activation="silu")
-case("conv", "above_relu6", normal(1, 3, 9, scale=9), normal(2, 3, 2), None, None, **_spatial(1), activation="relu6")
-case("conv", "special", given([[FEW, FEW[::-1]]]), normal(2, 2, 3), None, None, **_spatial(1, low=(1,), high=(1,)))
-_infinite = given([[[1.0, np.inf], [0.0, 2.0]]])
-case("conv", "infinite_weight", normal(1, 2, 4), _infinite, None, None, **_spatial(1, low=(1,)))
-
-for _label, _x, _weight, _residual, _how in (
-    ("last", (2, 6, 7, 4), (6, 4, 3, 2), (2, 3, 7, 6), _spatial(2, stride=(2, 1), low=(1, 0), high=(1, 1))),
-    ("last_wide", (1, 9, 16, 20), (40, 20, 3, 3), (1, 9, 16, 40), _spatial(2, low=(1, 1), high=(1, 1))),
-    ("last_grouped", (2, 5, 5, 6), (4, 3, 3, 3), (2, 5, 5, 4), _spatial(2, groups=2, low=(1, 1), high=(1, 1))),
-    ("last_one_axis", (2, 9, 4), (6, 4, 3), (2, 6, 6), _spatial(1, stride=(2,), low=(2,), high=(2,))),
-):
-    _how = {**_how, "activation": "relu", "channels_last": True}
-    case("conv", _label, normal(*_x), normal(*_weight), normal(_weight[0]), normal(*_residual), **_how)
-
-for _dtype in FLOATS:
-    _how = _spatial(2, stride=(2, 3), low=(1, 0), high=(0, 1))
-    case("conv_transpose", _dtype, *[normal(*s, dtype=_dtype) for s in ((2, 4, 3, 4), (4, 5, 3, 2), (5,))], **_how)
-for _label, _x, _weight, _how in (
-    ("plain", (2, 4, 3, 4), (4, 5, 3, 2), _spatial(2)),
-    ("one_axis", (2, 3, 5), (3, 2, 4), _spatial(1, stride=(2,), low=(1,), high=(1,))),
-    ("three_axes", (1, 2, 2, 3, 2), (2, 3, 2, 2, 3), _spatial(3, stride=(1, 2, 3), low=(1, 0, 1))),
-    ("dilated", (1, 3, 4, 5), (3, 2, 3, 3), _spatial(2, dilation=(2, 3), stride=(3, 2), high=(1, 2))),
-    ("grouped", (2, 6, 4, 3), (6, 2, 2, 2), _spatial(2, groups=3, stride=(2, 1))),
-    ("depthwise", (2, 4, 4, 3), (4, 1, 3, 3), _spatial(2, groups=4, stride=(2, 2), low=(1, 1), high=(1, 1))),
-    ("appended", (1, 2, 3), (2, 3, 2), _spatial(1, stride=(4,), high=(-3,))),
-    ("stride_over_gaps", (1, 2, 3), (2, 3, 1), _spatial(1, stride=(3,))),
-    ("no_batch", (0, 2, 3), (2, 3, 2), _spatial(1)),
-):
-    case("conv_transpose", _label, normal(*_x), normal(*_weight), normal(_weight[1] * _how.get("groups", 1)), **_how)
-case("conv_transpose", "no_bias", normal(1, 2, 3), normal(2, 3, 2), None, **_spatial(1))
-
-for _op, _only in (("max_pool", {"dilation": (1, 1)}), ("avg_pool", {})):
-    for _dtype in FLOATS:
-        _how = {"kernel": (3, 2), "stride": (2, 1), "low": (1, 0), "high": (1, 1), **_only}
-        case(_op, _dtype, normal(2, 3, 6, 7, dtype=_dtype), **_how)
-    for _ceil in (False, True):
-        # The last window reaches past the padding, or would begin behind it.
-        _how = {"kernel": (3, 2), "stride": (2, 3), "low": (0, 1), "high": (0, 1), "ceil_mode": _ceil, **_only}
-        case(_op, f"ceil_{_ceil:d}", normal(2, 3, 6, 8), **_how)
-        case(_op, f"ceil_narrow_{_ceil:d}", normal(1, 2, 4, 5), **_how)
-    _how = {"kernel": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), **_only}
-    case(_op, "no_padding", normal(2, 3, 4, 6), **_how)
-    case(_op, "no_batch", normal(0, 3, 4, 6), **_how)
-    case(_op, "last", normal(2, 6, 7, 20), **{**_how, "low": (1, 0), "high": (1, 0)}, channels_last=True)
-    case(
-        _op,
-        "last_one_axis",
-        normal(2, 7, 3),
-        kernel=(3,),
-        stride=(2,),
-        low=(1,),
-        high=(1,),
-        channels_last=True,
-        **{k: v[:1] for k, v in _only.items()},
-    )
-    case(_op, "special", given([[[FEW, FEW[::-1]]]]), **_how)
-_how = {"kernel": (3,), "stride": (2,), "low": (1,), "high": (1,)}
-case("max_pool", "one_axis", normal(2, 3, 9), **_how, dilation=(1,))
-case("avg_pool", "one_axis", normal(2, 3, 9), **_how)
-_how = {"kernel": (2, 1, 3), "stride": (1, 2, 3), "low": (1, 0, 1), "high": (0, 0, 1)}
-case("max_pool", "three_axes", normal(1, 2, 3, 4, 7), **_how, dilation=(1, 1, 1))
-case("max_pool", "dilated", normal(1, 2, 4, 5, 8), **{**_how, "high": _how["low"]}, dilation=(2, 1, 3), ceil_mode=True)
-case("avg_pool", "three_axes", normal(1, 2, 3, 4, 7), **_how)
-for _ceil in (False, True):
-    _how = {"kernel": (3, 3), "stride": (2, 2), "low": (1, 0), "high": (1, 0), "ceil_mode": _ceil}
-    case("avg_pool", f"padding_left_out_{_ceil:d}", normal(1, 2, 5, 6), **_how, count_padding=False)
-    case("avg_pool", f"divisor_{_ceil:d}", normal(1, 2, 5, 6), **_how, divisor=7)
-_how = {"kernel": (3, 3), "stride": (2, 1), "low": (1, 0), "high": (0, 2)}
-case("avg_pool", "uneven_padding_left_out", normal(1, 2, 6, 6), **_how, count_padding=False)
-
-for _dtype in ANY:
-    case("pad", f"constant_{_dtype}", any_of(2, 3, dtype=_dtype), low=(0, 2), high=(1, 0), value=1.0)
-for _mode in TABLE["pad"].attributes["mode"].choices:
-    case("pad", _mode, normal(2, 4, 5), low=(0, 3, 4), high=(0, 2, 1), mode=_mode)
-    case("pad", f"{_mode}_numbers", integers(3, 3, dtype="int8"), low=(2, 0), high=(0, 2), mode=_mode)
-    case("pad", f"{_mode}_no_padding", normal(2, 3), low=(0, 0), high=(0, 0), mode=_mode)
-    case("pad", f"{_mode}_no_rows", normal(0, 3), low=(0, 1), high=(0, 2), mode=_mode)
-case("pad", "scalar", normal(), low=(), high=())
-case("pad", "minus_inf", normal(3), low=(1,), high=(2,), value=-np.inf)
-case("pad", "made_of_nothing", normal(2, 0), low=(0, 2), high=(0, 1), value=0.5)
-case("pad", "all_axes", normal(1, 2, 1, 2, 1), low=(1, 0, 2, 1, 0), high=(0, 1, 0, 1, 2), value=-1.5)
-
-_index = given([[0, 1], [1, -1], [-1, -1], [4, 0], [2, 2]], "int64")
-for _dtype in FLOATS:
-    case("resample", _dtype, normal(2, 5, 3, dtype=_dtype), _index, normal(5, 2, dtype=_dtype), axis=1)
-case("resample", "wide_weight", normal(4, 5, dtype="float16"), _index, normal(5, 2), axis=1)
-case("resample", "front", normal(5, 4), integers(3, 4, low=-1, high=5, dtype="int32"), normal(3, 4), axis=0)
-case("resample", "no_taps", normal(2, 5), given(np.zeros((3, 0)), "int64"), normal(3, 0), axis=1)
-case("resample", "no_results", normal(2, 5), given(np.zeros((0, 2)), "int64"), normal(0, 2), axis=1)
-case("resample", "of_nothing", normal(2, 0), given([[-1], [-1]], "int64"), normal(2, 1), axis=1)
-case("resample", "special", given([FEW]), given([[0, 3], [1, -1], [2, 1], [5, 4]], "int64"), normal(4, 2), axis=1)
 
 # --- attention --------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from engine.exporter import context, export, registry
 from engine.ops import TABLE, TensorType, generate, pointwise
 from engine.ops.table import Attributes
 from tests.ops import cases, test_references
+from tests.ops.case import Case, Maker, types_of
 
 
 @pytest.fixture
@@ -48,10 +49,10 @@ def test_the_declaration_infers_refuses_and_computes(declared):
 
 
 def test_the_cases_agree_with_torch(declared, python):
-    added: list[cases.Case] = []
+    added: list[Case] = []
 
-    def case(op: str, label: str, *operands: cases.Maker | None, **attributes: Attributes) -> None:
-        added.append(cases.Case(op, label, operands, attributes))
+    def case(op: str, label: str, *operands: Maker | None, **attributes: Attributes) -> None:
+        added.append(Case(op, label, operands, attributes))
 
     exec(python[1], {**vars(cases), "case": case})
     rows: dict = {}
@@ -60,7 +61,7 @@ def test_the_cases_agree_with_torch(declared, python):
     for one in added:
         inputs = one.inputs()
         actual = declared.reference(*inputs, **one.complete())
-        (inferred,) = declared.infer(cases.types_of(inputs), one.complete())
+        (inferred,) = declared.infer(types_of(inputs), one.complete())
         assert inferred == TensorType(dtypes.from_numpy(actual.dtype).name, actual.shape)
         tensors = [test_references.to_torch(a) for a in inputs]
         test_references.assert_same(actual, np.asarray(rows["leaky_relu"](*tensors, **one.complete())))

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from engine import dtypes
 from engine.ops import TABLE
-from tests.ops.cases import CASES, Case, types_of
+from tests.ops.case import Case, types_of
+from tests.ops.cases import CASES
 from tests.ops.torch_spatial import SPATIAL, activated
 
 # Both sides compute in float64 and round once, so they differ where two nearly equal float64 fall on either side of a

@@ -8,7 +8,8 @@ import pytest
 from engine.ops import TABLE, Op, TensorType
 from engine.ops.table import TABLE as DECLARED
 from engine.ops.table import Attribute, declare
-from tests.ops.cases import CASES, types_of
+from tests.ops.case import types_of
+from tests.ops.cases import CASES
 
 
 def f32(*shape: int) -> TensorType:

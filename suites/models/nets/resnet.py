@@ -28,7 +28,7 @@ def draw_statistics(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             assert module.running_mean is not None  # noqa: S101  (of a norm with kept statistics)
-            assert module.running_var is not None  # noqa: S101
+            assert module.running_var is not None  # noqa: S101  (the same)
             nn.init.uniform_(module.weight, 0.2, 0.8)
             nn.init.normal_(module.bias, std=0.1)
             nn.init.normal_(module.running_mean, std=0.1)
@@ -125,7 +125,7 @@ def _set(target: torch.Tensor, values: np.ndarray) -> None:
 
 def _take(part: Convolution, weights: Mapping[str, np.ndarray], conv: str, norm: str) -> None:
     assert part.norm.running_mean is not None  # noqa: S101  (of a norm with kept statistics)
-    assert part.norm.running_var is not None  # noqa: S101
+    assert part.norm.running_var is not None  # noqa: S101  (the same)
     _set(part.conv.weight, weights[f"{conv}/kernel"].transpose(3, 2, 0, 1))
     _set(part.norm.weight, weights[f"{norm}/gamma"])
     _set(part.norm.bias, weights[f"{norm}/beta"])
