@@ -1,4 +1,5 @@
-/* The kernels, timed: `test_kernels bench ISA [part of a kernel's name]`. This file has the one list of shapes.
+/* The kernels, timed: `test_kernels bench ISA [part of a kernel's name]`. This file has the one list of shapes,
+ * but for the convolutions of networks (layers.h).
  *
  * It works round by round at the command of scripts/bench_kernels.py, which times other libraries between two rounds, so
  * that all see the same machine. Lines are tab-separated:
@@ -14,6 +15,7 @@
 #include <time.h>
 
 #include "case.h"
+#include "layers.h"
 #include "memory.h"
 #include "suite.h"
 
@@ -167,20 +169,21 @@ static void bench_attention(void) {
     }
 }
 
-/* The layers of ResNet-18 and ResNet-50 at 224 x 224 that differ in shape, less the pointwise ones. */
+/* Layers of networks, each with bias and ReLU. A 1 x 1 of stride 1 is the linear that a program makes of it. */
 static void bench_conv(void) {
-    static const int64_t shapes[][5] = {{224, 3, 64, 7, 2}, {56, 64, 64, 3, 1},   {56, 64, 128, 3, 2},  {28, 128, 128, 3, 1},
-                                        {28, 128, 256, 3, 2}, {14, 256, 256, 3, 1}, {14, 256, 512, 3, 2}, {7, 512, 512, 3, 1},
-                                        {56, 64, 256, 1, 1},  {28, 256, 512, 1, 2}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const int64_t *v = shapes[i], pad = v[3] / 2;
+    for (int i = 0; i < CONV_LAYERS; i++) {
+        const conv_layer *l = &conv_layers[i];
+        int64_t pad = l->kernel / 2, places = (l->size / l->stride) * (l->size / l->stride);
         test_case c;
-        make_image_conv(&c, &(image_shape){1, v[0], v[0], v[1], v[2], v[3], v[3], v[4], 1, pad, pad, pad, pad, 1, 0,
-                                    EB_CONV_ACTIVATION_RELU, DENSE});
-        snprintf(c.name, sizeof c.name, "%ld x %ld x %ld to %ld, %ld x %ld / %ld", (long)v[0], (long)v[0], (long)v[1],
-                 (long)v[2], (long)v[3], (long)v[3], (long)v[4]);
-        int64_t places = (v[0] / v[4]) * (v[0] / v[4]);
-        bench_case(&c, 2.0 * (double)(places * v[1] * v[2] * v[3] * v[3]));
+        if (l->kernel == 1 && l->stride == 1)
+            make_linear(&c, places, l->O, l->C, DENSE, 1, EB_LINEAR_ACTIVATION_RELU);
+        else
+            make_image_conv(&c, &(image_shape){1, l->size, l->size, l->C, l->O, l->kernel, l->kernel, l->stride, 1, pad,
+                                               pad, pad, pad, 1, 0, EB_CONV_ACTIVATION_RELU, DENSE});
+        c.constant = 2;
+        snprintf(c.name, sizeof c.name, "%s %ldx%ld/%ld %ld to %ld, %ldx%ld", l->models, (long)l->kernel,
+                 (long)l->kernel, (long)l->stride, (long)l->C, (long)l->O, (long)l->size, (long)l->size);
+        bench_case(&c, 2.0 * (double)(places * l->C * l->O * l->kernel * l->kernel));
     }
 }
 
