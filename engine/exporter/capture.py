@@ -23,7 +23,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from engine.errors import ConfigError, EngineError, ShapeError
-from engine.exporter.registry import HANDLERS, REFUSED
+from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
 
 Args = tuple[Any, ...]
@@ -132,9 +132,9 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     """
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
-        unknown = {target for target in _targets(program) if target not in HANDLERS and target not in REFUSED}
-        known_rules = default_decompositions() if unknown - table.keys() else {}
-        rules = {op: known_rules[op] for op in unknown - table.keys() if op in known_rules}
+        unknown = set(_targets(program)) - HANDLERS.keys() - REFUSED.keys() - DROPPED.keys() - table.keys()
+        known_rules = default_decompositions() if unknown else {}  # torch takes a third of a second to list them
+        rules = {op: known_rules[op] for op in unknown if op in known_rules}
         if not rules and not any(map(_mutates, _targets(program))):
             break
         table |= rules

@@ -16,19 +16,11 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from engine.exporter.context import Lowering, Missing, tensor_type
-from engine.exporter.registry import HANDLERS, REFUSED, Refusal, bind, overload
+from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind
 from engine.exporter.sources import from_trace
 from engine.ir import Graph, Value
 
 Lowered = Any  # a Value, a Missing, a number, or a list of them
-
-DROPPED: dict[OpOverload, str] = {
-    overload("_assert_tensor_metadata"): "restates types that the example inputs fixed; a call checks its inputs",
-    overload("_assert_scalar"): "holds for the shapes exported with; sizes that depend on data are refused elsewhere",
-    overload("sym_constrain_range"): "bounds a size that depends on data, which is refused where it is made",
-    overload("sym_constrain_range_for_size"): "as sym_constrain_range",
-}
-"""Calls without a result that need not run, each with the reason."""
 
 
 class Walk:

@@ -88,6 +88,15 @@ def overload(name: str) -> OpOverload:
     return found
 
 
+DROPPED: dict[OpOverload, str] = {
+    overload("_assert_tensor_metadata"): "restates types that the example inputs fixed; a call checks its inputs",
+    overload("_assert_scalar"): "holds for the shapes exported with; sizes that depend on data are refused elsewhere",
+    overload("sym_constrain_range"): "bounds a size that depends on data, which is refused where it is made",
+    overload("sym_constrain_range_for_size"): "as sym_constrain_range",
+}
+"""Overloads without a result whose calls need not run, each with the reason."""
+
+
 def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Lower], Lower]:
     """Register the decorated function for overloads whose schemas name the same arguments."""
 
