@@ -137,7 +137,8 @@ def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Te
 
 def _conv(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> Tensor:
     """Of an image with its channels last, which torch takes as it lies; `high` equals `low`. Lists are of eight."""
-    return functional.conv2d(x.permute(0, 3, 1, 2), weight, bias, c.ints[0:2], c.ints[8:10]).relu_()
+    groups = x.shape[-1] // weight.shape[1]
+    return functional.conv2d(x.permute(0, 3, 1, 2), weight, bias, c.ints[0:2], c.ints[8:10], groups=groups).relu_()
 
 
 def _matmul(c: Case, a: Tensor, b: Tensor) -> Tensor:

@@ -187,6 +187,22 @@ static void bench_conv(void) {
     }
 }
 
+/* The depthwise layers of EfficientNet-Lite0 at 224 x 224: size, channels, kernel, stride. */
+static void bench_depthwise(void) {
+    static const int64_t shapes[][4] = {{112, 32, 3, 1}, {112, 96, 3, 2}, {56, 144, 3, 1}, {56, 144, 5, 2}, {28, 240, 5, 1}, {28, 240, 3, 2},
+                                        {14, 480, 3, 1}, {14, 480, 5, 1}, {14, 672, 5, 1}, {14, 672, 5, 2}, {7, 1152, 5, 1}, {7, 1152, 3, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const int64_t *v = shapes[i], pad = v[2] / 2;
+        test_case c;
+        make_grouped_image_conv(&c, &(image_shape){1, v[0], v[0], v[1], v[1], v[2], v[2], v[3], 1, pad, pad, pad, pad, 1, 0,
+                                                   EB_CONV_ACTIVATION_RELU, DENSE}, v[1]);
+        snprintf(c.name, sizeof c.name, "%ld x %ld x %ld each, %ld x %ld / %ld", (long)v[0], (long)v[0], (long)v[1],
+                 (long)v[2], (long)v[2], (long)v[3]);
+        int64_t places = (v[0] / v[3]) * (v[0] / v[3]);
+        bench_case(&c, 2.0 * (double)(places * v[1] * v[2] * v[2]));
+    }
+}
+
 static void bench_matmul(void) {
     static const int64_t shapes[][4] = {{128, 128, 64, 1}, {128, 64, 128, 0}, {512, 512, 512, 0}, {16, 768, 768, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -299,6 +315,7 @@ void bench(const char *isa, const char *part) {
     bench_gated_linear();
     bench_matmul();
     bench_conv();
+    bench_depthwise();
     bench_attention();
     bench_streams();
     bench_index();

@@ -4,15 +4,18 @@
 /* Rounding of a sum of random products, as in linear.c. */
 static double sum_tolerance(int64_t K) { return 1.2e-7 * (6 + 0.42 * (double)K); }
 
-void make_image_conv(test_case *c, const image_shape *s) {
+void make_image_conv(test_case *c, const image_shape *s) { make_grouped_image_conv(c, s, 1); }
+
+void make_grouped_image_conv(test_case *c, const image_shape *s, int64_t groups) {
     int64_t padded_h = s->H + s->low_h + s->high_h, padded_w = s->W + s->low_w + s->high_w;
     int64_t out_h = (padded_h - s->dilation * (s->kernel_h - 1) - 1) / s->stride + 1;
     int64_t out_w = (padded_w - s->dilation * (s->kernel_w - 1) - 1) / s->stride + 1;
-    case_begin(c, "conv", 2 * sum_tolerance(s->C * s->kernel_h * s->kernel_w),
-               "%ldx%ldx%ldx%ld to %ld, kernel %ldx%ld stride %ld dilation %ld", (long)s->N, (long)s->H, (long)s->W,
-               (long)s->C, (long)s->O, (long)s->kernel_h, (long)s->kernel_w, (long)s->stride, (long)s->dilation);
+    case_begin(c, "conv", 2 * sum_tolerance(s->C / groups * s->kernel_h * s->kernel_w),
+               "%ldx%ldx%ldx%ld to %ld, kernel %ldx%ld stride %ld dilation %ld groups %ld", (long)s->N, (long)s->H,
+               (long)s->W, (long)s->C, (long)s->O, (long)s->kernel_h, (long)s->kernel_w, (long)s->stride,
+               (long)s->dilation, (long)groups);
     case_input(c, EB_F32, s->how, 1, SHAPE(s->N, s->H, s->W, s->C));
-    case_input(c, EB_F32, DENSE, 1, SHAPE(s->O, s->C, s->kernel_h, s->kernel_w));
+    case_input(c, EB_F32, DENSE, 1, SHAPE(s->O, s->C / groups, s->kernel_h, s->kernel_w));
     if (s->bias)
         case_input(c, EB_F32, DENSE, 1, SHAPE(s->O));
     else
@@ -29,7 +32,7 @@ void make_image_conv(test_case *c, const image_shape *s) {
     }
     c->ints[EB_INT_CONV_LOW] = s->low_h, c->ints[EB_INT_CONV_LOW + 1] = s->low_w;
     c->ints[EB_INT_CONV_HIGH] = s->high_h, c->ints[EB_INT_CONV_HIGH + 1] = s->high_w;
-    c->ints[EB_INT_CONV_GROUPS] = 1;
+    c->ints[EB_INT_CONV_GROUPS] = groups;
     c->ints[EB_INT_CONV_ACTIVATION] = s->activation;
     c->ints[EB_INT_CONV_CHANNELS_LAST] = 1;
     c->constant = 2;
@@ -39,6 +42,43 @@ static void check(image_shape s) {
     test_case c;
     make_image_conv(&c, &s);
     case_check(&c);
+}
+
+/* Every channel alone: kernels with and without code of their own, all epilogues, vectors and parts of one, padding wider
+ * than the image, lines that are no whole number of groups. */
+static void check_depthwise(void) {
+    static const int64_t widths[] = {1, 2, 5, 7, 8, 14, 15, 29}, channels[] = {1, 3, 4, 8, 16, 17, 33, 64};
+    static const int64_t kernels[] = {3, 5, 3, 5, 1, 2, 4, 7};
+    for (int i = 0; i < 96; i++) {
+        image_shape s = {.N = 1 + i % 2, .H = 1 + i % 9, .W = widths[i % 8], .C = channels[i / 8 % 8]};
+        s.O = s.C, s.kernel_w = kernels[i / 2 % 8], s.kernel_h = i % 5 ? s.kernel_w : 1 + random_below(3);
+        s.stride = 1 + i % 7 % 3, s.dilation = 1 + i % 4 / 3;
+        s.low_h = random_below(3), s.low_w = random_below(4);
+        s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
+        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_CONV_ACTIVATION_RELU6 + 1);
+        s.how = i % 5 == 4 ? SWAPPED : DENSE;
+        test_case c;
+        make_grouped_image_conv(&c, &s, s.C);
+        case_check(&c);
+    }
+    static const image_shape more[] = {
+        {1, 40, 33, 80, 80, 3, 3, 2, 1, 0, 0, 1, 1, 1, 0, EB_CONV_ACTIVATION_RELU6, DENSE}, /* tiles of lines */
+        {2, 9, 8, 200, 200, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, EB_CONV_ACTIVATION_RELU, DENSE},   /* tiles of channels */
+        {1, 20, 20, 20, 20, 3, 3, 1, 1, 0, 0, 0, 0, 1, 0, EB_CONV_ACTIVATION_SILU, DENSE},   /* not padded */
+        {0, 5, 6, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE},
+    };
+    test_case c;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        make_grouped_image_conv(&c, &more[i], more[i].C);
+        case_check(&c);
+    }
+    for (int input = 0; input < 4; input++) {
+        make_grouped_image_conv(&c, &(image_shape){1, 8, 9, 21, 21, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                   input % 2 ? EB_CONV_ACTIVATION_RELU6 : EB_CONV_ACTIVATION_NONE, DENSE}, 21);
+        case_specials(&c, input);
+        if (input == 3) c.in_place = 3;
+        case_check(&c);
+    }
 }
 
 static void make_image_pool(test_case *c, const char *op, const image_shape *s, int ceil_mode) {
@@ -86,6 +126,7 @@ static void check_pools(void) {
 
 void test_images(void) {
     check_pools();
+    check_depthwise();
     static const int64_t widths[] = {1, 2, 3, 7, 13, 14, 15, 29}, channels[] = {1, 3, 4, 16, 17, 33};
     for (int i = 0; i < 48; i++) {
         image_shape s = {.N = 1 + i % 2, .H = 1 + i % 9, .W = widths[i % 8], .C = channels[i % 6], .O = channels[i / 8 % 6]};

@@ -45,6 +45,7 @@ typedef struct {
     layout how;
 } image_shape;
 void make_image_conv(test_case *c, const image_shape *s);
+void make_grouped_image_conv(test_case *c, const image_shape *s, int64_t groups);
 
 void test_linear(void);
 void test_gated_linear(void);
