@@ -5,7 +5,7 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,25 @@ import numpy as np
 from engine import dtypes
 from engine.ops import TABLE, Op, TensorType
 
+Form = np.ndarray | Callable[[], np.ndarray]
+"""A constant's elements, or what makes them whenever somebody looks."""
+
 
 class Value:
-    """One tensor of a graph: an input, a constant (then `data` is set) or an output of a node."""
+    """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node."""
 
-    __slots__ = ("data", "name", "node", "type")
+    __slots__ = ("form", "name", "node", "type")
 
-    def __init__(self, name: str, type_: TensorType, data: np.ndarray | None = None, node: Node | None = None) -> None:
+    def __init__(self, name: str, type_: TensorType, form: Form | None = None, node: Node | None = None) -> None:
         self.name = name
         self.type = type_
-        self.data = data
+        self.form = form
         self.node = node
+
+    @property
+    def data(self) -> np.ndarray | None:
+        """The elements of a constant; made anew at each look where `form` is what makes them."""
+        return self.form() if callable(self.form) else self.form
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -38,12 +46,13 @@ class Value:
     @property
     def is_constant(self) -> bool:
         """True where the value is known when compiling."""
-        return self.data is not None
+        return self.form is not None
 
     @property
     def scalar(self) -> float | int | bool | None:
         """The value of a constant with one element; None for everything else."""
-        return self.data.reshape(-1)[0].item() if self.data is not None and self.data.size == 1 else None
+        data = self.data if self.type.size == 1 else None
+        return None if data is None else data.reshape(-1)[0].item()
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
@@ -130,6 +139,30 @@ class Graph:
         data = np.asarray(data)
         return Value(self.unique(name), TensorType(dtypes.from_numpy(data.dtype).name, data.shape), data)
 
+    def later(self, make: Callable[[], np.ndarray], type_: TensorType, name: str) -> Value:
+        """A constant that is made when somebody looks, and again for the next one: nobody keeps it meanwhile.
+
+        For what passes make of large weights: packing looks once, at one of them after the other.
+        """
+        return Value(self.unique(name), type_, make)
+
+    def joined(self, parts: Sequence[Value], axis: int) -> Value:
+        """The constants `parts`, which differ in size along `axis` alone, one after the other, as a constant `later`.
+
+        Raises:
+            ValueError: one of them is no constant.
+        """
+        forms = [part.form for part in parts if part.form is not None]
+        if len(forms) < len(parts):
+            raise ValueError(f"{', '.join(map(repr, parts))}: expected constants")
+        shape = list(parts[0].shape)
+        shape[axis] = sum(part.shape[axis] for part in parts)
+
+        def make() -> np.ndarray:
+            return np.concatenate([form() if callable(form) else form for form in forms], axis)
+
+        return self.later(make, TensorType(parts[0].dtype, tuple(shape)), "+".join(part.name for part in parts))
+
     def scalar(self, value: float, dtype: str) -> Value:
         """A constant of rank 0."""
         return self.constant(np.asarray(value, dtype=dtypes.dtype(dtype).numpy), "scalar")
@@ -194,7 +227,7 @@ class Graph:
 
     def __str__(self) -> str:
         lines = [f"graph {self.name}({', '.join(map(repr, self.inputs))}):"]
-        lines += [f"  const {v!r}" for v in self.constants() if v.data is not None and v.data.size > 1]
+        lines += [f"  const {v!r}" for v in self.constants() if v.type.size > 1]
         lines += [f"  {n!r}" for n in self.nodes]
         lines.append(f"  return {', '.join(f'%{v.name}' for v in self.outputs)}")
         return "\n".join(lines)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from engine import container, tree
 from engine.errors import ProgramError, UnsupportedOp
-from engine.ir import Graph, Value
+from engine.ir import Form, Graph, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
 
 FORMAT = "enginebench"
@@ -38,15 +38,15 @@ class Constants(Mapping[int, np.ndarray]):
     """Value -> array. An array may be kept in another form, and is then made anew whenever somebody looks at it.
 
     Args:
-        arrays: read-only by agreement; they may be memory-mapped.
+        forms: arrays, read-only by agreement, which may be memory-mapped; or what makes them.
     """
 
-    def __init__(self, arrays: Mapping[int, np.ndarray]) -> None:
-        self._kept: dict[int, np.ndarray | Callable[[], np.ndarray]] = dict(arrays)
+    def __init__(self, forms: Mapping[int, Form]) -> None:
+        self._kept: dict[int, Form] = dict(forms)
 
     def __getitem__(self, value: int) -> np.ndarray:
         kept = self._kept[value]
-        return kept if isinstance(kept, np.ndarray) else kept()
+        return kept() if callable(kept) else kept
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._kept)
@@ -54,7 +54,7 @@ class Constants(Mapping[int, np.ndarray]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, value: int, form: np.ndarray | Callable[[], np.ndarray]) -> None:
+    def keep(self, value: int, form: Form) -> None:
         """From now on keep `value` as `form`, which has or makes the same elements."""
         self._kept[value] = form
 
@@ -186,13 +186,13 @@ def _canonical(data: Any) -> bytes:
 def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
     """Number the values of `graph` and list its nodes."""
     numbers: dict[Value, int] = {}
-    constants: dict[int, np.ndarray] = {}
+    constants: dict[int, Form] = {}
 
     def number(value: Value) -> int:
         if value not in numbers:
             numbers[value] = len(numbers)
-            if value.data is not None:
-                constants[numbers[value]] = value.data
+            if value.form is not None:
+                constants[numbers[value]] = value.form
         return numbers[value]
 
     inputs = tuple(number(v) for v in graph.inputs)

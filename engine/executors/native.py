@@ -281,6 +281,7 @@ class Weights:
             source = np.asarray(self.artifact.constants[key.value], order="C")
             packed = Packed(step, position, slab[start : start + step.packed[position]])
             _pack(packed, source.ctypes.data + key.first, packed.data)
+            del source  # before the next one is made
             self.artifact.constants.release(key.value)
             self.packed[key] = packed
             start += size

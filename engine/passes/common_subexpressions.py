@@ -26,6 +26,7 @@ def run(graph: Graph) -> int:
 
 def _key(value: Value | None) -> Hashable:
     """Small constants are equal by content, everything else by identity."""
-    if value is not None and value.data is not None and value.data.size == 1:
-        return (value.type, value.data.tobytes())
-    return None if value is None else id(value)
+    if value is None:
+        return None
+    data = value.data if value.type.size == 1 else None
+    return id(value) if data is None else (value.type, data.tobytes())

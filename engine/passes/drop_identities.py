@@ -26,12 +26,13 @@ def _kept(node: Node) -> Value | None:
     neutral, either = _NEUTRAL[node.op.name]
     left, right = node.input(0), node.input(1)
     for kept, other in ((left, right), (right, left)) if either else ((left, right),):
-        if other.data is None or kept.dtype != node.output.dtype:
+        data = other.data
+        if data is None or kept.dtype != node.output.dtype:
             continue
         # For integers, `& true` would keep only the lowest bit; -0.0 subtracted is +0.0 added.
         if isinstance(neutral, bool) and other.dtype != "bool":
             continue
-        if other.data.size and np.all(other.data == neutral) and not (neutral == 0 and np.any(np.signbit(other.data))):
+        if data.size and np.all(data == neutral) and not (neutral == 0 and np.any(np.signbit(data))):
             return kept
     return None
 

@@ -54,8 +54,8 @@ def _mask(graph: Graph, found: Match) -> Value | None:
     root = found.nodes[0]
     if "drop" in found.values:
         drop = found.values["drop"]
-        if drop.data is not None:
-            return graph.constant(np.logical_not(drop.data), drop.name)
+        if (dropped := drop.data) is not None:
+            return graph.constant(np.logical_not(dropped), drop.name)
         return graph.emit("logical_not", [drop], before=root, source=root.source)
     return found.values.get("mask") or found.values.get("keep")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from engine import dtypes
 from engine.ir import Graph, Node, Value
 from engine.passes.fuse_epilogue import ACTIVATIONS
 from engine.passes.pattern import Call, Match, Rule, Var, apply, call
@@ -32,27 +33,18 @@ def _can_pair(found: Match) -> bool:
     )
 
 
-def _array(value: Value) -> np.ndarray:
-    if value.data is None:
-        raise ValueError(f"{value.name} is no constant")
-    return value.data
-
-
-def _stack(graph: Graph, parts: list[Value], axis: int) -> Value:
-    return graph.constant(np.concatenate([_array(part) for part in parts], axis), "+".join(part.name for part in parts))
-
-
 def _bias(graph: Graph, node: Node) -> Value:
-    return node.inputs[2] or graph.constant(np.zeros(node.output.shape[-1:], _array(node.input(1)).dtype), "0")
+    zeros = np.zeros(node.output.shape[-1:], dtypes.dtype(node.input(1).dtype).numpy)
+    return node.inputs[2] or graph.constant(zeros, "0")
 
 
 def _pair(activation: str) -> Any:
     def rewrite(graph: Graph, found: Match) -> Value:
         gate, up, root = found.calls["gate"], found.calls["up"], found.nodes[0]
         transposed = gate.attributes["transpose_weight"]
-        weight = _stack(graph, [gate.input(1), up.input(1)], 0 if transposed else 1)
+        weight = graph.joined([gate.input(1), up.input(1)], 0 if transposed else 1)
         biases = [_bias(graph, node) for node in (gate, up)] if gate.inputs[2] or up.inputs[2] else []
-        inputs = [gate.input(0), weight, _stack(graph, biases, 0) if biases else None]
+        inputs = [gate.input(0), weight, graph.joined(biases, 0) if biases else None]
         return graph.emit(
             "gated_linear",
             inputs,
@@ -111,7 +103,10 @@ def _split(activation: str) -> Any:
 
 
 def _swap_halves(graph: Graph, value: Value, axis: int) -> Value:
-    return graph.constant(np.roll(_array(value), value.shape[axis] // 2, axis), value.name)
+    whole = value.data
+    assert whole is not None  # noqa: S101  # the guard wants constants
+    first, second = (graph.constant(half, value.name) for half in np.split(whole, 2, axis))
+    return graph.joined([second, first], axis)
 
 
 def _rules() -> tuple[Rule, ...]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import numpy as np
-
-from engine.ir import Graph, Node, Value
+from engine.ir import Graph, Node
 
 
 def _key(node: Node) -> Hashable | None:
@@ -23,13 +21,9 @@ def _merge(graph: Graph, nodes: list[Node]) -> None:
     """One linear over the concatenated weights in place of `nodes`."""
     first = nodes[0]
     rows = 0 if first.attributes["transpose_weight"] else 1
-    weights, biases = [n.input(1).data for n in nodes], [n.inputs[2] for n in nodes]
-    name = "+".join(n.input(1).name for n in nodes)
-    weight = graph.constant(np.concatenate([w for w in weights if w is not None], axis=rows), name)
-    bias: Value | None = None
-    if biases[0] is not None:
-        stacked = np.concatenate([b.data for b in biases if b is not None and b.data is not None])
-        bias = graph.constant(stacked, "+".join(b.name for b in biases if b is not None))
+    weight = graph.joined([n.input(1) for n in nodes], rows)
+    biases = [n.inputs[2] for n in nodes]  # all of them or none: the key says so
+    bias = graph.joined([b for b in biases if b is not None], 0) if biases[0] is not None else None
     inputs = [first.input(0), weight, bias, None]
     merged = graph.emit("linear", inputs, before=first, source=first.source, **first.attributes)
     axis, start = len(merged.shape) - 1, 0

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
 import weakref
 from pathlib import Path
 
@@ -336,6 +337,51 @@ def test_a_program_keeps_no_memory_of_the_model(executor):
     assert [r() for r in references] == [None] * 4
     for array in program.artifact.constants.values():
         np.testing.assert_array_equal(array, expected[array.shape])
+
+
+class Projections(nn.Module):
+    """Query, key and value of one input, or a gate and what it lets through, `layers` times: they are joined."""
+
+    def __init__(self, size: int, layers: int, *, gated: bool) -> None:
+        super().__init__()
+        self.gated = gated
+        self.layers = nn.ModuleList(nn.ModuleList(nn.Linear(size, size) for _ in range(3)) for _ in range(layers))
+
+    def forward(self, x):
+        for first, second, third in self.layers:
+            x = third(F.silu(first(x)) * second(x)) if self.gated else first(x).cos() + second(x).sin() - third(x).exp()
+        return x
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_compiling_holds_one_joined_weight_at_a_time_beside_the_packed_ones(gated):
+    size, layers = 512, 4
+    model, x = Projections(size, layers, gated=gated).eval(), torch.zeros(1, size)
+    program = torch.export.export(model, (x,))
+    engine.compile(program, (x,))  # imports and caches, which are not measured
+    tracemalloc.start()  # of NumPy's memory, which is what compiling allocates; torch's own is not counted
+    try:
+        compiled = engine.compile(program, (x,))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert compiled.report().packed_bytes == 3 * layers * 4 * size * size
+    assert peak < 1.1 * compiled.report().weight_bytes + 3 * 4 * size * size  # a tenth for tables
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+def test_joined_weights_are_those_of_the_model_as_it_was(executor, gated):
+    model, x = Projections(8, 1, gated=gated).eval(), torch.linspace(-1, 1, 16).reshape(2, 8)
+    program = engine.compile(model, (x,), engine.Config(executor=executor))
+    expected = model(x).detach()
+    weights = [layer.weight.detach().numpy().copy() for layer in model.layers[0]][: 2 if gated else 3]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    torch.testing.assert_close(program(x), expected, **TOLERANCE)
+    joined = next(a for a in program.artifact.constants.values() if a.ndim == 2 and len(a) > 8)
+    np.testing.assert_array_equal(joined, np.concatenate(weights))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (33, 70), (300, 257)])

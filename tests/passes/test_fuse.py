@@ -307,6 +307,20 @@ def test_three_linears_of_one_value_become_one():
     assert ops(g) == ["linear", "slice", "slice", "slice"]
 
 
+def test_constants_are_joined_anew_for_everybody_who_looks():
+    g = start((2, 3))
+    parts = [weight(g, 2, 3), weight(g, 2, 4, seed=1)]
+    whole, twice = g.joined(parts, 1), g.joined([g.joined(parts, 1)] * 2, 0)
+    expected = np.concatenate([parts[0].data, parts[1].data], 1)
+    assert whole.type == TensorType("float32", (2, 7))
+    assert whole.is_constant
+    np.testing.assert_array_equal(whole.data, expected)
+    np.testing.assert_array_equal(twice.data, np.concatenate([expected, expected]))
+    assert not np.shares_memory(whole.data, whole.data)
+    with pytest.raises(ValueError, match="expected constants"):
+        g.joined([parts[0], g.inputs[0]], 0)
+
+
 def test_linears_that_differ_stay_apart():
     g = start((5, 4), (5, 4))
     x, y = g.inputs
