@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import passes, program
+from engine import collector, passes, program
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.runtime import Program
@@ -45,19 +45,20 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     config = Config() if config is None else config
     exported = exporter.export(model, example_inputs, dynamic_shapes)
     started = time.perf_counter() - exported.lower_seconds
-    log = passes.run(exported.graph, config)
-    signature = program.Signature(
-        trees.describe(exported.input_tree),
-        trees.describe(exported.output_tree),
-        tuple(exported.input_slots),
-        tuple(exported.output_slots),
-        tuple(exported.input_names),
-    )
-    artifact = program.from_graph(exported.graph, signature, log)
-    rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-    return Program(
-        artifact, config, rebuild=rebuild, borrowed=True, export_seconds=exported.export_seconds, started=started
-    )
+    with collector.paused():
+        log = passes.run(exported.graph, config)
+        signature = program.Signature(
+            trees.describe(exported.input_tree),
+            trees.describe(exported.output_tree),
+            tuple(exported.input_slots),
+            tuple(exported.output_slots),
+            tuple(exported.input_names),
+        )
+        artifact = program.from_graph(exported.graph, signature, log)
+        rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
+        return Program(
+            artifact, config, rebuild=rebuild, borrowed=True, export_seconds=exported.export_seconds, started=started
+        )
 
 
 def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = {"errors", "dtypes", "suggest", "tree"}  # know nothing of the flow; every stage may use them
+TOOLS = {"collector", "errors", "dtypes", "suggest", "tree"}  # know nothing of the flow; every stage may use them
 
 # What each stage may import of the engine beside itself and TOOLS. The row with the longest name that fits counts.
 STAGES: dict[str, set[str]] = {

@@ -15,6 +15,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec,
 from torch.fx import Node
 from torch.utils._pytree import TreeSpec
 
+from engine import collector
 from engine.errors import ConfigError, EngineError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.capture import capture
@@ -77,7 +78,8 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
     program = capture(model, args, kwargs)
     exported = time.perf_counter()
     conversion = _Conversion(program, type(model).__name__)
-    graph = conversion.run()
+    with collector.paused():
+        graph = conversion.run()
     spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
     return Exported(
         graph,
