@@ -14,6 +14,7 @@ from engine.config import Config
 from engine.ir import Graph
 from engine.passes import (
     absorb_mask,
+    absorb_pad,
     absorb_scalar,
     absorb_transpose,
     channels_last,
@@ -57,6 +58,7 @@ PASSES: dict[str, Pass] = {
         simplify_views,
         absorb_transpose,
         absorb_scalar,
+        absorb_pad,
         fold_batch_norm,
         fuse_softmax,
         fuse_layer_norm,
@@ -76,9 +78,9 @@ PASSES: dict[str, Pass] = {
 }
 
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
-# attention, whose pattern then has one spelling; batch norms before epilogues, since nothing can be folded into a
-# convolution that activates; gated pairs before merging, which would take them; merging before
-# epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
+# attention, whose pattern then has one spelling; pads before layout, which would have to turn them; batch norms before
+# epilogues, since nothing can be folded into a convolution that activates; gated pairs before merging, which would take
+# them; merging before epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs
 # least where a linear adds it in its registers; layout after epilogues, when convolutions have all that they will have,
 # and before chains, which then run on images as they lie; gathers before other residuals, which would take one of their
 # terms; transposes once more, for those that follow an attention. Chains of pointwise ops last: nothing else knows how
@@ -90,6 +92,7 @@ PIPELINE: tuple[str, ...] = (
     "simplify_views",
     "absorb_transpose",
     "absorb_scalar",
+    "absorb_pad",
     "fold_batch_norm",
     "fuse_softmax",
     "fuse_layer_norm",
