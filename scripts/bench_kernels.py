@@ -4,7 +4,8 @@
 
 Builds the C test program, which has the kernels and the list of shapes (tests/kernels/bench.c), and goes through the
 shapes in rounds: each kernel, OpenBLAS, then torch, and again. Time is the thread's own on its core, so that processes
-that push it aside do not count; the median round is shown. A row's roof is what it is bound by: multiply-adds with the
+that push it aside do not count; the median round is shown. What is timed has just run once: operands lie in the caches
+that hold them. A row's roof is what it is bound by: multiply-adds with the
 kernel's instruction set for products, memory for operands of 64 MB and more; in between there is none. Memory allows no
 less time than reading what is read takes, nor than moving all bytes at the better rate of reading and of copying past
 the caches: a core that both reads and writes moves more than one that reads. Roofs are measured in each round, since a
@@ -218,7 +219,7 @@ def keep_memory() -> None:
 
 
 def torch_timer(case: Case) -> Callable[[], float]:
-    """A function that answers the seconds of one run by torch: the mean of as many as take two milliseconds."""
+    """A function that answers the seconds of a warm run by torch: the mean of as many as take two milliseconds."""
     operands = [operand(text) for text in case.operands]
     if case.op == "conv":  # the weight as torch's own channels-last convolution wants it, converted once
         operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
@@ -233,6 +234,7 @@ def torch_timer(case: Case) -> Callable[[], float]:
     def seconds() -> float:
         repeats = 1
         with torch.inference_mode():
+            call()
             while True:
                 start = clock()
                 for _ in range(repeats):

@@ -1,160 +1,230 @@
-/* conv over two spatial axes of channels-last images, as an implicit product of matrices: rows are the places of a row of
- * the result, and for each row of the kernel x lies as the product wants it, since the taps of that row are neighbours and
- * the channels of a tap are contiguous. Nothing is unfolded; the sums of a panel of channels go on from one row of the
- * kernel to the next in y, which stays in the second-level cache.
+/* conv over one to three spatial axes of channels-last images, as an implicit product of matrices: rows are places of the
+ * result, k runs over the kernel's planes, rows and columns, then the channels. The taps of a row of the kernel are
+ * neighbours in x, so k is made of pieces that lie in one piece in x: the product finds them by two tables (gemm.h), of
+ * where a place begins and of where a piece does from there. Nothing is unfolded, and sums stay in registers over pieces.
  *
  * Around a padded x its rows are first copied into scratch with their zeros. The weight is packed into panels (gemm.h)
- * whose k runs over the kernel's rows, its columns, the channels.
+ * whose k is in that order. One axis is a column of pictures one place wide, so that its tiles are short, too.
  */
 #include "gemm.h"
 
-/* private: rows of the result a tile, tiles a picture over rows, panels a tile, tiles over panels */
+enum { PLANE, ROW, COLUMN, AXES };
+
+/* private: rows of the result a tile, tiles a plane over rows, panels a tile, tiles over panels */
 enum { AT_ROWS, AT_ROW_TILES, AT_PANELS, AT_COLUMN_TILES };
 
 typedef struct {
-    int64_t H, W, C, O, out_h, out_w, kernel_h, kernel_w;
-    int64_t stride_h, stride_w, low_h, low_w, dilation_h, dilation_w;
-    int pads;
-    int64_t rows, width;                    /* of the padded copy of a tile */
-    int64_t segments, taps_a_segment, depth; /* pieces of k that lie in one piece in x too, and how long one is */
+    int64_t C, O, in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], dilation[AXES];
+    int copies;
+    /* What a tile reads, x itself or the copy: floats from column to column, row to row and one plane of the kernel to the
+     * next; how far places lie apart; the copy's rows and columns, every `pick`-th of x. */
+    int64_t pitch, line, plane, step[AXES], rows, columns, pick[AXES];
+    int64_t taps, pieces, depth; /* taps that lie in one piece of x, how many such pieces, how long they are */
 } problem;
+
+/* Axis `axis` of `rank - 2` spatial ones, as a number of its attribute or of a shape; -1 for one that is not there. */
+static inline int axis_of(int rank, int axis) { return rank == 3 ? (axis == ROW ? 0 : -1) : axis + rank - 5; }
+
+/* Rows or columns of what a tile reads that `places` of the result reach over. */
+static inline int64_t reach_of(const problem *p, int axis, int64_t places) {
+    return (places - 1) * p->step[axis] + (p->kernel[axis] - 1) * p->dilation[axis] + 1;
+}
+
+/* Floats that lie a multiple of 2 KiB apart share two sets of a first-level cache, of 8 ways each: fourteen rows of a
+ * micro-tile leave none for the panel. In a copy, pixels lie a cache line further apart. */
+enum { COLLIDING = 512, LINE = 16 };
 
 static problem describe(const eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
     const int64_t *ints = node->ints;
-    problem p = {.H = x->shape[1], .W = x->shape[2], .C = x->shape[3], .O = y->shape[3]};
-    p.out_h = y->shape[1], p.out_w = y->shape[2], p.kernel_h = w->shape[2], p.kernel_w = w->shape[3];
-    p.stride_h = ints[EB_INT_CONV_STRIDE], p.stride_w = ints[EB_INT_CONV_STRIDE + 1];
-    p.low_h = ints[EB_INT_CONV_LOW], p.low_w = ints[EB_INT_CONV_LOW + 1];
-    p.dilation_h = ints[EB_INT_CONV_DILATION], p.dilation_w = ints[EB_INT_CONV_DILATION + 1];
-    p.pads = p.low_h || p.low_w || ints[EB_INT_CONV_HIGH] || ints[EB_INT_CONV_HIGH + 1];
-    p.width = p.W + p.low_w + ints[EB_INT_CONV_HIGH + 1];
-    p.rows = (node->private[AT_ROWS] - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1;
-    p.taps_a_segment = p.dilation_w == 1 ? p.kernel_w : 1;
-    p.segments = p.kernel_h * p.kernel_w / p.taps_a_segment;
-    p.depth = p.taps_a_segment * p.C;
+    problem p = {.C = x->shape[x->rank - 1], .O = y->shape[y->rank - 1]};
+    for (int a = 0; a < AXES; a++) {
+        int own = axis_of(x->rank, a), present = own >= 0;
+        p.in[a] = present ? x->shape[own + 1] : 1;
+        p.out[a] = present ? y->shape[own + 1] : 1;
+        p.kernel[a] = present ? w->shape[own + 2] : 1;
+        p.stride[a] = present ? ints[EB_INT_CONV_STRIDE + own] : 1;
+        p.dilation[a] = present ? ints[EB_INT_CONV_DILATION + own] : 1;
+        p.low[a] = present ? ints[EB_INT_CONV_LOW + own] : 0;
+        p.copies |= p.low[a] || (present && ints[EB_INT_CONV_HIGH + own]);
+    }
+    const int is_linear = p.kernel[PLANE] * p.kernel[ROW] * p.kernel[COLUMN] == 1;
+    const int collides = p.stride[COLUMN] * p.C % COLLIDING == 0;
+    p.copies |= is_linear && collides;
+    for (int a = ROW; a <= COLUMN; a++) {
+        p.pick[a] = p.copies && p.kernel[a] == 1 ? p.stride[a] : 1;
+        p.step[a] = p.stride[a] / p.pick[a];
+    }
+    p.rows = reach_of(&p, ROW, node->private[AT_ROWS]);
+    p.columns = p.copies ? reach_of(&p, COLUMN, p.out[COLUMN]) : p.in[COLUMN];
+    p.pitch = p.C + (p.copies && collides ? LINE : 0);
+    p.line = p.columns * p.pitch;
+    p.plane = p.copies ? p.rows * p.line : p.dilation[PLANE] * p.in[ROW] * p.line;
+    p.taps = p.dilation[COLUMN] == 1 && p.pitch == p.C ? p.kernel[COLUMN] : 1;
+    if (p.taps == p.columns && p.dilation[ROW] == 1) p.taps *= p.kernel[ROW];
+    p.pieces = p.kernel[PLANE] * p.kernel[ROW] * p.kernel[COLUMN] / p.taps;
+    p.depth = p.taps * p.C;
     return p;
 }
 
-/* Rows of the result whose padded rows of x stay in the second-level cache, and as many tiles as a few threads need. */
+/* Rows of the result whose rows of x stay in the second-level cache, and as many tiles as a few threads need. */
 static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8 };
     problem p = describe(node);
-    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1, fitting = X_BYTES / 4 / eb_max(1, p.width * p.C);
-    int64_t rows = eb_max(1, eb_min(p.out_h, (fitting - reach) / p.stride_h + 1)), panels = eb_ceil_div(p.O, EB_NR);
-    node->private[AT_ROW_TILES] = eb_ceil_div(p.out_h, rows);
-    node->private[AT_ROWS] = eb_ceil_div(p.out_h, node->private[AT_ROW_TILES]);
-    int64_t others = eb_input(node, 0)->shape[0] * node->private[AT_ROW_TILES];
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line), panels = eb_ceil_div(p.O, EB_NR);
+    int64_t rows = eb_max(1, eb_min(p.out[ROW], (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1));
+    node->private[AT_ROW_TILES] = eb_ceil_div(p.out[ROW], rows);
+    node->private[AT_ROWS] = eb_ceil_div(p.out[ROW], node->private[AT_ROW_TILES]);
+    int64_t others = eb_input(node, 0)->shape[0] * p.out[PLANE] * node->private[AT_ROW_TILES];
     int64_t column_tiles = eb_min(panels, eb_ceil_div(TILES, eb_max(1, others)));
     node->private[AT_PANELS] = eb_ceil_div(panels, column_tiles);
     node->private[AT_COLUMN_TILES] = eb_ceil_div(panels, node->private[AT_PANELS]);
     node->tiles = others * node->private[AT_COLUMN_TILES];
+    if (p.copies && node->private[AT_COLUMN_TILES] > 1) node->joins = node->tiles, node->tiles = others;
+}
+
+/* scratch: the copy, the table of places, the table of pieces. Where several tiles would copy the same rows, tiles do no
+ * more than that, into shared memory, and joins multiply. */
+static int64_t copy_bytes(const problem *p) {
+    return p->copies ? eb_ceil_div(p->kernel[PLANE] * p->plane, 16) * 64 : 0;
 }
 
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
-    int fits = x->rank == 4 && node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
-    if (!fits || !w->is_packed || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (!node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] != 1) return EB_NOT_APPLICABLE;
+    if (!w->is_packed || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x) || (eb_is_present(node, 2) && !eb_is_dense(eb_input(node, 2)))) return EB_NEEDS_DENSE;
     if (eb_is_present(node, 3) && !eb_is_dense(eb_input(node, 3))) return EB_NEEDS_DENSE;
     if (eb_size(y) == 0) return EB_OK;
     cut(node);
     problem p = describe(node);
-    node->scratch_bytes = p.pads ? p.rows * p.width * p.C * 4 : 0;
+    int64_t tables = (node->private[AT_ROWS] * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);
+    node->shared_bytes = node->joins ? node->tiles * copy_bytes(&p) : 0;
+    node->scratch_bytes = tables + (node->joins ? 0 : copy_bytes(&p));
     return EB_OK;
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input) {
     const eb_tensor *w = eb_input(node, 1);
-    int fits = w->rank == 4 && node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
+    int fits = node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
     if (input != 1 || w->dtype != EB_F32 || !fits) return 0;
-    return eb_ceil_div(w->shape[0], EB_NR) * EB_NR * w->shape[1] * w->shape[2] * w->shape[3] * 4;
+    return w->shape[0] ? eb_ceil_div(w->shape[0], EB_NR) * EB_NR * (eb_size(w) / w->shape[0]) * 4 : 0;
 }
 
 static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
     const eb_tensor *w = eb_input(node, input);
-    int64_t O = w->shape[0], C = w->shape[1], kernel_w = w->shape[3], taps = w->shape[2] * kernel_w;
+    const int64_t O = w->shape[0], C = w->shape[1];
+    int64_t taps = 1;
+    for (int a = 2; a < w->rank; a++) taps *= w->shape[a];
     for (int64_t o = 0; o < O; o += EB_NR)
-        for (int64_t tap = 0; tap < taps; tap++)
-            pack_panel((const eb_float_unaligned *)source + o * w->stride[0] + tap / kernel_w * w->stride[2] +
-                           tap % kernel_w * w->stride[3],
-                       w->stride[1], w->stride[0], C, eb_min(EB_NR, O - o), (float *)destination + (o * taps + tap * EB_NR) * C);
+        for (int64_t tap = 0; tap < taps; tap++) {
+            int64_t at = o * w->stride[0];
+            for (int64_t a = w->rank - 1, left = tap; a >= 2; left /= w->shape[a], a--) at += left % w->shape[a] * w->stride[a];
+            pack_panel((const eb_float_unaligned *)source + at, w->stride[1], w->stride[0], C, eb_min(EB_NR, O - o),
+                       (float *)destination + (o * taps + tap * EB_NR) * C);
+        }
 }
 
-/* Rows of one picture from `first` on, counted with the padding, zeros where there is none. */
-static void copy_padded(const problem *p, const float *x, int64_t first, int64_t rows, float *to) {
-    const int64_t left = p->low_w * p->C, whole = p->W * p->C, line = p->width * p->C;
-    for (int64_t r = 0; r < rows; r++, to += line) {
-        int64_t from = first + r - p->low_h;
-        if (from < 0 || from >= p->H) {
-            memset(to, 0, (size_t)line * 4);
-            continue;
+/* A row of x with its zeros on both sides; x is NULL for one of the padding. */
+static void copy_row(const problem *p, const float *x, float *to) {
+    const int64_t pick = p->pick[COLUMN], bytes = p->C * 4, whole = pick == 1 && p->pitch == p->C;
+    int64_t begin = eb_min(eb_ceil_div(p->low[COLUMN], pick), p->columns);
+    int64_t end = eb_max(begin, eb_min(eb_ceil_div(p->low[COLUMN] + p->in[COLUMN], pick), p->columns));
+    if (!x) begin = end = p->columns;
+    memset(to, 0, (size_t)(begin * p->pitch) * 4);
+    if (whole) memcpy(to + begin * p->C, x + (begin - p->low[COLUMN]) * p->C, (size_t)((end - begin) * bytes));
+    for (int64_t c = begin; c < end && !whole; c++)
+        memcpy(to + c * p->pitch, x + (c * pick - p->low[COLUMN]) * p->C, (size_t)bytes);
+    memset(to + end * p->pitch, 0, (size_t)((p->columns - end) * p->pitch) * 4);
+}
+
+/* What `rows` rows of the result from `first` of plane `plane` on read of one picture. */
+static void copy_rows(const problem *p, const float *x, int64_t plane, int64_t first, int64_t rows, float *to) {
+    const int64_t line = p->in[COLUMN] * p->C, reach = reach_of(p, ROW, rows);
+    for (int64_t i = 0; i < p->kernel[PLANE]; i++) {
+        int64_t from_plane = plane * p->stride[PLANE] + i * p->dilation[PLANE] - p->low[PLANE];
+        int is_plane = from_plane >= 0 && from_plane < p->in[PLANE];
+        for (int64_t r = 0; r < reach; r++) {
+            int64_t from = first * p->stride[ROW] + r * p->pick[ROW] - p->low[ROW];
+            int is_row = is_plane && from >= 0 && from < p->in[ROW];
+            copy_row(p, is_row ? x + (from_plane * p->in[ROW] + from) * line : NULL, to + i * p->plane + r * p->line);
         }
-        memset(to, 0, (size_t)left * 4);
-        memcpy(to + left, x + from * whole, (size_t)whole * 4);
-        memset(to + left + whole, 0, (size_t)(line - left - whole) * 4);
+    }
+}
+
+static void fill_tables(const problem *p, int64_t rows, int64_t *places, int64_t *pieces) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < p->out[COLUMN]; c++)
+            *places++ = r * p->step[ROW] * p->line + c * p->step[COLUMN] * p->pitch;
+    for (int64_t i = 0; i < p->pieces; i++) {
+        int64_t tap = i * p->taps, row = tap / p->kernel[COLUMN];
+        pieces[i] = row / p->kernel[ROW] * p->plane + row % p->kernel[ROW] * p->dilation[ROW] * p->line +
+                    tap % p->kernel[COLUMN] * p->dilation[COLUMN] * p->pitch;
     }
 }
 
-/* One panel of one tile. x: the first row that the tile reads, with padding; y and residual: the tile's first place. */
-static void run_panel(const problem *p, const float *x, int64_t rows, eb_product product) {
-    const int64_t line = p->width * p->C, y_line = p->out_w * p->O, columns = p->kernel_w / p->taps_a_segment;
-    float *const y = product.y;
-    const float *const bias = product.bias, *const residual = product.residual, *const b = product.b;
-    const eb_activation activation = product.activation;
-    for (int64_t s = 0; s < p->segments; s++) {
-        const float *taps = x + s / columns * p->dilation_h * line + s % columns * p->dilation_w * p->C;
-        product.b = b + s * p->depth * EB_NR;
-        product.bias = s ? NULL : bias;
-        product.activation = s + 1 < p->segments ? NULL : activation;
-        for (int64_t r = 0; r < rows; r++) {
-            product.x = taps + r * p->stride_h * line;
-            product.y = y + r * y_line;
-            product.residual = s ? product.y : residual ? residual + r * y_line : NULL;
-            multiply_panel(&product);
-        }
+/* The panels of one tile, each over all of the tile's places. */
+static void run_panels(const problem *p, const eb_product *whole, int64_t o, int64_t o_end) {
+    for (; o < o_end; o += EB_NR) {
+        eb_product product = *whole;
+        product.columns = eb_min(EB_NR, p->O - o);
+        product.b += o * p->pieces * p->depth;
+        product.y += o;
+        if (product.bias) product.bias += o;
+        if (product.residual) product.residual += o;
+        multiply_panel(&product);
     }
+}
+
+/* Some rows of a plane of a picture of the result: block `i` of all. */
+typedef struct {
+    int64_t picture, plane, first, rows, place; /* place: the first of its results, counted from the first of all */
+} rows_of_result;
+
+static rows_of_result block_at(const problem *p, const int64_t *at, int64_t i) {
+    int64_t slice = i / at[AT_ROW_TILES], first = i % at[AT_ROW_TILES] * at[AT_ROWS];
+    int64_t rows = eb_min(at[AT_ROWS], p->out[ROW] - first);
+    return (rows_of_result){slice / p->out[PLANE], slice % p->out[PLANE], first, rows,
+                            (slice * p->out[ROW] + first) * p->out[COLUMN]};
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
-    const int64_t *at = node->private;
-    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
+    const int64_t *at = node->private, size = p.in[ROW] * p.in[COLUMN] * p.C, copy = copy_bytes(&p);
+    int64_t *places = (int64_t *)((char *)scratch + (node->joins ? 0 : copy)), *pieces = places + at[AT_ROWS] * p.out[COLUMN];
     const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
-    const float *weight = eb_data(eb_input(node, 1), bases);
     float *y = eb_data(eb_output(node), bases);
+    if (begin < end) fill_tables(&p, at[AT_ROWS], places, pieces);
+    eb_product product = {.K = p.depth,
+                          .x_row = p.step[COLUMN] * p.pitch,
+                          .x_k = 1,
+                          .b = eb_data(eb_input(node, 1), bases),
+                          .ldb = EB_NR,
+                          .ldy = p.O,
+                          .alpha = 1,
+                          .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
+                          .ldr = p.O,
+                          .activation = activations[node->ints[EB_INT_CONV_ACTIVATION]],
+                          .x_places = places,
+                          .x_pieces = pieces,
+                          .pieces = p.pieces};
     for (int64_t tile = begin; tile < end; tile++) {
-        int64_t block = tile / at[AT_COLUMN_TILES], picture = block / at[AT_ROW_TILES];
-        int64_t first = block % at[AT_ROW_TILES] * at[AT_ROWS], rows = eb_min(at[AT_ROWS], p.out_h - first);
-        if (rows <= 0) continue;
-        const float *x = (const float *)eb_data(eb_input(node, 0), bases) + picture * p.H * p.W * p.C;
-        if (p.pads) {
-            copy_padded(&p, x, first * p.stride_h, (rows - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, scratch);
-            x = scratch;
-        } else {
-            x += first * p.stride_h * p.W * p.C;
-        }
-        int64_t o = tile % at[AT_COLUMN_TILES] * at[AT_PANELS] * EB_NR, o_end = eb_min(p.O, o + at[AT_PANELS] * EB_NR);
-        for (; o < o_end; o += EB_NR) {
-            int64_t place = (picture * p.out_h + first) * p.out_w * p.O + o;
-            eb_product product = {.M = p.out_w,
-                                  .columns = eb_min(EB_NR, p.O - o),
-                                  .K = p.depth,
-                                  .x_row = p.stride_w * p.C,
-                                  .x_k = 1,
-                                  .b = weight + o * p.segments * p.depth,
-                                  .ldb = EB_NR,
-                                  .y = y + place,
-                                  .ldy = p.O,
-                                  .alpha = 1,
-                                  .bias = bias ? bias + o : NULL,
-                                  .residual = residual ? residual + place : NULL,
-                                  .ldr = p.O,
-                                  .activation = activations[node->ints[EB_INT_CONV_ACTIVATION]]};
-            run_panel(&p, x, rows, product);
-        }
+        int is_copy = tile < node->tiles && node->joins, is_join = tile >= node->tiles;
+        int64_t job = is_join ? tile - node->tiles : tile, block = is_copy ? job : job / at[AT_COLUMN_TILES];
+        rows_of_result r = block_at(&p, at, block);
+        if (r.rows <= 0) continue;
+        const float *x = (const float *)eb_data(eb_input(node, 0), bases) + r.picture * p.in[PLANE] * size;
+        float *copied = node->joins ? (float *)((char *)eb_shared(node, bases) + block * copy) : scratch;
+        if (p.copies && !is_join) copy_rows(&p, x, r.plane, r.first, r.rows, copied);
+        if (is_copy) continue;
+        product.x = p.copies ? copied : x + r.plane * p.stride[PLANE] * size + r.first * p.stride[ROW] * p.line;
+        product.M = r.rows * p.out[COLUMN];
+        product.y = y + r.place * p.O;
+        product.residual = residual ? residual + r.place * p.O : NULL;
+        int64_t o = job % at[AT_COLUMN_TILES] * at[AT_PANELS] * EB_NR;
+        run_panels(&p, &product, o, eb_min(p.O, o + at[AT_PANELS] * EB_NR));
     }
     return EB_OK;
 }

@@ -13,7 +13,9 @@
 
 enum { EB_NR = 2 * EB_VL };
 
-/* y [M, columns] = alpha * x [M, K] @ b [K, columns] + bias + residual. y may be the residual. */
+/* y [M, columns] = alpha * x [M, K] @ b [K, columns] + bias + residual. y may be the residual.
+ * With `x_places`, x is what an implicit product of matrices reads: row m and piece s of k begin at
+ * x[x_places[m] + x_pieces[s]], K is the depth of a piece, and b goes on from piece to piece. */
 typedef struct {
     int64_t M, columns, K; /* columns <= EB_NR */
     const float *x;
@@ -26,6 +28,9 @@ typedef struct {
     const float *bias, *residual; /* or NULL */
     int64_t ldr;
     eb_activation activation; /* or NULL */
+    const int64_t *x_places;  /* or NULL; else x_row is only what most rows lie apart, x_k is 1 and ldb EB_NR */
+    const int64_t *x_pieces;
+    int64_t pieces; /* with x_places: how many */
 } eb_product;
 
 #define multiply_panel EB_PASTE(eb_multiply_panel, __, EB_ISA, , , )

@@ -19,7 +19,38 @@ typedef struct {
     int64_t ldr;
     const char *next;  /* what the following micro-tiles read: fetched from here on, */
     int64_t next_step; /* so many bytes a k */
+    const int64_t *x_places, *x_pieces;
+    int64_t pieces;
 } eb_micro;
+
+/* Asks for the lines of y that the sums will go to: a store that misses the first-level cache waits for its line, and
+ * holds up those behind it. */
+EB_INLINE void micro_fetch_y(const eb_micro *t, const int R, const int V) {
+    EB_UNROLL
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int n = 0; n < V * EB_VL; n += 16) __builtin_prefetch(t->y + r * t->ldy + n, 1, 3);
+}
+
+/* From the sums to y. */
+EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const int V) {
+    EB_UNROLL
+    for (int v = 0; v < V; v++) {
+        vf bias = t->bias ? vf_load(t->bias + v * EB_VL) : vf_set(0);
+        EB_UNROLL
+        for (int r = 0; r < R; r++) sum[r][v] = sum[r][v] * t->alpha + bias;
+    }
+    if (t->residual) {
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[r][v] += vf_load(t->residual + r * t->ldr + v * EB_VL);
+    }
+    EB_UNROLL
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int v = 0; v < V; v++) vf_store(t->y + r * t->ldy + v * EB_VL, sum[r][v]);
+}
 
 /* R rows, V vectors of columns, U sets of sums: few rows need several, or each sum would wait for its last addition.
  * P cache lines of what follows are fetched a k. */
@@ -30,6 +61,7 @@ EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int
     const int64_t x_row = t->x_row, x_k = t->x_k, ldb = t->ldb, next_step = t->next_step;
     const char *next = t->next;
     int64_t k = t->K;
+    micro_fetch_y(t, R, V);
     EB_UNROLL
     for (int g = 0; g < (R + 2) / 3; g++) x[g] = t->x + 3 * g * x_row;
     EB_UNROLL
@@ -74,30 +106,66 @@ EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int
         for (int r = 0; r < R; r++)
             EB_UNROLL
             for (int v = 0; v < V; v++) sum[0][r][v] += sum[u][r][v];
-    EB_UNROLL
-    for (int v = 0; v < V; v++) {
-        vf bias = t->bias ? vf_load(t->bias + v * EB_VL) : vf_set(0);
-        EB_UNROLL
-        for (int r = 0; r < R; r++) sum[0][r][v] = sum[0][r][v] * t->alpha + bias;
-    }
-    if (t->residual) {
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[0][r][v] += vf_load(t->residual + r * t->ldr + v * EB_VL);
-    }
+    micro_finish(t, sum[0], R, V);
+}
+
+/* Pointers to rows that registers hold beside the panel's. GCC would put more into vector registers, whose moves back take
+ * the place of multiply-adds (13 rows of 256 k: 521 cycles beyond the multiply-adds' own, 180 with loads). */
+#if defined(__x86_64__)
+enum { NEAR_ROWS = 8 };
+#else
+enum { NEAR_ROWS = EB_MR };
+#endif
+
+/* The same with rows at places of a table, over pieces of k: rows have a pointer each, which the pieces move. */
+EB_INLINE void micro_places(const eb_micro *t, const int R, const int V, const int P) {
+    vf sum[EB_MR][2];
+    const float *b = t->b;
+    const int64_t K = t->K, next_step = t->next_step;
+    const char *next = t->next;
+    micro_fetch_y(t, R, V);
     EB_UNROLL
     for (int r = 0; r < R; r++)
         EB_UNROLL
-        for (int v = 0; v < V; v++) vf_store(t->y + r * t->ldy + v * EB_VL, sum[0][r][v]);
+        for (int v = 0; v < V; v++) sum[r][v] = vf_set(0);
+    for (int64_t s = 0; s < t->pieces; s++) {
+        const float *near[NEAR_ROWS], *volatile far[EB_MR], *piece = t->x + t->x_pieces[s];
+        EB_UNROLL
+        for (int r = 0; r < R; r++) {
+            if (r < NEAR_ROWS)
+                near[r] = piece + t->x_places[r];
+            else
+                far[r] = piece + t->x_places[r];
+        }
+        for (int64_t k = 0; k < K; k++, b += EB_NR) {
+            vf column[2];
+            EB_UNROLL
+            for (int v = 0; v < V; v++) column[v] = vf_load(b + v * EB_VL);
+            EB_UNROLL
+            for (int line = 0; line < P; line++) __builtin_prefetch(next + 64 * line, 0, 2);
+            next += next_step;
+            EB_UNROLL
+            for (int r = 0; r < R; r++) {
+                vf value = vf_set(r < NEAR_ROWS ? near[r][k] : far[r][k]);
+                EB_UNROLL
+                for (int v = 0; v < V; v++) sum[r][v] += value * column[v];
+            }
+        }
+    }
+    micro_finish(t, sum, R, V);
 }
 
-#define EB_MICRO(R, U)                                                              \
-    static void micro_##R##_1(const eb_micro *t) { micro_tile(t, R, 1, U, 0); }     \
-    static void micro_##R##_2(const eb_micro *t) { micro_tile(t, R, 2, U, 0); }     \
-    static void micro_##R##_2_1(const eb_micro *t) { micro_tile(t, R, 2, U, 1); }   \
-    static void micro_##R##_2_2(const eb_micro *t) { micro_tile(t, R, 2, U, 2); }
-#define EB_ROW(R) {micro_##R##_1, micro_##R##_2, micro_##R##_2_1, micro_##R##_2_2}
+#define EB_MICRO(R, U)                                                                \
+    static void micro_##R##_1(const eb_micro *t) { micro_tile(t, R, 1, U, 0); }       \
+    static void micro_##R##_2(const eb_micro *t) { micro_tile(t, R, 2, U, 0); }       \
+    static void micro_##R##_2_1(const eb_micro *t) { micro_tile(t, R, 2, U, 1); }     \
+    static void micro_##R##_2_2(const eb_micro *t) { micro_tile(t, R, 2, U, 2); }     \
+    static void micro_places_##R##_1(const eb_micro *t) { micro_places(t, R, 1, 0); } \
+    static void micro_places_##R##_2(const eb_micro *t) { micro_places(t, R, 2, 0); } \
+    static void micro_places_##R##_2_1(const eb_micro *t) { micro_places(t, R, 2, 1); }
+#define EB_ROW(R)                                                                                                  \
+    {micro_##R##_1, micro_##R##_2, micro_##R##_2_1, micro_##R##_2_2, micro_places_##R##_1, micro_places_##R##_2, \
+     micro_places_##R##_2_1}
 EB_MICRO(1, 4)
 EB_MICRO(2, 2)
 EB_MICRO(3, 1)
@@ -120,7 +188,7 @@ EB_MICRO(14, 1)
 #endif
 
 /* micro_tiles[R - 1][form] */
-enum { ONE_VECTOR, TWO_VECTORS, FETCH_ONE, FETCH_TWO, FORMS };
+enum { ONE_VECTOR, TWO_VECTORS, FETCH_ONE, FETCH_TWO, PLACES_ONE, PLACES_TWO, PLACES_FETCH, FORMS };
 static void (*const micro_tiles[EB_MR][FORMS])(const eb_micro *) = {
     EB_ROW(1),  EB_ROW(2),  EB_ROW(3),  EB_ROW(4),
 #if EB_MR > 4
@@ -135,7 +203,7 @@ static void (*const micro_tiles[EB_MR][FORMS])(const eb_micro *) = {
 };
 
 /* A micro-tile at the right edge: through a small buffer, so that nothing beyond `columns` is touched. */
-static void micro_edge(eb_micro t, int64_t rows, int64_t columns) {
+static void micro_edge(eb_micro t, int form, int64_t rows, int64_t columns) {
     float sums[EB_MR * EB_NR] = {0}, bias[EB_NR] = {0};
     float *y = t.y;
     if (t.bias) memcpy(bias, t.bias, (size_t)columns * 4);
@@ -147,7 +215,7 @@ static void micro_edge(eb_micro t, int64_t rows, int64_t columns) {
     t.ldr = EB_NR;
     int64_t ldy = t.ldy;
     t.ldy = EB_NR;
-    micro_tiles[rows - 1][columns > EB_VL](&t);
+    micro_tiles[rows - 1][form](&t);
     for (int64_t r = 0; r < rows; r++) memcpy(y + r * ldy, sums + r * EB_NR, (size_t)columns * 4);
 }
 
@@ -163,28 +231,50 @@ EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8
  * 8192: 88 to 95 GFLOP/s). With many micro-tiles the first is a small part; four rows and less are left to the hardware,
  * which does better (92 against 77 GB/s from the second-level cache). */
 enum { BYTES_AHEAD = 16384, FEW_ROWS = 4, MANY_TILES = 8 };
-EB_INLINE int form_of(const eb_product *p, int64_t heights) {
-    if (p->columns <= EB_VL) return ONE_VECTOR;
-    if (p->ldb != EB_NR || heights > MANY_TILES || p->M <= FEW_ROWS) return TWO_VECTORS;
-    return heights == 1 ? FETCH_TWO : FETCH_ONE;
+static int form_of(const eb_product *p, int64_t heights) {
+    int places = p->x_places ? PLACES_ONE : 0;
+    if (p->columns <= EB_VL) return ONE_VECTOR + places;
+    if (p->ldb != EB_NR || heights > MANY_TILES || p->M <= FEW_ROWS) return TWO_VECTORS + places;
+    if (heights > 1) return FETCH_ONE + places;
+    return places ? PLACES_TWO : FETCH_TWO;
+}
+
+/* A block of k: some whole pieces, or a part of one. */
+typedef struct {
+    int64_t piece, pieces, k, K, depth; /* depth: of b, in front of the block */
+} eb_block;
+
+static inline int64_t count_blocks(const eb_product *p, int64_t pieces) {
+    if (pieces == 1 || p->K > EB_KC) return pieces * eb_max(1, eb_ceil_div(p->K, EB_KC));
+    return eb_ceil_div(pieces, EB_KC / eb_max(1, p->K));
+}
+
+static inline eb_block block_of(const eb_product *p, int64_t pieces, int64_t blocks, int64_t i) {
+    if (blocks < pieces) {
+        int64_t first = eb_piece(pieces, blocks, i);
+        return (eb_block){first, eb_piece(pieces, blocks, i + 1) - first, 0, p->K, first * p->K};
+    }
+    int64_t parts = blocks / pieces, k = eb_piece(p->K, parts, i % parts);
+    return (eb_block){i / parts, 1, k, eb_piece(p->K, parts, i % parts + 1) - k, i / parts * p->K + k};
 }
 
 /* Blocks of k outside, micro-tiles of nearly equal height inside: 16 rows are 8 + 8, not 14 + 2. The first block of k
  * brings bias and residual, later ones add to what lies in y. */
 void multiply_panel(const eb_product *p) {
-    int64_t depths = eb_max(1, eb_ceil_div(p->K, EB_KC)), heights = eb_ceil_div(p->M, most_rows(p->x_row));
-    int64_t share = eb_ceil_div(EB_NR * 4, heights);
+    int64_t pieces = p->x_places ? p->pieces : 1, blocks = count_blocks(p, pieces);
+    int64_t heights = eb_ceil_div(p->M, most_rows(p->x_row)), share = eb_ceil_div(EB_NR * 4, heights);
     int form = form_of(p, heights);
-    for (int64_t d = 0; d < depths; d++) {
-        int64_t k = eb_piece(p->K, depths, d), k_end = eb_piece(p->K, depths, d + 1);
+    for (int64_t d = 0; d < blocks; d++) {
+        eb_block block = block_of(p, pieces, blocks, d);
+        int64_t depth = block.pieces * block.K;
         for (int64_t h = 0; h < heights; h++) {
             int64_t m = eb_piece(p->M, heights, h), rows = eb_piece(p->M, heights, h + 1) - m;
             float *y = p->y + m * p->ldy;
-            eb_micro t = {.K = k_end - k,
-                          .x = p->x + m * p->x_row + k * p->x_k,
+            eb_micro t = {.K = block.K,
+                          .x = p->x + (p->x_places ? 0 : m * p->x_row) + block.k * p->x_k,
                           .x_row = p->x_row,
                           .x_k = p->x_k,
-                          .b = p->b + k * p->ldb,
+                          .b = p->b + block.depth * p->ldb,
                           .ldb = p->ldb,
                           .y = y,
                           .ldy = p->ldy,
@@ -192,14 +282,17 @@ void multiply_panel(const eb_product *p) {
                           .bias = d ? NULL : p->bias,
                           .residual = d ? y : p->residual ? p->residual + m * p->ldr : NULL,
                           .ldr = d ? p->ldy : p->ldr,
-                          .next = (const char *)(p->b + k_end * EB_NR) + h * share * (k_end - k),
-                          .next_step = share};
-            if (heights == 1) t.next = (const char *)t.b + BYTES_AHEAD;
+                          .next = (const char *)(p->b + (block.depth + depth) * EB_NR) + h * share * depth,
+                          .next_step = share,
+                          .x_places = p->x_places ? p->x_places + m : NULL,
+                          .x_pieces = p->x_places ? p->x_pieces + block.piece : NULL,
+                          .pieces = block.pieces};
+            if (form == FETCH_TWO) t.next = (const char *)t.b + BYTES_AHEAD;
             if (p->columns % EB_VL)
-                micro_edge(t, rows, p->columns);
+                micro_edge(t, form, rows, p->columns);
             else
                 micro_tiles[rows - 1][form](&t);
-            if (p->activation && d == depths - 1) p->activation(y, rows, p->columns, p->ldy);
+            if (p->activation && d == blocks - 1) p->activation(y, rows, p->columns, p->ldy);
         }
     }
 }
