@@ -164,6 +164,21 @@ CASES += [
     case("cumsum", (t,), lambda op, a: op(a, -1), lambda op, a: op(a, 0, dtype=torch.float64))
     for t in (*TENSORS, flags(3, 4))
 ]
+CASES += [
+    case("diff", (t,), lambda op, a: op(a), lambda op, a: op(a, 2, 0), lambda op, a: op(a, 0), lambda op, a: op(a, 9))
+    for t in (f32(3, 4), i64(3, 4), flags(3, 4), f32(3, 0))
+]
+CASES += [
+    case(
+        "diff",
+        (f32(3, 4), f32(3, 2), i64(3, 1)),
+        lambda op, a, b, _: op(a, 1, -1, b),
+        lambda op, a, b, c: op(a, 1, 1, c, b),
+        lambda op, a, b, _: op(a, 2, 1, None, b),
+        lambda op, a, b, c: op(a, 0, 1, b, c),
+        lambda op, a, _, c: op(c, 1, 1, None, a),
+    )
+]
 for name in ("any", "all"):
     mostly = f32(2, 3, 4)
     mostly[0] = 0.0 if name == "any" else NAN

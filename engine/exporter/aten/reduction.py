@@ -64,6 +64,19 @@ def cumsum(x: Lowering, self: Value, dim: int) -> Value:
     return x.reshape(x.emit("cumsum", value, axis=x.axis(dim, len(value.shape))), self.shape)
 
 
+@aten("diff")
+def diff(x: Lowering, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None) -> Value:
+    """Differences of neighbours, n times. Of n = 0 torch gives the elements, with nothing before or after them."""
+    axis, dtype = x.axis(dim, len(self.shape)), x.result.dtype
+    parts = [x.cast(part, dtype) for part in (prepend, self, append) if part is not None] if n else [self]
+    value = parts[0] if len(parts) == 1 else x.emit("concat", *parts, axis=axis)
+    for _ in range(min(n, value.shape[axis])):
+        size = value.shape[axis]
+        later, earlier = x.slice(value, axis, 1, size), x.slice(value, axis, 0, size - 1)
+        value = x.emit("logical_xor" if dtype == "bool" else "sub", later, earlier)
+    return value
+
+
 # --- tests and extremes -----------------------------------------------------------------------------------------
 
 
