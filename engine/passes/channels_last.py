@@ -35,13 +35,13 @@ def _back(graph: Graph, node: Node, value: Value) -> Value:
 
 
 def _conv(graph: Graph, node: Node) -> Value | None:
-    """By a constant weight: of all channels (1 x 1 is a linear over them), or of each alone."""
+    """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them."""
     x, weight, a = node.input(0), node.input(1), node.attributes
-    whole, alone = a["groups"] == 1, a["groups"] == x.shape[1] == weight.shape[0]
-    if a["channels_last"] or len(x.shape) != 4 or not (whole or alone) or weight.data is None:
+    if a["channels_last"] or len(x.shape) != 4 or weight.data is None:
         return None
     inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
-    if whole and weight.shape[2:] == (1, 1) and a["stride"] == (1, 1) and not any((*a["low"], *a["high"])):
+    in_place = weight.shape[2:] == (1, 1) and a["stride"] == (1, 1) and not any((*a["low"], *a["high"]))
+    if in_place and a["groups"] == 1:
         inputs[1] = graph.constant(weight.data.reshape(weight.shape[:2]), weight.name)
         how = {"transpose_weight": True, "activation": a["activation"]}
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))

@@ -189,19 +189,22 @@ static void bench_conv(void) {
     }
 }
 
-/* The depthwise layers of EfficientNet-Lite0 at 224 x 224: size, channels, kernel, stride. */
-static void bench_depthwise(void) {
-    static const int64_t shapes[][4] = {{112, 32, 3, 1}, {112, 96, 3, 2}, {56, 144, 3, 1}, {56, 144, 5, 2}, {28, 240, 5, 1}, {28, 240, 3, 2},
-                                        {14, 480, 3, 1}, {14, 480, 5, 1}, {14, 672, 5, 1}, {14, 672, 5, 2}, {7, 1152, 5, 1}, {7, 1152, 3, 1}};
+/* Convolutions of groups: the depthwise layers of EfficientNet-Lite0 at 224 x 224 and those of ResNeXt-50 32 x 4d. */
+static void bench_groups(void) {
+    static const struct {
+        int64_t size, channels, each, kernel, stride;
+    } shapes[] = {{112, 32, 1, 3, 1}, {112, 96, 1, 3, 2}, {56, 144, 1, 3, 1}, {56, 144, 1, 5, 2}, {28, 240, 1, 5, 1}, {28, 240, 1, 3, 2},
+                  {14, 480, 1, 3, 1}, {14, 480, 1, 5, 1}, {14, 672, 1, 5, 1}, {14, 672, 1, 5, 2}, {7, 1152, 1, 5, 1}, {7, 1152, 1, 3, 1},
+                  {56, 128, 4, 3, 1}, {28, 256, 8, 3, 1}, {14, 512, 16, 3, 1}, {7, 1024, 32, 3, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const int64_t *v = shapes[i], pad = v[2] / 2;
+        int64_t size = shapes[i].size, C = shapes[i].channels, each = shapes[i].each, k = shapes[i].kernel, pad = k / 2;
+        int64_t stride = shapes[i].stride, places = (size / stride) * (size / stride);
         test_case c;
-        make_grouped_image_conv(&c, &(image_shape){1, v[0], v[0], v[1], v[1], v[2], v[2], v[3], 1, pad, pad, pad, pad, 1, 0,
-                                                   EB_CONV_ACTIVATION_RELU, DENSE}, v[1]);
-        snprintf(c.name, sizeof c.name, "%ld x %ld x %ld each, %ld x %ld / %ld", (long)v[0], (long)v[0], (long)v[1],
-                 (long)v[2], (long)v[2], (long)v[3]);
-        int64_t places = (v[0] / v[3]) * (v[0] / v[3]);
-        bench_case(&c, 2.0 * (double)(places * v[1] * v[2] * v[2]));
+        make_grouped_image_conv(&c, &(image_shape){1, size, size, C, C, k, k, stride, 1, pad, pad, pad, pad, 1, 0,
+                                                   EB_CONV_ACTIVATION_RELU, DENSE}, C / each);
+        snprintf(c.name, sizeof c.name, "%ld x %ld x %ld in groups of %ld, %ld x %ld / %ld", (long)size, (long)size, (long)C,
+                 (long)each, (long)k, (long)k, (long)stride);
+        bench_case(&c, 2.0 * (double)(places * C * each * k * k));
     }
 }
 
@@ -317,7 +320,7 @@ void bench(const char *isa, const char *part) {
     bench_gated_linear();
     bench_matmul();
     bench_conv();
-    bench_depthwise();
+    bench_groups();
     bench_attention();
     bench_streams();
     bench_index();

@@ -81,6 +81,25 @@ static void check_depthwise(void) {
     }
 }
 
+/* Groups of several channels: within a vector, of whole ones, across their edges; more and fewer results than channels. */
+static void check_grouped(void) {
+    static const int64_t groups[][3] = {{2, 2, 2}, {8, 4, 4}, {5, 4, 4}, {3, 8, 8},  {3, 16, 16}, {2, 5, 32},
+                                        {4, 3, 3}, {6, 1, 2}, {3, 8, 2}, {2, 7, 12}, {16, 2, 2},  {3, 6, 16}};
+    for (int i = 0; i < 72; i++) {
+        const int64_t *v = groups[i % 12];
+        image_shape s = {.N = 1 + i % 2, .H = 1 + i % 7, .W = 1 + i % 17, .C = v[0] * v[1], .O = v[0] * v[2]};
+        s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + i / 12 % 4, s.stride = 1 + i % 5 % 3, s.dilation = 1 + i % 4 / 3;
+        s.low_h = random_below(3), s.low_w = random_below(3);
+        s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
+        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_CONV_ACTIVATION_RELU6 + 1);
+        s.how = i % 5 == 4 ? SWAPPED : DENSE;
+        test_case c;
+        make_grouped_image_conv(&c, &s, v[0]);
+        if (i % 6 == 5) case_specials(&c, i % 4 / 2);
+        case_check(&c);
+    }
+}
+
 static void make_image_pool(test_case *c, const char *op, const image_shape *s, int ceil_mode) {
     int is_max = op[0] == 'm';
     int64_t dilation = is_max ? s->dilation : 1, out[2], padded[2] = {s->H + s->low_h + s->high_h, s->W + s->low_w + s->high_w};
@@ -127,6 +146,7 @@ static void check_pools(void) {
 void test_images(void) {
     check_pools();
     check_depthwise();
+    check_grouped();
     static const int64_t widths[] = {1, 2, 3, 7, 13, 14, 15, 29}, channels[] = {1, 3, 4, 16, 17, 33};
     for (int i = 0; i < 48; i++) {
         image_shape s = {.N = 1 + i % 2, .H = 1 + i % 9, .W = widths[i % 8], .C = channels[i % 6], .O = channels[i / 8 % 6]};

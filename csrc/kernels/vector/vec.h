@@ -127,6 +127,18 @@ EB_INLINE vf vf_narrow(vd low, vd high) {
     return v;
 }
 #endif
+/* Lane i is lane index[i] of v; indices from 0 to EB_VL - 1. */
+#if defined(__AVX512F__) && EB_VL == 16
+EB_INLINE vf vf_permute(vf v, vi index) { return (vf)_mm512_permutexvar_ps((__m512i)index, (__m512)v); }
+#elif defined(__AVX2__) && EB_VL == 8
+EB_INLINE vf vf_permute(vf v, vi index) { return (vf)_mm256_permutevar8x32_ps((__m256)v, (__m256i)index); }
+#else
+EB_INLINE vf vf_permute(vf v, vi index) {
+    vf found;
+    for (int i = 0; i < EB_VL; i++) found[i] = v[index[i]];
+    return found;
+}
+#endif
 /* vf_stream: a store past the caches where the machine has one (stream.h), to an address aligned to the vector. */
 /* The larger (smaller); NaN where either is. */
 EB_INLINE vf vf_maximum(vf a, vf b) { return vf_select(a != a, a, vf_max(a, b)); }

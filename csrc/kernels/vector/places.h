@@ -1,0 +1,216 @@
+/* What convolutions of groups of channels share (depthwise.h, grouped.h): channels-last images with two spatial axes, vectors
+ * along the channels of the result, and no product of matrices.
+ *
+ *   group   PLACES neighbouring places of a line of the result, one vector of channels: their sums stay in registers over
+ *           all taps.
+ *   tile    lines of a picture and vectors of channels, the vectors inside: x is read in the order in which it lies, and
+ *           again for the next line of the result from the second-level cache. With the vectors outside those lines would
+ *           stay in the first level, but memory is then read one vector in many (56 x 56 x 144: 260 us against 170).
+ *
+ * Elements of the padding are zeros that nothing is copied for. The weight is packed as [O / EB_VL][taps][C / groups][EB_VL].
+ */
+#ifndef EB_PLACES_H
+#define EB_PLACES_H
+
+#include "activation.h"
+
+enum { PLACES = 7 }; /* it divides the lines of 224 x 224 and its halves; sums, a row of 5 taps and x fit 16 registers */
+
+/* private: lines of the result a tile, tiles a picture over lines, vectors of channels a tile, tiles over vectors */
+enum { AT_LINES, AT_LINE_TILES, AT_VECTORS, AT_VECTOR_TILES };
+
+typedef struct {
+    int64_t H, W, C, O, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, low_h, low_w, dilation_h, dilation_w;
+    int64_t each_in, each_out; /* channels of x and of the result a group */
+} problem;
+
+static problem describe(const eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
+    const int64_t *ints = node->ints;
+    return (problem){.H = x->shape[1],
+                     .W = x->shape[2],
+                     .C = x->shape[3],
+                     .O = y->shape[3],
+                     .out_h = y->shape[1],
+                     .out_w = y->shape[2],
+                     .kernel_h = w->shape[2],
+                     .kernel_w = w->shape[3],
+                     .stride_h = ints[EB_INT_CONV_STRIDE],
+                     .stride_w = ints[EB_INT_CONV_STRIDE + 1],
+                     .low_h = ints[EB_INT_CONV_LOW],
+                     .low_w = ints[EB_INT_CONV_LOW + 1],
+                     .dilation_h = ints[EB_INT_CONV_DILATION],
+                     .dilation_w = ints[EB_INT_CONV_DILATION + 1],
+                     .each_in = w->shape[1],
+                     .each_out = w->shape[0] / ints[EB_INT_CONV_GROUPS]};
+}
+
+/* --- planning and packing; `fits` is what the kernel asks of groups and weight ---------------------------------------- */
+
+static inline int is_image_conv(const eb_node *node) {
+    return eb_input(node, 1)->rank == 4 && node->ints[EB_INT_CONV_CHANNELS_LAST];
+}
+
+/* Lines whose part of x stays in the second-level cache, and as many tiles as a few threads need. */
+static void cut(eb_node *node) {
+    enum { X_BYTES = 256 << 10, TILES = 8 };
+    problem p = describe(node);
+    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1, fitting = X_BYTES / 4 / eb_max(1, p.W * p.C);
+    int64_t lines = eb_max(1, eb_min(p.out_h, (fitting - reach) / p.stride_h + 1)), vectors = eb_ceil_div(p.O, EB_VL);
+    int64_t *at = node->private;
+    at[AT_LINE_TILES] = eb_ceil_div(p.out_h, lines);
+    at[AT_LINES] = eb_ceil_div(p.out_h, at[AT_LINE_TILES]);
+    int64_t others = eb_input(node, 0)->shape[0] * at[AT_LINE_TILES];
+    at[AT_VECTORS] = eb_ceil_div(vectors, eb_min(vectors, eb_ceil_div(TILES, others)));
+    at[AT_VECTOR_TILES] = eb_ceil_div(vectors, at[AT_VECTORS]);
+    node->tiles = others * at[AT_VECTOR_TILES];
+}
+
+static eb_status plan_places(eb_node *node, int fits) {
+    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
+    for (int i = 0; i <= node->n_inputs; i++)
+        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
+    if (!fits || !w->is_packed || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (!eb_is_dense(x) || (eb_is_present(node, 2) && !eb_is_dense(eb_input(node, 2)))) return EB_NEEDS_DENSE;
+    if (eb_is_present(node, 3) && !eb_is_dense(eb_input(node, 3))) return EB_NEEDS_DENSE;
+    if (eb_size(y)) cut(node);
+    return EB_OK;
+}
+
+static int64_t packed_places(const eb_node *node, int32_t input, int fits) {
+    const eb_tensor *w = eb_input(node, 1);
+    if (input != 1 || w->dtype != EB_F32 || !fits) return 0;
+    return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * w->shape[2] * w->shape[3] * 4;
+}
+
+static void pack_places(const eb_node *node, int32_t input, const void *source, void *destination) {
+    const eb_tensor *w = eb_input(node, input);
+    int64_t O = w->shape[0], each_in = w->shape[1], kernel_w = w->shape[3], taps = w->shape[2] * kernel_w;
+    memset(destination, 0, (size_t)(eb_ceil_div(O, EB_VL) * EB_VL * taps * each_in) * 4);
+    for (int64_t o = 0; o < O; o++)
+        for (int64_t tap = 0; tap < taps; tap++)
+            for (int64_t c = 0; c < each_in; c++)
+                ((float *)destination)[((o / EB_VL * taps + tap) * each_in + c) * EB_VL + o % EB_VL] =
+                    ((const eb_float_unaligned *)source)[o * w->stride[0] + c * w->stride[1] +
+                                                         tap / kernel_w * w->stride[2] + tap % kernel_w * w->stride[3]];
+}
+
+/* --- a group ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const problem *p;
+    const float *x, *x_end; /* the picture's first place, at the first channel that these sums read; the end of all x */
+    const float *weight, *bias, *residual;
+    float *y;
+    vf low, high; /* of the result */
+    eb_activation activation;
+    int64_t first, channels; /* of the result: EB_VL of them, or fewer */
+    int64_t top, left;       /* of the window, less the padding */
+    int64_t places;          /* PLACES, or fewer */
+} group;
+
+/* inner: every tap lies within x. edge: some may not. part: edge, and there are fewer than EB_VL channels. */
+enum { INNER, EDGE, PART, KINDS };
+typedef void (*group_function)(const group *g);
+
+EB_INLINE vf bias_of(const group *g, const int part) {
+    return !g->bias ? vf_set(0) : part ? vf_load_part(g->bias, g->channels) : vf_load(g->bias);
+}
+
+/* Row `i` of the kernel: the line of x that it lies on, from column `left` on. *W: its columns, 0 for one of zeros. */
+EB_INLINE const float *line_of(const group *g, int64_t i, const int edge, int64_t *W) {
+    const problem *p = g->p;
+    int64_t row = g->top + i * p->dilation_h;
+    *W = p->W;
+    if (edge && (uint64_t)row >= (uint64_t)p->H) row = 0, *W = 0;
+    return g->x + (row * p->W + g->left) * p->C;
+}
+
+/* Residual and activation, and out. */
+EB_INLINE void finish_group(const group *g, vf *sum, const int part) {
+    /* Copies: what is stored could be any of these. */
+    const int64_t places = g->places, channels = g->channels, O = g->p->O;
+    const vf low = g->low, high = g->high;
+    const float *residual = g->residual;
+    float *y = g->y;
+    EB_UNROLL
+    for (int n = 0; n < PLACES; n++) {
+        if (n >= places) break;
+        if (residual) sum[n] += part ? vf_load_part(residual + n * O, channels) : vf_load(residual + n * O);
+        sum[n] = vf_min(high, vf_max(low, sum[n]));
+        if (part)
+            vf_store_part(y + n * O, sum[n], channels);
+        else
+            vf_store(y + n * O, sum[n]);
+    }
+    if (g->activation) g->activation(y, places, channels, O);
+}
+
+/* Lines [first, last) of a picture's result, channels [o_begin, o_end); base: its first place and channel. */
+static void run_lines(const group *base, const group_function *functions, int64_t first, int64_t last, int64_t o_begin,
+                      int64_t o_end) {
+    group g = *base;
+    const problem *p = g.p;
+    const int64_t depth = p->kernel_h * p->kernel_w * p->each_in, reach_h = (p->kernel_h - 1) * p->dilation_h;
+    const int64_t reach_w = (PLACES - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w;
+    for (int64_t line = first; line < last; line++) {
+        g.top = line * p->stride_h - p->low_h;
+        const int within = g.top >= 0 && g.top + reach_h < p->H;
+        for (int64_t place = 0; place < p->out_w; place += PLACES) {
+            g.left = place * p->stride_w - p->low_w;
+            g.places = eb_min(PLACES, p->out_w - place);
+            const int inner = within && g.left >= 0 && g.left + reach_w < p->W;
+            const int64_t at = (line * p->out_w + place) * p->O;
+            for (int64_t o = o_begin; o < o_end; o += EB_VL) {
+                g.x = base->x + (p->each_out == 1 ? o : o / p->each_out) * p->each_in;
+                g.weight = base->weight + o * depth;
+                if (g.bias) g.bias = base->bias + o;
+                if (g.residual) g.residual = base->residual + at + o;
+                g.y = base->y + at + o;
+                g.first = o;
+                g.channels = eb_min(EB_VL, p->O - o);
+                functions[g.channels < EB_VL ? PART : inner ? INNER : EDGE](&g);
+            }
+        }
+    }
+}
+
+static eb_status run_places(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
+                            const group_function *(*functions_of)(const problem *)) {
+    const problem p = describe(node);
+    const int64_t *at = node->private, kind = node->ints[EB_INT_CONV_ACTIVATION];
+    const float *x = eb_data(eb_input(node, 0), bases);
+    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    float *y = eb_data(eb_output(node), bases);
+    const int is_clamp = kind == EB_CONV_ACTIVATION_RELU || kind == EB_CONV_ACTIVATION_RELU6;
+    group g = {.p = &p,
+               .x_end = x + eb_size(eb_input(node, 0)),
+               .weight = eb_data(eb_input(node, 1), bases),
+               .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
+               .low = vf_set(is_clamp ? 0 : -INFINITY),
+               .high = vf_set(kind == EB_CONV_ACTIVATION_RELU6 ? 6 : INFINITY),
+               .activation = is_clamp ? NULL : activations[kind]};
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t block = tile / at[AT_VECTOR_TILES], picture = block / at[AT_LINE_TILES];
+        int64_t first = block % at[AT_LINE_TILES] * at[AT_LINES], last = eb_min(p.out_h, first + at[AT_LINES]);
+        int64_t o = tile % at[AT_VECTOR_TILES] * at[AT_VECTORS] * EB_VL, o_end = eb_min(p.O, o + at[AT_VECTORS] * EB_VL);
+        int64_t from = picture * p.out_h * p.out_w * p.O;
+        g.x = x + picture * p.H * p.W * p.C;
+        g.residual = residual ? residual + from : NULL;
+        g.y = y + from;
+        run_lines(&g, functions_of(&p), first, last, o, o_end);
+    }
+    return EB_OK;
+}
+
+/* What a kernel file ends in: it has `fits(node)` and `functions_of(problem)`. */
+#define EB_PLACES_KERNEL(variant)                                                                                        \
+    static eb_status plan(eb_node *node) { return plan_places(node, fits(node)); }                                       \
+    static int64_t packed_bytes(const eb_node *node, int32_t input) { return packed_places(node, input, fits(node)); }   \
+    static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {           \
+        (void)scratch;                                                                                                   \
+        return run_places(node, bases, begin, end, functions_of);                                                        \
+    }                                                                                                                    \
+    const eb_kernel EB_SYMBOL(conv, variant) = {plan, run, packed_bytes, pack_places};
+
+#endif
