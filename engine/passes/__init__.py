@@ -23,6 +23,7 @@ from engine.passes import (
     drop_identities,
     fold_batch_norm,
     fold_constants,
+    fold_norm_forward,
     fuse_add_norm,
     fuse_attention,
     fuse_embedding_norm,
@@ -60,6 +61,7 @@ PASSES: dict[str, Pass] = {
         absorb_scalar,
         absorb_pad,
         fold_batch_norm,
+        fold_norm_forward,
         fuse_softmax,
         fuse_layer_norm,
         fuse_gelu,
@@ -79,12 +81,12 @@ PASSES: dict[str, Pass] = {
 
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
 # attention, whose pattern then has one spelling; pads before layout, which would have to turn them; batch norms before
-# epilogues, since nothing can be folded into a convolution that activates; gated pairs before merging, which would take
-# them; merging before epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before norms,
-# since a residual costs least where a linear adds it in its registers; layout after epilogues, when convolutions have
-# all that they will have, and before chains, which then run on images as they lie; gathers before other residuals,
-# which would take one of their terms; transposes once more, for those that follow an attention. Chains of pointwise ops
-# last: nothing else knows how to look inside of them.
+# epilogues, since nothing can be folded into a convolution that activates, and first into the one in front, which may
+# pad; gated pairs before merging, which would take them; merging before epilogues, since a linear with an epilogue of
+# its own cannot be merged; epilogues before norms, since a residual costs least where a linear adds it in its
+# registers; layout after epilogues, when convolutions have all that they will have, and before chains, which then run
+# on images as they lie; gathers before other residuals, which would take one of their terms; transposes once more, for
+# those that follow an attention. Chains of pointwise ops last: nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -94,6 +96,7 @@ PIPELINE: tuple[str, ...] = (
     "absorb_scalar",
     "absorb_pad",
     "fold_batch_norm",
+    "fold_norm_forward",
     "fuse_softmax",
     "fuse_layer_norm",
     "fuse_gelu",

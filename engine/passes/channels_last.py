@@ -23,9 +23,12 @@ def _beneath(value: Value) -> Value | None:
 
 
 def _turned(graph: Graph, value: Value | None, before: Node) -> Value | None:
-    """`value` [N, C, H, W] as [N, H, W, C]; None stays None."""
+    """`value` [N, C, H, W], or what is broadcast to that, as [N, H, W, C]; None stays None."""
     if value is None:
         return None
+    if len(value.shape) < 4:
+        shape = (*[1] * (4 - len(value.shape)), *value.shape)
+        value = graph.emit("reshape", [value], before=before, source=before.source, shape=shape)
     found = _beneath(value)
     return found or graph.emit("permute", [value], before=before, source=before.source, axes_order=_TO_LAST)
 
@@ -64,7 +67,7 @@ def _pointwise(graph: Graph, node: Node) -> Value | None:
     shape = node.output.shape
     operands = [v for v in node.inputs if v is not None and v.shape]
     images = [v for v in operands if v.shape == shape]
-    if not images or any(_beneath(v) is None for v in images) or any(len(v.shape) != 4 for v in operands):
+    if not images or any(_beneath(v) is None for v in images):
         return None
     inputs = [v if v is None or not v.shape else _turned(graph, v, node) for v in node.inputs]
     return _back(graph, node, graph.emit(node.op.name, inputs, before=node, source=node.source, **node.attributes))
@@ -107,4 +110,7 @@ def run(graph: Graph) -> int:
             graph.replace(node.output, new)
             graph.remove([node])
             count += 1
+    # A permute that nobody reads any longer would pass for a reader of what it turns, and keep chains apart.
+    read = {*graph.users(), *graph.outputs}
+    graph.remove([n for n in graph.nodes if n.op.name == "permute" and n.output not in read])
     return count

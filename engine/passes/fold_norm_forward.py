@@ -1,0 +1,135 @@
+"""Fold a factor and a summand of each channel, what batch norm is at rest, into the convolution or linear behind.
+
+For norms that follow an activation, which cannot be folded into what is in front. A factor leaves the zeros of a
+padding as they are; a summand does not, so that it is folded into convolutions that pad nothing. On the way both go
+past max pooling, which keeps their order if factors are positive, and past the flattening in front of a linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.ir import Graph, Value
+from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
+
+_DTYPES = ("float32", "float64")  # of shorter types a product of two constants would be rounded once more
+_NORM = OneOf(tuple(call(op, Var("x"), Var("other"), name="norm") for op in ("mul", "add")))
+
+
+def _multiplies(found: Match) -> bool:
+    return found.calls["norm"].op.name == "mul"
+
+
+def _a_channel(found: Match) -> bool:
+    """A constant with one element, or one a channel of x [N, C, *S]."""
+    x, other = found.values["x"], found.values["other"]
+    if not other.is_constant or len(x.shape) < 3 or len(other.shape) > len(x.shape) or x.dtype not in _DTYPES:
+        return False
+    shape = (*[1] * (len(x.shape) - len(other.shape)), *other.shape)
+    return shape[1] in (1, x.shape[1]) and {*shape[:1], *shape[2:]} == {1} and other.dtype == x.dtype
+
+
+def _whole(found: Match) -> bool:
+    """The constant widens nothing: the norm has the shape of x."""
+    return found.values["x"].shape == found.calls["norm"].output.shape
+
+
+def _known(found: Match) -> bool:
+    """Weight and bias are constants."""
+    reader = found.calls["reader"]
+    return all(v is None or v.is_constant for v in reader.inputs[1:3])
+
+
+def _images(found: Match) -> bool:
+    return not found.calls["reader"].attributes["channels_last"]
+
+
+def _pads_nothing(found: Match) -> bool:
+    a = found.calls["reader"].attributes
+    return _multiplies(found) or not any((*a["low"], *a["high"]))
+
+
+def _keeps_order(found: Match) -> bool:
+    data = found.values["other"].data
+    return data is not None and bool(np.isfinite(data).all() and (not _multiplies(found) or (data > 0).all()))
+
+
+def _flattens(found: Match) -> bool:
+    """[N, C, *S] -> [N, C * S]."""
+    x, flat = found.values["x"], found.calls["flat"].output
+    return len(flat.shape) == 2 and flat.shape[0] == x.shape[0] and 0 not in x.shape
+
+
+def _vector(found: Match) -> np.ndarray:
+    """One float64 a channel."""
+    data = found.values["other"].data
+    assert data is not None  # noqa: S101  # rules match constants only
+    return np.broadcast_to(data.astype(np.float64).reshape(-1), (found.values["x"].shape[1],))
+
+
+def _data(value: Value) -> np.ndarray:
+    assert value.data is not None  # noqa: S101  # rules match constants only
+    return value.data.astype(np.float64)
+
+
+def _with(
+    graph: Graph, found: Match, x: Value, each: np.ndarray, summed: Callable[[np.ndarray], np.ndarray]
+) -> Value | None:
+    """The reader of `x`, its weight times `each` or its bias with the sum of such products; None: they overflow."""
+    reader, root = found.calls["reader"], found.nodes[0]
+    inputs = [x, *reader.inputs[1:]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = _data(reader.input(1)) * each
+        position, name = (1, "weight") if _multiplies(found) else (2, "bias")
+        if position == 2:
+            old = reader.inputs[2]
+            made = summed(made) + (0 if old is None else _data(old))
+        rounded = made.astype(reader.output.type.dtype)
+    if not np.isfinite(rounded).all():
+        return None
+    inputs[position] = graph.constant(rounded, f"folded {name}")
+    return graph.emit(reader.op.name, inputs, before=root, source=reader.source, **reader.attributes)
+
+
+def _conv(graph: Graph, found: Match) -> Value | None:
+    reader = found.calls["reader"]
+    weight, groups = reader.input(1), reader.attributes["groups"]
+    rows = np.repeat(_vector(found).reshape(groups, -1), weight.shape[0] // groups, axis=0)
+    each = rows.reshape(*rows.shape, *[1] * (len(weight.shape) - 2))
+    axes = tuple(range(1, len(weight.shape)))
+    return _with(graph, found, found.values["x"], each, lambda products: products.sum(axes))
+
+
+def _linear(graph: Graph, found: Match) -> Value | None:
+    flat, transposed = found.calls["flat"], found.calls["reader"].attributes["transpose_weight"]
+    x = graph.emit("reshape", [found.values["x"]], before=found.nodes[0], source=flat.source, **flat.attributes)
+    factors = _vector(found)
+    each = np.repeat(factors, flat.output.shape[1] // factors.size)
+    axis = 1 if transposed else 0
+    return _with(graph, found, x, each if transposed else each[:, None], lambda products: products.sum(axis))
+
+
+def _max_pool(graph: Graph, found: Match) -> Value:
+    pool, norm, root = found.calls["reader"], found.calls["norm"], found.nodes[0]
+    pooled = graph.emit("max_pool", [found.values["x"]], before=root, source=pool.source, **pool.attributes)
+    return graph.emit(norm.op.name, [pooled, found.values["other"]], before=root, source=norm.source)
+
+
+_FLAT = call("reshape", _NORM, name="flat")
+RULES = (
+    Rule(
+        call("conv", _NORM, Var("weight"), name="reader"), _conv, (_a_channel, _whole, _known, _images, _pads_nothing)
+    ),
+    Rule(call("linear", _FLAT, Var("weight"), name="reader"), _linear, (_a_channel, _whole, _known, _flattens)),
+    Rule(call("max_pool", _NORM, name="reader"), _max_pool, (_a_channel, _whole, _images, _keeps_order)),
+)
+
+
+def run(graph: Graph) -> int:
+    """Number of factors and summands folded, or taken past pooling."""
+    count = 0
+    while found := apply(graph, RULES):
+        count += found
+    return count
