@@ -45,7 +45,7 @@ bench: $(STAMP)
 	$(BIN)/enginebench run $(SUITE) $(RUN_OPTIONS)
 
 bench-models: $(STAMP)
-	$(BIN)/enginebench run mlp transformer bert minilm resnet $(RUN_OPTIONS)
+	$(BIN)/enginebench run mlp transformer bert minilm resnet convnets $(RUN_OPTIONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ SUITES = sorted(spec.shipped())
 
 
 def test_the_promised_suites_ship():
-    assert {"default", "quick", "mlp", "transformer", "bert", "minilm", "resnet"} <= set(SUITES)
+    assert {"default", "quick", "mlp", "transformer", "bert", "minilm", "resnet", "convnets"} <= set(SUITES)
 
 
 @pytest.mark.parametrize("name", SUITES)
