@@ -1,0 +1,133 @@
+"""What it costs to have a program: time and peak memory of compiling, and of loading a file, each in its own process.
+
+    python scripts/bench_load.py [--rounds N] [--into docs/architecture.md]
+
+Torch's export is done before and not counted. Time is that of the process on its core, so what other processes do
+does not count: its own, and the system's for it, which is handing out memory. Medians; the latter changes several
+times over with how the machine used its memory before. Memory is what is resident at most, above what was resident
+before. Takes about two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from suites.harness import machine, table
+
+MODELS = ("bert", "gpt2")
+WAYS = {
+    "compile": "compile, after torch.export",
+    "full": 'load(verify="full")',
+    "header": 'load(verify="header")',
+}
+
+
+def _model(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """BERT-base, or GPT-2 with its head, for 128 tokens; weights are random."""
+    import torch
+
+    if name == "bert":
+        from suites import models
+
+        return models.get(name).build(sequence=128)
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    class Logits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = GPT2LMHeadModel(GPT2Config(use_cache=False))
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.model(ids).logits
+
+    return Logits().eval(), (torch.zeros(1, 128, dtype=torch.int64),)
+
+
+def _resident(what: str) -> int:
+    """``VmRSS`` or ``VmHWM`` of this process in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(what)).split()[1]) << 10
+
+
+def _maker(way: str, name: str, path: str) -> Callable[[], Any]:
+    """What makes the program, with everything imported that it needs."""
+    import engine
+
+    if way != "compile":
+        return lambda: engine.load(path, verify=way)
+    import torch
+
+    import engine.exporter  # which compile imports where it is first called
+
+    torch.set_num_threads(1)
+    model, inputs = _model(name)
+    exported = torch.export.export(model, inputs)
+    return lambda: engine.compile(exported, inputs)
+
+
+def one(way: str, name: str, path: str) -> dict[str, float]:
+    """Make the program once, in this process. Compiling writes `path` afterwards."""
+    make = _maker(way, name, path)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    resident, before = _resident("VmRSS"), os.times()
+    program = make()
+    after = os.times()
+    found = {"own": after.user - before.user, "system": after.system - before.system}
+    found["peak"] = _resident("VmHWM") - resident
+    types = [program.artifact.types[v] for v in program.artifact.constants]
+    found |= {"weights": sum(t.nbytes for t in types), "largest": max(t.nbytes for t in types)}
+    if way == "compile":
+        program.save(path)
+    return found
+
+
+def row(name: str, way: str, rounds: list[dict[str, float]]) -> str:
+    """A line of the table: medians of the times, the largest peak."""
+    first = rounds[0]
+    own, system = (table.seconds(statistics.median(r[what] for r in rounds)) for what in ("own", "system"))
+    peak = max(r["peak"] for r in rounds)
+    sizes = [table.size(n) for n in (first["weights"], first["largest"], peak)]
+    beyond = (peak - first["largest"]) / first["weights"]
+    return "| " + " | ".join([name, WAYS[way], own, system, *sizes, f"{beyond:.2f}"]) + " |"
+
+
+def main() -> None:
+    """Measure, then print or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="processes for each line (3)")
+    parser.add_argument("--into", type=Path, help="write the table between the markers `load` of this file")
+    parser.add_argument("--one", nargs=3, metavar=("WAY", "MODEL", "PATH"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(one(*options.one)))
+        return
+    lines = [
+        "| model | | own time | the system's | weights | largest of them | peak | (peak - largest) / weights |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in MODELS:
+            for way in WAYS:
+                command = [sys.executable, __file__, "--one", way, name, f"{folder}/{name}.engine"]
+                rounds = [
+                    json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                    for _ in range(options.rounds)
+                ]
+                lines.append(row(name, way, rounds))
+                print(lines[-1], flush=True)
+    if options.into:
+        text = "\n".join(lines)
+        table.write_between(options.into, "load", f"{table.heading(machine.environment())}\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
