@@ -5,7 +5,7 @@
 #include "../../ops.h"
 #include "math.h"
 
-EB_INLINE vf vf_relu(vf x) { return vf_select(x < 0.0f, vf_set(0), x); }
+EB_INLINE vf vf_relu(vf x) { return vf_max(vf_set(0), x); } /* x where it is NaN or -0, as x < 0 ? 0 : x */
 EB_INLINE vf vf_relu6(vf x) { return vf_select(x > 6.0f, vf_set(6), vf_relu(x)); }
 
 #define EB_ACTIVATION(name, function)                                                                   \

@@ -21,6 +21,7 @@ typedef struct {
     int64_t next_step; /* so many bytes a k */
     const int64_t *x_places, *x_pieces;
     int64_t pieces;
+    int relu;
 } eb_micro;
 
 /* Asks for the lines of y that the sums will go to: a store that misses the first-level cache waits for its line, and
@@ -32,19 +33,32 @@ EB_INLINE void micro_fetch_y(const eb_micro *t, const int R, const int V) {
         for (int n = 0; n < V * EB_VL; n += 16) __builtin_prefetch(t->y + r * t->ldy + n, 1, 3);
 }
 
-/* From the sums to y. */
+/* From the sums to y. An alpha of 1 is left out: additions have units of their own, beside the next micro-tile's
+ * multiply-adds. */
 EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const int V) {
+    if (t->alpha != 1) {
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[r][v] *= t->alpha;
+    }
     EB_UNROLL
     for (int v = 0; v < V; v++) {
         vf bias = t->bias ? vf_load(t->bias + v * EB_VL) : vf_set(0);
         EB_UNROLL
-        for (int r = 0; r < R; r++) sum[r][v] = sum[r][v] * t->alpha + bias;
+        for (int r = 0; r < R; r++) sum[r][v] += bias;
     }
     if (t->residual) {
         EB_UNROLL
         for (int r = 0; r < R; r++)
             EB_UNROLL
             for (int v = 0; v < V; v++) sum[r][v] += vf_load(t->residual + r * t->ldr + v * EB_VL);
+    }
+    if (t->relu) {
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[r][v] = vf_relu(sum[r][v]);
     }
     EB_UNROLL
     for (int r = 0; r < R; r++)
@@ -228,13 +242,15 @@ EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8
 /* Packed panels lie one behind the other, so what comes next is known. Where several micro-tiles reread a block of k from
  * the cache, each fetches its share of the next block, which the first to read it would wait for (32 x 1024 x 4096: 106
  * to 113 GFLOP/s of 117). A single one of many rows is too slow for the hardware to fetch far enough ahead of it (8 x 8192 x
- * 8192: 88 to 95 GFLOP/s). With many micro-tiles the first is a small part; four rows and less are left to the hardware,
- * which does better (92 against 77 GB/s from the second-level cache). */
-enum { BYTES_AHEAD = 16384, FEW_ROWS = 4, MANY_TILES = 8 };
+ * 8192: 88 to 95 GFLOP/s). With many micro-tiles the first is a small part: there each fetches the rows of x of the next
+ * one, if they are short and lie behind its own (3136 x 256 x 128: 80 to 86% of the roof; long ones gain nothing). Four
+ * rows and less are left to the hardware, which does better (92 against 77 GB/s from the second-level cache). */
+enum { BYTES_AHEAD = 16384, FEW_ROWS = 4, MANY_TILES = 8, SHORT_ROW = 512 };
 static int form_of(const eb_product *p, int64_t heights) {
     int places = p->x_places ? PLACES_ONE : 0;
+    int runs_on = !places && p->x_k == 1 && p->x_row == p->K && p->K <= SHORT_ROW;
     if (p->columns <= EB_VL) return ONE_VECTOR + places;
-    if (p->ldb != EB_NR || heights > MANY_TILES || p->M <= FEW_ROWS) return TWO_VECTORS + places;
+    if (p->ldb != EB_NR || p->M <= FEW_ROWS || (heights > MANY_TILES && !runs_on)) return TWO_VECTORS + places;
     if (heights > 1) return FETCH_ONE + places;
     return places ? PLACES_TWO : FETCH_TWO;
 }
@@ -244,16 +260,16 @@ typedef struct {
     int64_t piece, pieces, k, K, depth; /* depth: of b, in front of the block */
 } eb_block;
 
-static inline int64_t count_blocks(const eb_product *p, int64_t pieces) {
+/* Parts of a long piece, or as many short ones as go into half as much again, all blocks alike. */
+static int64_t count_blocks(const eb_product *p, int64_t pieces) {
     if (pieces == 1 || p->K > EB_KC) return pieces * eb_max(1, eb_ceil_div(p->K, EB_KC));
-    return eb_ceil_div(pieces, EB_KC / eb_max(1, p->K));
+    int64_t blocks = 1;
+    while (pieces % blocks || pieces / blocks * p->K > EB_KC + EB_KC / 2) blocks++;
+    return blocks;
 }
 
 static inline eb_block block_of(const eb_product *p, int64_t pieces, int64_t blocks, int64_t i) {
-    if (blocks < pieces) {
-        int64_t first = eb_piece(pieces, blocks, i);
-        return (eb_block){first, eb_piece(pieces, blocks, i + 1) - first, 0, p->K, first * p->K};
-    }
+    if (blocks < pieces) return (eb_block){i * (pieces / blocks), pieces / blocks, 0, p->K, i * (pieces / blocks) * p->K};
     int64_t parts = blocks / pieces, k = eb_piece(p->K, parts, i % parts);
     return (eb_block){i / parts, 1, k, eb_piece(p->K, parts, i % parts + 1) - k, i / parts * p->K + k};
 }
@@ -286,8 +302,13 @@ void multiply_panel(const eb_product *p) {
                           .next_step = share,
                           .x_places = p->x_places ? p->x_places + m : NULL,
                           .x_pieces = p->x_places ? p->x_pieces + block.piece : NULL,
-                          .pieces = block.pieces};
+                          .pieces = block.pieces,
+                          .relu = p->relu && d == blocks - 1};
             if (form == FETCH_TWO) t.next = (const char *)t.b + BYTES_AHEAD;
+            if (heights > MANY_TILES) {
+                t.next = (const char *)(t.x + rows * p->x_row);
+                t.next_step = rows * 4;
+            }
             if (p->columns % EB_VL)
                 micro_edge(t, form, rows, p->columns);
             else
