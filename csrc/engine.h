@@ -51,11 +51,13 @@ typedef struct {
     int32_t scratch_buffer; /* set by Python after planning: where scratch_bytes x threads lie, 64-byte aligned, with */
     int64_t scratch_offset; /* shared_bytes just before them */
     int32_t overlap; /* set by Python: how many of the nodes just before it may still run beside it; 0: none */
+    int32_t wanted;  /* a switch names this kernel: its plan asks whether it can run the node, not whether it pays */
 
     int64_t tiles;         /* independent pieces of work; the result must not depend on who runs which */
     int64_t joins;         /* tiles [tiles, tiles + joins): independent too, but run after all the others are done */
     int64_t scratch_bytes; /* a thread */
     int64_t shared_bytes;  /* of all threads together: what tiles leave for joins */
+    int64_t operations;    /* arithmetic that the kernel carries out, where that is not the op's; 0: as the op says */
     int64_t private[8];    /* the kernel's own notes, made by its plan function */
 } eb_node;
 
@@ -66,6 +68,7 @@ typedef struct {
     const char *op;      /* as in the op table */
     const char *isa;     /* "generic", "avx2", "avx512", "neon" */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
+    int32_t transforms;  /* its packed weights are computed, not moved; NaN and infinities spread to neighbours */
 } eb_kernel_info;
 
 /* The registry, best first: the first row whose op, dtype, variant and ISA fit and whose plan answers EB_OK is used. */
@@ -135,6 +138,7 @@ typedef struct {
     eb_status (*run)(const eb_node *node, void *const *bases, int64_t tile_begin, int64_t tile_end, void *scratch);
     int64_t (*packed_bytes)(const eb_node *node, int32_t input); /* NULL: packs nothing */
     void (*pack)(const eb_node *node, int32_t input, const void *source, void *destination);
+    int32_t transforms; /* see eb_kernel_info */
 } eb_kernel;
 
 /* The shared_bytes of a node. */

@@ -18,7 +18,7 @@ static const eb_kernel *const kernels[] = {
 
 static const eb_kernel_info infos[] = {
 #define EB_KERNEL(dtype, op, isa, variant) \
-    {#dtype "_" #op "__" #isa "_" #variant, #dtype, #op, #isa, #variant},
+    {#dtype "_" #op "__" #isa "_" #variant, #dtype, #op, #isa, #variant, 0},
 #include "kernels.inc"
 #undef EB_KERNEL
 };
@@ -27,7 +27,11 @@ enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 
 int32_t eb_kernel_count(void) { return KERNELS; }
 
-eb_kernel_info eb_kernel_describe(int32_t kernel) { return infos[kernel]; }
+eb_kernel_info eb_kernel_describe(int32_t kernel) {
+    eb_kernel_info info = infos[kernel];
+    info.transforms = kernels[kernel]->transforms;
+    return info;
+}
 
 int32_t eb_isa_mask(void) {
     int32_t mask = EB_ISA_GENERIC;
@@ -45,7 +49,7 @@ int32_t eb_isa_mask(void) {
 
 eb_status eb_plan_node(eb_node *node) {
     node->tiles = node->joins = 0;
-    node->scratch_bytes = node->shared_bytes = 0;
+    node->scratch_bytes = node->shared_bytes = node->operations = 0;
     memset(node->private, 0, sizeof node->private);
     eb_status status = kernels[node->kernel]->plan(node);
     node->scratch_bytes = (node->scratch_bytes + 63) / 64 * 64; /* each thread's share starts on a cache line */

@@ -44,9 +44,11 @@ class Step:
         operands: inputs, then outputs; None for an absent input.
         n_inputs: how many of them are inputs.
         kernel: the chosen kernel.
+        wanted: the configuration names this kernel; it runs the step even where another would be faster.
         tiles: independent pieces of work.
         scratch_bytes: a thread.
         shared_bytes: of all threads together, just before `scratch_offset`.
+        operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
         packed: input position -> bytes of the packed copy that the kernel wants.
         scratch_offset: bytes from the arena's start; thread t uses the t-th share.
         overlap: how many of the steps just before it may still run while it does.
@@ -59,9 +61,11 @@ class Step:
     ints: list[int]
     reals: list[float]
     kernel: native.Kernel
+    wanted: bool = False
     tiles: int = 1
     scratch_bytes: int = 0
     shared_bytes: int = 0
+    operations: int = 0
     packed: dict[int, int] = field(default_factory=dict)
     scratch_offset: int = 0
     overlap: int = 0
@@ -198,7 +202,7 @@ class _Lowering:
             self.forced.setdefault(op, False)
             candidates = [k for k in candidates if k.variant == variant] + candidates
         for kernel in candidates:
-            step = Step(position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel)
+            step = Step(position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel, wanted=kernel.variant == variant)
             status = native.plan_step(step)
             if status == native.NEEDS_DENSE:
                 dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]

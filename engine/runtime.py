@@ -211,7 +211,8 @@ class Program:
             instruction = self.artifact.instructions[step.instruction]
             flops, nbytes = _counts(self.artifact, instruction)
             source = instruction.source
-        limits = {"compute": flops / peak if peak else 0.0, "memory": nbytes / bandwidth if bandwidth else 0.0}
+        executed = step.operations or flops
+        limits = {"compute": executed / peak if peak else 0.0, "memory": nbytes / bandwidth if bandwidth else 0.0}
         bound = max(limits, key=lambda k: limits[k])
         # Data that fits a cache can be read faster than memory: no share of that roof is claimed for it.
         in_cache = bound == "memory" and nbytes < _CACHE_BYTES
@@ -223,6 +224,7 @@ class Program:
             shape,
             seconds,
             flops,
+            executed,
             nbytes,
             seconds / total if total else 0.0,
             share,

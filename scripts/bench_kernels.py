@@ -92,10 +92,11 @@ class Roofs(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Median over the rounds: the seconds, and the share of the roof."""
+    """Median over the rounds: the seconds, and the share of the roof; what part of the op's FLOPs was executed."""
 
     seconds: float
     share: float
+    executed: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class Row:
     flops: float
     bytes: float
     roof: str  # "FMA", "memory" or ""
-    roof_share: float | None
+    roof_share: float | None  # by what the op means
+    executed_share: float | None  # by what the kernel executes; above one it would be wrong
     openblas_ratio: float | None
     torch_ratio: float | None
 
@@ -256,8 +258,9 @@ def rounds(case: Case, program: subprocess.Popen[str]) -> tuple[Roofs, dict[str,
         line = _read(program.stdout).split("\t")[1:]
         roofs = Roofs(*map(float, line[:3]))
         best, (_, least) = best.best(roofs), roofs.of(case)
-        for name, seconds in [*zip(line[3::2], map(float, line[4::2]), strict=True), ("torch", other())]:
-            found.setdefault(name, []).append((seconds, least / seconds))
+        ours = zip(line[3::3], map(float, line[4::3]), map(float, line[5::3]), strict=True)
+        for name, seconds, executed in [*ours, ("torch", other(), 0.0)]:
+            found.setdefault(name, []).append((seconds, least / seconds, executed / case.flops if executed else 1.0))
     _write(program.stdin, "\n")
     return best, {name: Times(*map(statistics.median, zip(*pairs, strict=True))) for name, pairs in found.items()}
 
@@ -266,7 +269,7 @@ def rows(case: Case, times: dict[str, Times]) -> Iterator[Row]:
     """A row a kernel of ours."""
     openblas = next((t for name, t in times.items() if name.endswith("_openblas")), None)
     roof, _ = Roofs(1, 1, 1).of(case)
-    for name, (seconds, share) in times.items():
+    for name, (seconds, share, executed) in times.items():
         if name == "torch" or name.endswith("_openblas"):
             continue
         yield Row(
@@ -277,6 +280,7 @@ def rows(case: Case, times: dict[str, Times]) -> Iterator[Row]:
             case.bytes / seconds,
             roof,
             share if roof else None,
+            share * executed if roof else None,
             seconds / openblas.seconds if openblas else None,
             seconds / times["torch"].seconds,
         )
@@ -306,6 +310,8 @@ HEADER = ("kernel", "shape", "time", "GFLOP/s", "GB/s", "of roof", "/ OpenBLAS",
 def cells(row: Row) -> list[str]:
     """A row as text, in the order of HEADER."""
     share = f"{row.roof_share:.0%} {row.roof}" if row.roof_share is not None else "-"
+    if row.executed_share != row.roof_share:
+        share += f" ({row.executed_share:.0%} executed)"
     ratios = [f"{r:.2f}" if r is not None else "-" for r in (row.openblas_ratio, row.torch_ratio)]
     rates = [f"{row.flops / 1e9:.1f}" if row.flops else "-", f"{row.bytes / 1e9:.1f}"]
     return [f"`{row.kernel}`", row.shape, table.seconds(row.seconds), *rates, share, *ratios]
@@ -319,7 +325,8 @@ def markdown(isa: str, roofs: Roofs, found: list[Row]) -> str:
         f"{table.heading(machine.environment())}\n\n"
         f"One thread, {isa}: at best {roofs.fma / 1e9:.1f} GFLOP/s of multiply-adds, {roofs.read / 1e9:.1f} GB/s of "
         f"reading memory and {roofs.copy / 1e9:.1f} GB/s of copying it. Thread time, median of interleaved rounds; a "
-        "share is of the roof as it was in the same round. Ratios are our time over theirs, below 1 is faster.\n\n"
+        "share is of the roof as it was in the same round, by the arithmetic that the op means, and where a kernel needs "
+        "less, by what it executes. Ratios are our time over theirs, below 1 is faster.\n\n"
         f"{body}\n"
     )
 

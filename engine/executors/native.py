@@ -63,6 +63,7 @@ class Kernel(NamedTuple):
     op: str
     isa: str
     variant: str
+    transforms: bool = False  # its packed weights are computed from the plain ones, not moved
 
 
 @cache
@@ -72,7 +73,7 @@ def kernels() -> tuple[Kernel, ...]:
     for index in range(lib.eb_kernel_count()):
         info = lib.eb_kernel_describe(index)
         text = [ffi.string(getattr(info, f)).decode() for f in ("name", "dtype", "op", "isa", "variant")]
-        rows.append(Kernel(index, *text))
+        rows.append(Kernel(index, *text, bool(info.transforms)))
     return tuple(rows)
 
 
@@ -137,7 +138,7 @@ def plan_step(step: Step) -> int:
                 node.operands[position].is_packed = 1
     status: int = lib.eb_plan_node(node)
     if status == OK:
-        step.packed = packed
+        step.packed, step.operations = packed, node.operations
         step.tiles, step.scratch_bytes, step.shared_bytes = node.tiles, node.scratch_bytes, node.shared_bytes
     return status
 
@@ -149,7 +150,7 @@ def _node(step: Step, into: Any = None) -> tuple[Any, list[Any]]:
     for tensor, place in zip(operands, step.operands, strict=True):
         _describe(tensor, place)
     ints, reals = ffi.new("int64_t[]", step.ints or [0]), ffi.new("double[]", step.reals or [0.0])
-    node.kernel = step.kernel.row
+    node.kernel, node.wanted = step.kernel.row, step.wanted
     node.n_inputs, node.n_outputs = step.n_inputs, len(step.operands) - step.n_inputs
     node.n_ints, node.n_reals = len(step.ints), len(step.reals)
     node.operands, node.ints, node.reals = operands, ints, reals
@@ -290,7 +291,8 @@ class Weights:
         """Refer to no memory of the model: a constant that is packed whole is unpacked when somebody looks at it."""
         for key, packed in self.packed.items():
             type_ = self.artifact.types[key.value]
-            if key.value not in self._plain and math.prod(key.shape) == type_.size:
+            moved = math.prod(key.shape) == type_.size and not packed.step.kernel.transforms
+            if key.value not in self._plain and moved:
                 self.artifact.constants.keep(key.value, partial(_unpacked, packed, type_))
                 self._settled.add(key.value)
         for value in self.artifact.constants:

@@ -4,8 +4,9 @@
  * It works round by round at the command of scripts/bench_kernels.py, which times other libraries between two rounds, so
  * that all see the same machine. Lines are tab-separated:
  *   case OP NAME FLOPS READ WRITTEN INTS OPERANDS   bytes; ints and shapes as 1,2;3  ("-": absent; "f32:2,3")
- *   round FMA READ COPY KERNEL SECONDS ...          answers one line on standard input; first the roofs of this moment:
- *                                                   FLOP/s with ISA, bytes/s of memory read, and of memory copied
+ *   round FMA READ COPY KERNEL SECONDS EXECUTED ... answers one line on standard input; first the roofs of this moment:
+ *                                                   FLOP/s with ISA, bytes/s of memory read, and of memory copied;
+ *                                                   EXECUTED: the kernel's FLOPs where they are not the op's, else 0
  * A case ends when an empty line comes in.
  */
 #include <dlfcn.h>
@@ -98,7 +99,8 @@ static void bench_case(test_case *c, double flops) {
         printf("\t%.6g", eb_measure_fma(chosen_isa, 1e-3));
         printf("\t%.6g", eb_measure_read(memory, MEMORY_BYTES, 4e-3));
         printf("\t%.6g", eb_measure_copy(memory, memory + MEMORY_BYTES / 2, MEMORY_BYTES / 2, 4e-3));
-        for (int i = 0; i < count; i++) printf("\t%s\t%.9g", eb_kernel_describe(ids[i]).name, time_of(&p[i]));
+        for (int i = 0; i < count; i++) 
+            printf("\t%s\t%.9g\t%ld", eb_kernel_describe(ids[i]).name, time_of(&p[i]), (long)p[i].node.operations);
         putchar('\n');
     }
     for (int i = 0; i < count; i++) prepared_free(&p[i]);

@@ -27,6 +27,7 @@ typedef struct {
     double tolerance;          /* relative to the larger of 1 and the value; 0: equal bits */
     int in_place;              /* the output takes over this input's buffer, or -1 */
     unsigned constant;         /* bit i: input i may be packed */
+    int specials;              /* inputs hold NaN, infinities or huge numbers */
 } test_case;
 
 /* --- making cases --- */
