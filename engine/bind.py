@@ -202,7 +202,9 @@ class _Lowering:
             self.forced.setdefault(op, False)
             candidates = [k for k in candidates if k.variant == variant] + candidates
         for kernel in candidates:
-            step = Step(position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel, wanted=kernel.variant == variant)
+            step = Step(
+                position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel, wanted=kernel.variant == variant
+            )
             status = native.plan_step(step)
             if status == native.NEEDS_DENSE:
                 dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]

@@ -101,8 +101,10 @@ class NodeProfile:
         seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its
             end, which overlaps with other launches.
         share_of_time: of the busy time of all threads.
-        flops: what the op means. executed_flops: what the kernel computes, which Winograd's convolution needs fewer of.
-        share_of_roof: by what is executed, of the roof of one core that binds it, while a core works on it; None where unknown.
+        flops: what the op means.
+        executed_flops: what the kernel computes, which is less where a convolution goes by Winograd.
+        share_of_roof: by what is executed, of the roof of one core that binds it, while a core works on it; None where
+            unknown.
         bound: "compute" or "memory".
     """
 

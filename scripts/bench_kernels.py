@@ -325,8 +325,8 @@ def markdown(isa: str, roofs: Roofs, found: list[Row]) -> str:
         f"{table.heading(machine.environment())}\n\n"
         f"One thread, {isa}: at best {roofs.fma / 1e9:.1f} GFLOP/s of multiply-adds, {roofs.read / 1e9:.1f} GB/s of "
         f"reading memory and {roofs.copy / 1e9:.1f} GB/s of copying it. Thread time, median of interleaved rounds; a "
-        "share is of the roof as it was in the same round, by the arithmetic that the op means, and where a kernel needs "
-        "less, by what it executes. Ratios are our time over theirs, below 1 is faster.\n\n"
+        "share is of the roof as it was in the same round, by the arithmetic that the op means and, where a kernel "
+        "needs less, by what it executes. Ratios are our time over theirs, below 1 is faster.\n\n"
         f"{body}\n"
     )
 

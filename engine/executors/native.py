@@ -63,7 +63,7 @@ class Kernel(NamedTuple):
     op: str
     isa: str
     variant: str
-    transforms: bool = False  # its packed weights are computed from the plain ones, not moved
+    transforms: bool  # its packed weights are computed from the plain ones, not moved
 
 
 @cache
@@ -72,8 +72,10 @@ def kernels() -> tuple[Kernel, ...]:
     rows = []
     for index in range(lib.eb_kernel_count()):
         info = lib.eb_kernel_describe(index)
-        text = [ffi.string(getattr(info, f)).decode() for f in ("name", "dtype", "op", "isa", "variant")]
-        rows.append(Kernel(index, *text, bool(info.transforms)))
+        name, dtype, op, isa, variant = (
+            ffi.string(getattr(info, f)).decode() for f in ("name", "dtype", "op", "isa", "variant")
+        )
+        rows.append(Kernel(index, name, dtype, op, isa, variant, bool(info.transforms)))
     return tuple(rows)
 
 

@@ -24,7 +24,9 @@ ABSOLUTE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-3, "bfloat16": 1.6e
 def magnitude(op: str, expected: np.ndarray) -> float:
     """What an absolute error is measured by. A sum that happens to be small has the rounding of its terms all the same,
     and Winograd's the rounding of its neighbours' too."""
-    return max(1.0, float(np.sqrt(np.mean(np.square(expected, dtype=np.float64))))) if op == "conv" and expected.size else 1.0
+    if op != "conv" or not expected.size:
+        return 1.0
+    return max(1.0, float(np.sqrt(np.mean(np.square(expected, dtype=np.float64)))))
 
 
 def dense(g: Graph, number: int, array: np.ndarray) -> tuple[Value, np.ndarray]:

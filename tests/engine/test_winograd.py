@@ -1,4 +1,4 @@
-"""Convolutions by Winograd: which kernel is chosen where, that asking for one is obeyed, that weights stay what they are."""
+"""Convolutions by Winograd: which kernel is chosen where, asking for one is obeyed, weights stay what they are."""
 
 from __future__ import annotations
 
