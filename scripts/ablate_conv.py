@@ -1,0 +1,115 @@
+"""Every variant of convolution on every distinct layer of a network, and on the network as a whole. Prints two tables.
+
+    python scripts/ablate_conv.py [MODEL ...]
+
+Layers: core time of a launch inside of whole runs, which alternate between the variants; over that of `direct`, with
+its 95% interval; below 1 the variant is faster. A variant that cannot run a layer reads `-`. `*`: what the cost model
+chose; `!`: another one was faster, beyond the interval. The whole: as a suite measures, isolated and interleaved, with
+errors against float64.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import engine
+from suites import models
+from suites.harness import plan, progress, run, stats, store, table
+from suites.harness.spec import Suite
+
+ROUNDS = 25
+VARIANTS = ("direct", "winograd2", "winograd4")
+Times = dict[str, dict[str, list[float]]]  # layer -> variant -> seconds, one a round
+
+
+def layers(program: engine.Program) -> list[str]:
+    """What each convolution of the program is, in order."""
+    found = []
+    for one in program.artifact.instructions:
+        if one.op == "conv":
+            x, weight = (program.artifact.types[one.inputs[i] or 0].shape for i in (0, 1))
+            kernel = "x".join(map(str, weight[2:]))
+            found.append(f"{kernel}/{one.attributes['stride'][0]} {weight[1]} to {weight[0]}, {x[1]}x{x[2]}")
+    return found
+
+
+def measured(model: str) -> tuple[Times, Counter[str], dict[str, str]]:
+    """Times, how often each layer occurs, and the variant that each gets by itself."""
+    module, inputs = models.get(model).build()
+    exported = torch.export.export(module, inputs)
+    configs = {"": engine.Config()} | {v: engine.Config(variant={"conv": v}) for v in VARIANTS}
+    programs = {v: engine.compile(exported, inputs, config=configs[v]) for v in configs}
+    names, times, chosen = layers(programs[""]), defaultdict[str, dict[str, list[float]]](dict), dict[str, str]()
+    for _ in range(ROUNDS):
+        for label, program in programs.items():
+            found = defaultdict[tuple[str, str], list[float]](list)
+            nodes = [n for n in program.profile(*inputs, runs=1, roofs=False).nodes if n.op == "conv"]
+            for name, node in zip(names, nodes, strict=True):
+                variant = node.kernel.rsplit("_", 1)[1]
+                found[name, variant].append(node.seconds)
+                if not label:
+                    chosen[name] = variant
+            for (name, variant), seconds in found.items():
+                if variant == label:
+                    times[name].setdefault(variant, []).append(statistics.median(seconds))
+    return times, Counter(names), chosen
+
+
+def against(seconds: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """Median ratio and its 95% interval, from pairs of one round."""
+    logs = [math.log(a / b) for a, b in zip(seconds, base, strict=True)]
+    centre, margin = statistics.median(logs), stats.median_error(logs) * stats.quantile(len(logs) - 1)
+    low, middle, high = (math.exp(x) for x in (centre - margin, centre, centre + margin))
+    return low, middle, high
+
+
+def by_layer(model: str) -> Table:
+    """The table of the layers, in the order of the network."""
+    times, count, chosen = measured(model)
+    found = Table("layer", "times", *VARIANTS, title=f"{model}: each layer, one thread, time over direct [95%]")
+    for name, variants in times.items():
+        if "direct" not in variants:
+            continue
+        spans = {v: against(seconds, variants["direct"]) for v, seconds in variants.items()}
+        best = min(spans, key=lambda v: spans[v][1])
+        beaten = best != chosen[name] and spans[best][2] < spans[chosen[name]][0]
+        cells = []
+        for v in VARIANTS:
+            ratio = "{1:.2f} [{0:.2f}, {2:.2f}]".format(*spans[v]) if v in spans else "-"
+            time = f"{table.seconds(statistics.median(variants[v]))}  " if v == "direct" else ""
+            mark = (" *!" if beaten else " *") if v == chosen[name] else ""
+            cells.append(f"{time}{ratio if v != 'direct' else ''}{mark}".replace("[", "\\["))
+        found.add_row(name, str(count[name]), *cells)
+    return found
+
+
+def whole(model: str) -> Table:
+    """The network by each variant, measured as in a suite."""
+    labels = ["engine", *(f"engine[variant.conv={v}]" for v in VARIANTS)]
+    suite = {"name": "ablate_conv", "baseline": "engine", "backends": [*labels, "eager"], "models": [{"name": model}]}
+    with progress.reporter() as reporter:
+        lines = run.run(plan.make(Suite.model_validate(suite)), store.results_folder(None), reporter).summaries
+    found = Table(
+        "program", "latency", "ratio to the choice [95%] verdict", "error", "peak memory", title=f"{model}: the whole"
+    )
+    for line in lines:
+        time, ratio = table.cell_time(line)
+        error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
+        cells = (line["backend"], time, ratio, error, table.size(line["peak_rss_bytes"]))
+        found.add_row(*(cell.replace("[", "\\[") for cell in cells))
+    found.caption = "error: relative, against float64; memory above the imports"
+    return found
+
+
+if __name__ == "__main__":
+    for chosen_model in sys.argv[1:] or ("resnet18", "resnet50"):
+        Console(width=120).print(by_layer(chosen_model))
+        Console(width=120).print(whole(chosen_model))
