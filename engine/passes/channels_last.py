@@ -11,40 +11,67 @@ from collections.abc import Callable
 
 from engine.ir import Graph, Node, Value
 
-_TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
-_AXIS = {0: 0, 1: 3, 2: 1, 3: 2}  # of [N, C, H, W] -> of [N, H, W, C]
+_RANKS = (3, 4, 5)  # of images with one to three spatial axes
+
+
+def _to_last(rank: int) -> tuple[int, ...]:
+    return (0, *range(2, rank), 1)
+
+
+def _to_first(rank: int) -> tuple[int, ...]:
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def _moved(axis: int, rank: int) -> int:
+    """An axis of [N, C, *S] in [N, *S, C]."""
+    return axis and (axis - 1 or rank - 1)
 
 
 def _beneath(value: Value) -> Value | None:
-    """What `value` is a view of, if that has its channels last."""
-    node = value.node
-    is_turned = node is not None and node.op.name == "permute" and node.attributes["axes_order"] == _TO_FIRST
-    return node.input(0) if node is not None and is_turned else None
+    """What `value` is a view of, if that has its channels last.
+
+    Of rank 3 many a transposed matrix looks so: there it must be what a convolution, a join or an op by elements made.
+    """
+    node, rank = value.node, len(value.shape)
+    if node is None or node.op.name != "permute" or rank not in _RANKS:
+        return None
+    if node.attributes["axes_order"] != _to_first(rank):
+        return None
+    below = node.input(0)
+    maker = below.node.op if below.node is not None else None
+    if rank == 3 and (maker is None or not (maker.family == "pointwise" or maker.name in ("conv", "concat"))):
+        return None
+    return below
 
 
 def _turned(graph: Graph, value: Value | None, before: Node) -> Value | None:
-    """`value` [N, C, H, W], or what is broadcast to that, as [N, H, W, C]; None stays None."""
+    """`value` [N, C, *S], or what is broadcast to the size of `before`, as [N, *S, C]; None stays None."""
     if value is None:
         return None
-    if len(value.shape) < 4:
-        shape = (*[1] * (4 - len(value.shape)), *value.shape)
+    rank = len(before.output.shape)
+    if len(value.shape) < rank:
+        shape = (*[1] * (rank - len(value.shape)), *value.shape)
         value = graph.emit("reshape", [value], before=before, source=before.source, shape=shape)
     found = _beneath(value)
-    return found or graph.emit("permute", [value], before=before, source=before.source, axes_order=_TO_LAST)
+    return found or graph.emit("permute", [value], before=before, source=before.source, axes_order=_to_last(rank))
 
 
 def _back(graph: Graph, node: Node, value: Value) -> Value:
-    return graph.emit("permute", [value], before=node, source=node.source, axes_order=_TO_FIRST)
+    order = _to_first(len(value.shape))
+    return graph.emit("permute", [value], before=node, source=node.source, axes_order=order)
 
 
 def _conv(graph: Graph, node: Node) -> Value | None:
-    """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them."""
+    """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them.
+
+    Groups along one or three axes have no kernel of their own, so they stay.
+    """
     x, weight, a = node.input(0), node.input(1), node.attributes
-    if a["channels_last"] or len(x.shape) != 4 or weight.data is None:
+    if a["channels_last"] or weight.data is None or (a["groups"] != 1 and len(x.shape) != 4):
         return None
     inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
-    in_place = weight.shape[2:] == (1, 1) and a["stride"] == (1, 1) and not any((*a["low"], *a["high"]))
-    if in_place and a["groups"] == 1:
+    in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
+    if in_place and a["groups"] == 1 and len(x.shape) > 3:
         inputs[1] = graph.constant(weight.data.reshape(weight.shape[:2]), weight.name)
         how = {"transpose_weight": True, "activation": a["activation"]}
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))
@@ -74,11 +101,12 @@ def _pointwise(graph: Graph, node: Node) -> Value | None:
 
 
 def _reduce(graph: Graph, node: Node) -> Value | None:
-    """Over rows and columns, or with the reduced axes kept, so that the result has an order to be turned back to."""
+    """Over all spatial axes, or with the reduced axes kept, so that the result has an order to be turned back to."""
     beneath, axes = _beneath(node.input(0)), node.attributes["axes"]
-    if beneath is None or not (node.attributes["keepdims"] or axes == (2, 3)):
+    rank = len(node.input(0).shape)
+    if beneath is None or not (node.attributes["keepdims"] or axes == tuple(range(2, rank))):
         return None
-    how = {**node.attributes, "axes": tuple(sorted(_AXIS[axis] for axis in axes))}
+    how = {**node.attributes, "axes": tuple(sorted(_moved(axis, rank) for axis in axes))}
     reduced = graph.emit(node.op.name, [beneath], before=node, source=node.source, **how)
     return _back(graph, node, reduced) if node.attributes["keepdims"] else reduced
 
@@ -87,7 +115,7 @@ def _concat(graph: Graph, node: Node) -> Value | None:
     parts = [None if v is None else _beneath(v) for v in node.inputs]
     if any(part is None for part in parts):
         return None
-    axis = _AXIS[node.attributes["axis"]]
+    axis = _moved(node.attributes["axis"], len(node.output.shape))
     return _back(graph, node, graph.emit("concat", parts, before=node, source=node.source, axis=axis))
 
 

@@ -22,6 +22,13 @@ static void set_conv(test_case *c, const conv_shape *s) {
     c->ints[EB_INT_CONV_GROUPS] = s->groups;
 }
 
+/* [N, C, *S] as [N, *S, C] */
+static void move_channels(int64_t *shape, int axes) {
+    int64_t channels = shape[1];
+    for (int a = 0; a < axes; a++) shape[1 + a] = shape[2 + a];
+    shape[1 + axes] = channels;
+}
+
 void make_conv(test_case *c, const conv_shape *s) {
     int64_t x[5] = {s->N, s->C}, weight[5] = {s->O, s->C / s->groups}, y[5] = {s->N, s->O}, terms = s->C / s->groups;
     for (int a = 0; a < s->axes; a++) {
@@ -31,9 +38,10 @@ void make_conv(test_case *c, const conv_shape *s) {
         int64_t reach = s->dilation[a] * (s->kernel[a] - 1) + 1;
         y[2 + a] = (s->in[a] + s->low[a] + s->high[a] - reach) / s->stride[a] + 1;
     }
+    if (s->channels_last) move_channels(x, s->axes), move_channels(y, s->axes);
     case_begin(c, "conv", tolerance_of(terms),
-               "%ld x %ld -> %ld, %d axes, last in %ld kernel %ld stride %ld, groups %ld layout %d activation %ld",
-               (long)s->N, (long)s->C, (long)s->O, s->axes, (long)s->in[s->axes - 1], (long)s->kernel[s->axes - 1],
+               "%s%ld x %ld -> %ld, %d axes, last in %ld kernel %ld stride %ld, groups %ld layout %d activation %ld",
+               s->channels_last ? "channels last, " : "", (long)s->N, (long)s->C, (long)s->O, s->axes, (long)s->in[s->axes - 1], (long)s->kernel[s->axes - 1],
                (long)s->stride[s->axes - 1], (long)s->groups, (int)s->how, (long)s->activation);
     case_input(c, EB_F32, s->how, 1, 2 + s->axes, x);
     case_input(c, EB_F32, DENSE, 1, 2 + s->axes, weight);
@@ -48,7 +56,25 @@ void make_conv(test_case *c, const conv_shape *s) {
     case_output(c, EB_F32, DENSE, 2 + s->axes, y);
     set_conv(c, s);
     c->ints[EB_INT_CONV_ACTIVATION] = s->activation;
+    c->ints[EB_INT_CONV_CHANNELS_LAST] = s->channels_last;
     c->constant = 2;
+}
+
+/* One to three axes with channels last: lengths about a micro-tile's, every kind of edge, epilogues. */
+static void check_channels_last(int i) {
+    static const int64_t lengths[] = {1, 2, 5, 13, 14, 15, 29, 60}, channels[] = {1, 3, 16, 17, 33};
+    conv_shape s = {.N = 1 + i % 2, .C = channels[i % 5], .O = channels[i / 5 % 5], .groups = 1, .axes = 1 + i % 3,
+                    .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0, .residual = i % 4 == 1,
+                    .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
+    for (int a = 0; a < s.axes; a++) {
+        s.in[a] = s.axes == 1 ? lengths[random_below(8)] : 1 + random_below(s.axes == 2 ? 16 : 7);
+        s.kernel[a] = 1 + random_below(3), s.stride[a] = 1 + random_below(3), s.dilation[a] = 1 + random_below(2);
+        s.low[a] = random_below(3), s.high[a] = s.low[a] + s.dilation[a] * (s.kernel[a] - 1);
+        if (i % 4 == 3) s.low[a] = s.high[a] = 0, s.in[a] += s.dilation[a] * (s.kernel[a] - 1);
+    }
+    test_case c;
+    make_conv(&c, &s);
+    case_check(&c);
 }
 
 static void check_conv_transpose(const conv_shape *s) {
@@ -156,6 +182,24 @@ void test_spatial(void) {
             case_check(&c);
             if (s.O % s.groups == 0) check_conv_transpose(&s);
         }
+    }
+    for (int i = 0; i < 72; i++) check_channels_last(i);
+    static const conv_shape large[] = {
+        /* pixels 2 KiB apart, copied for that alone, as rows of the result are few; several tiles of panels on one copy */
+        {.N = 1, .C = 256, .O = 130, .groups = 1, .axes = 2, .in = {6, 7}, .kernel = {1, 1}, .stride = {2, 2},
+         .dilation = {1, 1}, .channels_last = 1},
+        {.N = 1, .C = 512, .O = 70, .groups = 1, .axes = 2, .in = {5, 4}, .kernel = {3, 2}, .stride = {1, 1},
+         .low = {1, 1}, .high = {1, 0}, .dilation = {1, 1}, .channels_last = 1},
+        /* blocks of rows along one axis, and of planes */
+        {.N = 2, .C = 64, .O = 33, .groups = 1, .axes = 1, .in = {2500}, .kernel = {3}, .stride = {1}, .low = {1},
+         .high = {1}, .dilation = {1}, .channels_last = 1},
+        {.N = 1, .C = 24, .O = 17, .groups = 1, .axes = 3, .in = {4, 40, 30}, .kernel = {3, 3, 3}, .stride = {1, 1, 1},
+         .low = {1, 1, 1}, .high = {1, 1, 1}, .dilation = {1, 1, 1}, .channels_last = 1},
+    };
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        test_case c;
+        make_conv(&c, &large[i]);
+        case_check(&c);
     }
     for (int how = DENSE; how <= SCATTERED; how++) {
         for (int mean = 0; mean < 2; mean++)

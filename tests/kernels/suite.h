@@ -32,7 +32,7 @@ typedef struct {
     int axes;
     int64_t in[3], kernel[3], stride[3], low[3], high[3], dilation[3];
     int64_t activation;
-    int bias, residual;
+    int bias, residual, channels_last;
     layout how; /* of x and of the residual */
 } conv_shape;
 void make_conv(test_case *c, const conv_shape *s);

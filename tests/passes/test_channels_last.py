@@ -32,6 +32,12 @@ def conv(g: Graph, x: Value, weight: Value | None = None, residual: Value | None
     return g.emit("conv", [x, weight, known(g, weight.shape[0]), residual], **{**PLAIN, **changed})
 
 
+def conv_of_rank(g: Graph, x: Value, weight: Value, **changed) -> Value:
+    """Over as many axes as x has, each padded by one."""
+    lists = {name: numbers[:1] * (len(x.shape) - 2) for name, numbers in PLAIN.items()}
+    return g.emit("conv", [x, weight, None, None], **{**lists, **changed})
+
+
 def permutes(g: Graph) -> int:
     """How many permutes somebody reads."""
     run_pass(g, "dead_code")
@@ -76,6 +82,17 @@ def test_groups_of_channels_stay_a_convolution(kernel, out, groups):
     assert ops(g) == ["permute", "conv", "permute"]
 
 
+@pytest.mark.parametrize("axes", [1, 3])
+def test_convolutions_along_other_axes_are_turned_too(axes):
+    g = start((2, 4, *[5, 6, 7][:axes]))
+    y = g.emit("relu", [conv_of_rank(g, g.inputs[0], known(g, 6, 4, *[3] * axes))])
+    y = g.emit("concat", [y, conv_of_rank(g, y, known(g, 5, 6, *[3] * axes))], axis=1)
+    g.outputs = [g.emit("mean", [y], axes=tuple(range(2, 2 + axes)), keepdims=False)]
+    assert run_pass(g, "channels_last") == [5]
+    assert permutes(g) == 1, "the input"
+    assert g.outputs[0].shape == (2, 11)
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("op", ["sum", "mean", "amax", "amin"])
 def test_rows_and_columns_are_reduced_as_they_lie(op, keepdims):
@@ -106,8 +123,11 @@ def almost() -> dict[str, Graph]:
     made: dict[str, Graph] = {}
     g = made["weight that is not known"] = start((2, 4, 5, 6), (6, 4, 3, 3))
     g.outputs = [conv(g, g.inputs[0], g.inputs[1])]
-    g = made["one axis"] = start((2, 4, 6))
-    g.outputs = [g.emit("conv", [g.inputs[0], known(g, 6, 4, 3), None, None], **{k: v[:1] for k, v in PLAIN.items()})]
+    g = made["groups along one axis"] = start((2, 4, 6))
+    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, 6, 2, 3), groups=2)]
+    g = made["a transposed matrix"] = start((2, 6, 4))
+    turned = g.emit("permute", [g.inputs[0]], axes_order=(0, 2, 1))
+    g.outputs = [g.emit("relu", [turned])]
     g = made["no image"] = start((2, 4, 5, 6))
     g.outputs = [g.emit("relu", [g.inputs[0]])]
     return made
@@ -164,3 +184,23 @@ def test_a_network_computes_what_it_did_with_one_copy(isa):
     plain = engine.compile(model, (x,), engine.Config(isa=isa, disable=("channels_last",)))
     torch.testing.assert_close(plain(x), program(x), rtol=1e-4, atol=1e-5)
     assert not any("direct" in name for name, _count in plain.report().kernels)
+
+
+@pytest.mark.parametrize("isa", [None, "generic"])
+@pytest.mark.parametrize("axes", [1, 3])
+def test_a_network_along_other_axes_computes_what_it_did(axes, isa):
+    torch.manual_seed(0)
+    make, norm = {1: (nn.Conv1d, nn.BatchNorm1d), 3: (nn.Conv3d, nn.BatchNorm3d)}[axes]
+    body = [
+        make(3, 20, 5, 2, 2),
+        norm(20),
+        nn.ReLU(),
+        make(20, 36, 3, padding=1, dilation=1),
+        nn.GELU(),
+        make(36, 7, 1),
+    ]
+    model, x = nn.Sequential(*body).eval(), torch.randn(2, 3, *[33, 14, 15][:axes])
+    program = engine.compile(model, (x,), engine.Config(isa=isa))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+    assert program.report().copies == 2, "input and output are turned, nothing else"
+    assert any(name.endswith("_direct") for name, _count in program.report().kernels)
