@@ -123,9 +123,10 @@ typedef struct {
     const char *isa;        /* static; NULL where rate is 0 */
 } eb_roof;
 
-/* `what`: "fp32", "bf16", "int8" (operations: two a multiply-add), "read" or "copy" (bytes read and written; each thread
- * has `bytes` of its own, 4096 at least, a copy goes from one half of them to the other). All threads work in the same windows, each on a processor of its own where there are enough; the rate
- * is the best window's. The caller's own processors stay as they are. */
+/* `what`: "fp32", "bf16", "int8" (operations: two a multiply-add), "read" or "copy" (bytes, of a copy those read and
+ * those written; each thread has `bytes` of its own, 4096 at least, and copies one half of them to the other). All
+ * threads work in the same windows, each on a processor of its own where there are enough; the rate is the best
+ * window's. The caller's own processors stay as they are. */
 eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds);
 /* CFFI END */
 

@@ -169,7 +169,8 @@ static void *measure(void *argument) {
     int members;
     while ((members = atomic_load(&w->gate->members)) == 0) sched_yield();
     if (members < 0) return NULL;
-    if (w->data) memset(w->data, 1, (size_t)w->bytes * (w->target ? 2 : 1)); /* by the thread that reads it, for its own memory node */
+    /* By the thread that reads it, for its own memory node. */
+    if (w->data) memset(w->data, 1, (size_t)w->bytes * (w->target ? 2 : 1));
     for (int i = 0; i < w->windows; i++) {
         struct window *one = &w->window[i];
         do_some(w); /* the clock's chain and the wait were something else */

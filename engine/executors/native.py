@@ -403,12 +403,16 @@ class NativeExecutor:
         if status:
             raise self.failure(status, context[3][0])
 
+    def _counters(self) -> tuple[np.ndarray, Any]:
+        """Zeros for ticks [threads, steps], and the eb_profile that has a run count into them."""
+        busy = np.zeros((self.threads, self.count), np.int64)
+        return busy, ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
+
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> RunTimes:
         """One run, measured inside of C. Raises as `run`."""
         context = self._borrow(inputs, outputs)
         _call, pointers, _words, failed, _arena = context
-        busy = np.zeros((self.threads, self.count), np.int64)
-        profile = ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
+        busy, profile = self._counters()
         status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, profile, failed)
         self.free.append(context)
         if status != OK:
@@ -423,8 +427,7 @@ class NativeExecutor:
         The caller keeps `inputs`, `outputs`, this executor and the third answer alive for as long as it calls.
         """
         context = self._borrow(inputs, outputs)
-        busy = np.zeros((self.threads, self.count), np.int64)
-        profile = ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
+        busy, profile = self._counters()
         counted = partial(lib.eb_run, self._nodes, 0, self.count, context[1], self.threads, profile, context[3])
         return context[0], counted, (context, busy)
 
@@ -518,12 +521,14 @@ class Roof(NamedTuple):
 
 
 def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-    """The roof ``fp32``, ``bf16``, ``int8`` or ``read`` of `threads` threads at once; None where this machine has none.
+    """The roof `what` of `threads` threads at once; None where this machine has none.
 
     Args:
-        what: operations of that type (two a multiply-add), or bytes read.
+        what: ``fp32``, ``bf16``, ``int8``: operations of that type, two a multiply-add; ``read``: bytes read;
+            ``copy``: bytes read and written.
         threads: each runs on a processor of its own where there are enough.
-        nbytes: for ``read``: what each thread reads again and again, 4096 at least.
+        nbytes: for ``read`` and ``copy``: what each thread reads, or copies half of to the other half, again and again;
+            4096 at least.
         seconds: spent on it, beside making the threads and their memory.
     """
     found = lib.eb_measure_roof(what.encode(), nbytes, threads, seconds)
