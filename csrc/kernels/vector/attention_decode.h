@@ -211,8 +211,9 @@ static eb_cursor find_query(const head *h, int64_t r) {
     return at;
 }
 
-/* Blocks [begin, end) of the keys; out, top and sum of `w` receive what they come to. */
-static void attend(const head *h, const workspace *w, int64_t begin, int64_t end) {
+/* Blocks [begin, end) of the keys; out, top and sum of `w` receive what they come to. A function of its own: inside of
+ * `run`, where more values are alive, gcc 12 makes its loops 5 to 20% slower. */
+__attribute__((noinline)) static void attend(const head *h, const workspace *w, int64_t begin, int64_t end) {
     const problem *p = &h->p;
     int64_t mask_size = p->mask_dtype == EB_BOOL ? 1 : 4;
     memset(w->queries, 0, (size_t)(w->rows * w->depth) * 4);
