@@ -204,3 +204,12 @@ def test_a_network_along_other_axes_computes_what_it_did(axes, isa):
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
     assert program.report().copies == 2, "input and output are turned, nothing else"
     assert any(name.endswith("_direct") for name, _count in program.report().kernels)
+
+
+@pytest.mark.parametrize("pool", [nn.AvgPool2d(5), nn.AdaptiveAvgPool2d(1), nn.MaxPool2d(5)])
+def test_a_pooled_image_of_one_place_goes_into_a_linear_without_a_copy(pool):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Conv2d(3, 8, 3), pool, nn.Flatten(), nn.Linear(8, 4)).eval(), torch.randn(2, 3, 7, 7)
+    program = engine.compile(model, (x,))
+    assert program.report().copies == 1, "the input is turned, nothing else"
+    torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
