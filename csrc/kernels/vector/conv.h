@@ -16,8 +16,8 @@ enum { AT_ROWS, AT_ROW_TILES, AT_PANELS, AT_COLUMN_TILES };
 typedef struct {
     int64_t C, O, in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], dilation[AXES];
     int copies;
-    /* What a tile reads, x itself or the copy: floats from column to column, row to row and one plane of the kernel to the
-     * next; how far places lie apart; the copy's rows and columns, every `pick`-th of x. */
+    /* What a tile reads, x itself or the copy: floats from column to column, row to row and one plane of the kernel to
+     * the next; how far places lie apart; the copy's rows and columns, every `pick`-th of x. */
     int64_t pitch, line, plane, step[AXES], rows, columns, pick[AXES];
     int64_t taps, pieces, depth; /* taps that lie in one piece of x, how many such pieces, how long they are */
 } problem;
@@ -67,15 +67,19 @@ static problem describe(const eb_node *node) {
     return p;
 }
 
-/* Rows of the result whose rows of x stay in the second-level cache, and as many tiles as a few threads need. */
+/* Rows of the result whose rows of x stay in the second-level cache, and as many tiles as a few threads need: fewer rows
+ * where that leaves some micro-tiles, or else fewer panels. */
 static void cut(eb_node *node) {
-    enum { X_BYTES = 256 << 10, TILES = 8 };
+    enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8 };
     problem p = describe(node);
-    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line), panels = eb_ceil_div(p.O, EB_NR);
-    int64_t rows = eb_max(1, eb_min(p.out[ROW], (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1));
+    int64_t planes = eb_input(node, 0)->shape[0] * p.out[PLANE], panels = eb_ceil_div(p.O, EB_NR);
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line);
+    int64_t enough = eb_max(eb_ceil_div(p.out[ROW] * planes, TILES), eb_ceil_div(HEIGHTS * EB_MR, p.out[COLUMN]));
+    int64_t most = (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1;
+    int64_t rows = eb_max(1, eb_min(eb_min(p.out[ROW], enough), most));
     node->private[AT_ROW_TILES] = eb_ceil_div(p.out[ROW], rows);
     node->private[AT_ROWS] = eb_ceil_div(p.out[ROW], node->private[AT_ROW_TILES]);
-    int64_t others = eb_input(node, 0)->shape[0] * p.out[PLANE] * node->private[AT_ROW_TILES];
+    int64_t others = planes * node->private[AT_ROW_TILES];
     int64_t column_tiles = eb_min(panels, eb_ceil_div(TILES, eb_max(1, others)));
     node->private[AT_PANELS] = eb_ceil_div(panels, column_tiles);
     node->private[AT_COLUMN_TILES] = eb_ceil_div(panels, node->private[AT_PANELS]);
@@ -121,7 +125,8 @@ static void pack(const eb_node *node, int32_t input, const void *source, void *d
     for (int64_t o = 0; o < O; o += EB_NR)
         for (int64_t tap = 0; tap < taps; tap++) {
             int64_t at = o * w->stride[0];
-            for (int64_t a = w->rank - 1, left = tap; a >= 2; left /= w->shape[a], a--) at += left % w->shape[a] * w->stride[a];
+            for (int64_t a = w->rank - 1, left = tap; a >= 2; left /= w->shape[a], a--)
+                at += left % w->shape[a] * w->stride[a];
             pack_panel((const eb_float_unaligned *)source + at, w->stride[1], w->stride[0], C, eb_min(EB_NR, O - o),
                        (float *)destination + (o * taps + tap * EB_NR) * C);
         }
@@ -193,7 +198,8 @@ static rows_of_result block_at(const problem *p, const int64_t *at, int64_t i) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
     const int64_t *at = node->private, size = p.in[ROW] * p.in[COLUMN] * p.C, copy = copy_bytes(&p);
-    int64_t *places = (int64_t *)((char *)scratch + (node->joins ? 0 : copy)), *pieces = places + at[AT_ROWS] * p.out[COLUMN];
+    int64_t *places = (int64_t *)((char *)scratch + (node->joins ? 0 : copy));
+    int64_t *pieces = places + at[AT_ROWS] * p.out[COLUMN];
     const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
     float *y = eb_data(eb_output(node), bases);
     const int relu = node->ints[EB_INT_CONV_ACTIVATION] == EB_CONV_ACTIVATION_RELU;
