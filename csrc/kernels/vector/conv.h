@@ -139,7 +139,7 @@ static void copy_row(const problem *p, const float *x, float *to) {
     int64_t end = eb_max(begin, eb_min(eb_ceil_div(p->low[COLUMN] + p->in[COLUMN], pick), p->columns));
     if (!x) begin = end = p->columns;
     memset(to, 0, (size_t)(begin * p->pitch) * 4);
-    if (whole) memcpy(to + begin * p->C, x + (begin - p->low[COLUMN]) * p->C, (size_t)((end - begin) * bytes));
+    if (whole && end > begin) memcpy(to + begin * p->C, x + (begin - p->low[COLUMN]) * p->C, (size_t)((end - begin) * bytes));
     for (int64_t c = begin; c < end && !whole; c++)
         memcpy(to + c * p->pitch, x + (c * pick - p->low[COLUMN]) * p->C, (size_t)bytes);
     memset(to + end * p->pitch, 0, (size_t)((p->columns - end) * p->pitch) * 4);
