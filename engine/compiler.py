@@ -71,8 +71,13 @@ def load(path: str | Path, verify: str = "full", *, config: Config | None = None
 
     Raises:
         ProgramError: the file is missing, damaged, foreign or of another format version.
-        ConfigError: unknown `verify`.
+        ConfigError: unknown `verify`, or a switch of passes.
     """
+    if isinstance(verify, Config):
+        raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")
+    for switch in ("disable", "pipeline"):
+        if config is not None and getattr(config, switch):
+            raise ConfigError(f"{switch}: passes ran when the program was compiled; compile it anew to change them")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))
     started = time.perf_counter()

@@ -37,6 +37,8 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     """Write tensors and header. The file appears whole or not at all."""
     dense = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in tensors.items()}
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
+    if not path.name or not path.parent.is_dir():
+        raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         safetensors.numpy.save_file(dense, temporary, metadata)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -22,6 +21,7 @@ from rich.table import Table
 
 import engine
 from suites import models
+from suites.cli.scripts import chosen_models
 from suites.harness import plan, progress, run, stats, store, table
 from suites.harness.spec import Suite
 
@@ -110,6 +110,6 @@ def whole(model: str) -> Table:
 
 
 if __name__ == "__main__":
-    for chosen_model in sys.argv[1:] or ("resnet18", "resnet50"):
+    for chosen_model in chosen_models(__doc__, ("resnet18", "resnet50")):
         Console(width=120).print(by_layer(chosen_model))
         Console(width=120).print(whole(chosen_model))

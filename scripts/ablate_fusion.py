@@ -8,14 +8,13 @@ of them; above 1 the pass pays. A pass without which the program stays the same 
 
 from __future__ import annotations
 
-import sys
-
 import torch
 from rich.console import Console
 from rich.table import Table
 
 import engine
 from suites import models
+from suites.cli.scripts import chosen_models
 from suites.harness import plan, progress, run, store, table
 from suites.harness.spec import Suite
 
@@ -55,5 +54,5 @@ def show(model: str) -> Table:
     return found
 
 
-for chosen_model in sys.argv[1:] or CASES:
+for chosen_model in chosen_models(__doc__, CASES):
     Console(width=130).print(show(chosen_model))

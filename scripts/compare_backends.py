@@ -5,12 +5,11 @@ python scripts/compare_backends.py [MODEL ...]
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console
 from rich.table import Table
 
 from suites import backends
+from suites.cli.scripts import chosen_models
 from suites.harness import plan, progress, run, store, table
 from suites.harness.case import BackendRef
 from suites.harness.spec import Suite
@@ -42,5 +41,5 @@ def show(model: str) -> Table:
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or ["minilm"]:
+    for chosen in chosen_models(__doc__, ["minilm"]):
         Console(width=170).print(show(chosen))

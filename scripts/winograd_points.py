@@ -9,6 +9,8 @@ to the root mean square of the results; beside it, that of the direct sum.
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -69,6 +71,7 @@ def winograd(x: np.ndarray, weight: np.ndarray, a: float, b: float) -> np.ndarra
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     random = np.random.default_rng(0)
     x = np.maximum(random.standard_normal((6, 6, TILES, CHANNELS)), 0).astype(np.float32)
     weight = random.standard_normal((3, 3, CHANNELS, OUTPUTS)).astype(np.float32)

@@ -547,6 +547,21 @@ def test_a_loaded_program_has_the_digest_of_the_saved_one(tmp_path):
     assert engine.load(tmp_path / "p", config=engine.Config(threads=2)).run_digest != program.run_digest
 
 
+def test_what_a_loaded_program_cannot_do_is_refused(tmp_path):
+    engine.compile(mlp(), (X,)).save(tmp_path / "p")
+    with pytest.raises(engine.ConfigError, match="disable: passes ran when the program was compiled"):
+        engine.load(tmp_path / "p", config=engine.Config(disable=("fuse_epilogue",)))
+    with pytest.raises(engine.ConfigError, match=r"load\(path, config="):
+        engine.load(tmp_path / "p", engine.Config())
+
+
+@pytest.mark.parametrize("path", [".", "no/such/folder.engine"])
+def test_a_place_that_takes_no_file_is_named(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(engine.ProgramError, match=f"^{path}: cannot be written"):
+        engine.compile(mlp(), (X,)).save(path)
+
+
 @pytest.mark.parametrize("layer", [nn.Linear(48, 48), nn.Conv1d(48, 48, 3, padding=1)])
 def test_a_residual_that_is_also_the_layers_input_is_not_overwritten(layer):
     """The result could take the residual's memory, were it not still to be read as x."""

@@ -268,3 +268,11 @@ def test_arguments_of_the_wrong_kind_are_refused(model, inputs, error, message):
 def test_dynamic_shapes_are_refused():
     with pytest.raises(ConfigError, match="dynamic_shapes: only None is offered"):
         export(nn.ReLU().eval(), (f32(3),), dynamic_shapes={"input": {0: torch.export.Dim("batch")}})
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_an_output_padding_that_torch_refuses_is_refused(axes):
+    """Eager raises when it runs; an exported program would only have a shape."""
+    layer = getattr(nn, f"ConvTranspose{axes}d")(2, 3, 3, stride=2, output_padding=2)
+    with pytest.raises(ShapeError, match="output_padding"):
+        export(layer.eval(), (f32(1, 2, *[3] * axes),))

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from suites.cli import main
+from suites.cli.scripts import chosen_models
 
 SUITE = """
 name = "mini"
@@ -187,3 +188,14 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     assert "A/A" in picture.read_text()
     assert "@font-face" not in picture.read_text(), "no font of another machine"
     assert call(capsys, "show", "--svg", str(tmp_path / "no" / "folder.svg"), "--results", str(results))[0] == 2
+
+
+def test_scripts_take_models_and_name_the_nearest_known_one(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["ablate.py"])
+    assert chosen_models("A table.", ("mlp",)) == ["mlp"]
+    monkeypatch.setattr(sys, "argv", ["ablate.py", "resnet18", "bert"])
+    assert chosen_models("A table.", ("mlp",)) == ["resnet18", "bert"]
+    monkeypatch.setattr(sys, "argv", ["ablate.py", "resnet81"])
+    with pytest.raises(SystemExit):
+        chosen_models("A table.", ("mlp",))
+    assert "did you mean 'resnet18'" in capsys.readouterr().err

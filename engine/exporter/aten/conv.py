@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.errors import ShapeError
 from engine.exporter.context import Lowering
 from engine.exporter.registry import aten
 from engine.ir import Value
@@ -96,16 +97,19 @@ def _transposed(
     dilation: Ints,
 ) -> Value:
     axes = len(weight.shape) - 2
-    low = spread(padding, axes)
+    low, steps, spaces = spread(padding, axes), spread(stride, axes), spread(dilation, axes)
+    more = spread(output_padding, axes)
+    if any(add >= max(step, space) for add, step, space in zip(more, steps, spaces, strict=True)):
+        raise ShapeError(f"conv_transpose: output_padding {list(more)} is not below stride {list(steps)} or dilation")
     y = x.emit(
         "conv_transpose",
         batched(x, value, axes),
         weight,
         bias,
-        stride=spread(stride, axes),
+        stride=steps,
         low=low,
-        high=tuple(cut - more for cut, more in zip(low, spread(output_padding, axes), strict=True)),
-        dilation=spread(dilation, axes),
+        high=tuple(cut - add for cut, add in zip(low, more, strict=True)),
+        dilation=spaces,
         groups=groups,
     )
     return x.reshape(y, x.result.shape)
