@@ -46,6 +46,7 @@ class Report:
         weight_bytes: constants in the artifact.
         packed_bytes: packed copies of weights.
         flops: arithmetic operations a run (a multiply-add counts 2).
+        executed_flops: what the chosen kernels compute: less where a convolution goes by Winograd.
         bytes: bytes a run moves at least, each operand of each instruction once.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
@@ -67,6 +68,7 @@ class Report:
     weight_bytes: int
     packed_bytes: int
     flops: int
+    executed_flops: int
     bytes: int
     export_seconds: float | None
     compile_seconds: float

@@ -151,6 +151,7 @@ class Program:
             weight_bytes=artifact.weight_bytes,
             packed_bytes=sum(p.data.nbytes for p in self._weights.packed.values()),
             flops=sum(f for f, _ in counts),
+            executed_flops=sum(f for f, _ in counts) + self._saved_flops(),
             bytes=sum(b for _, b in counts),
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
@@ -160,6 +161,12 @@ class Program:
             digest=artifact.structure_digest,
             run_digest=self.run_digest,
         )
+
+    def _saved_flops(self) -> int:
+        """What kernels compute beyond what their ops mean: negative where they need less."""
+        steps = [s for s in self._plan.steps if s.operations and s.instruction is not None]
+        meant = (_counts(self.artifact, self.artifact.instructions[s.instruction or 0])[0] for s in steps)
+        return sum(s.operations for s in steps) - sum(meant)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """Time of each launch, measured inside of the native run.

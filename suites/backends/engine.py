@@ -19,6 +19,7 @@ _FACTS = (
     "arena_lower_bound_bytes",
     "weight_bytes",
     "flops",
+    "executed_flops",
     "bytes",
     "fallback_nodes",
     "run_digest",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suites import backends
@@ -24,6 +24,7 @@ FACTS = (
     "weight_bytes",
     "artifact_bytes",
     "flops",
+    "executed_flops",
     "bytes",
     "nodes",
     "launches",
@@ -98,7 +99,11 @@ def _place_under_roofs(question: Question, found: Sequence[Line]) -> None:
     for line in found:
         line["flops"], line["bytes"] = work.flops, work.nbytes
         if question.roofs is not None and line["latency"] is not None:
-            line["roof_share"] = question.roofs.share(work, question.case.threads, line["latency"]["p50"])
+            threads, seconds = question.case.threads, line["latency"]["p50"]
+            line["roof_share"] = question.roofs.share(work, threads, seconds)
+            if line["executed_flops"] is not None:
+                done = replace(work, flops=line["executed_flops"])
+                line["executed_share"] = question.roofs.share(done, threads, seconds)
 
 
 def _best_peer(question: Question, found: Sequence[Line]) -> str | None:
@@ -165,6 +170,7 @@ def _summary(
         "ttft_s": None,
         "peak_rss_bytes": max((line["peak_rss_bytes"] for line in mine if line.get("peak_rss_bytes")), default=None),
         "roof_share": None,
+        "executed_share": None,
         **{name: facts.get(name) for name in FACTS},
     }
     if status == "ok":

@@ -84,8 +84,7 @@ def cell(line: Line) -> list[str]:
     if line["error"]:
         found.append(f"max error {float(line['error']['max_abs']):.1e}")
     if line["roof_share"] is not None:
-        # Nothing is faster than the roof: the operations or the bytes are counted wrongly, or less was done.
-        found.append(f"{line['roof_share']:.0%} of roof" + (": counting error" if line["roof_share"] > 1 else ""))
+        found.append(f"{line['roof_share']:.0%} of roof{_executed(line)}")
     if line["nodes"] is not None:
         arena = f", arena {size(line['arena_bytes'])}" if line["arena_bytes"] is not None else ""
         found.append(f"{line['nodes']} nodes{arena}")
@@ -203,6 +202,16 @@ def floor(rows: Mapping[str, Line]) -> str:
 def _stacked(case: str) -> str:
     model, *rest = case.split("/")
     return "\n".join([f"[bold]{model}[/]", " ".join(rest[:3]), *rest[3:]])
+
+
+def _executed(line: Line) -> str:
+    """What is to be said of a share of the roof: nothing is faster, but less may be executed than the case means."""
+    share, executed = line["roof_share"], line.get("executed_share")
+    if executed is None:
+        return ": less is executed, or it is miscounted" if share > 1 else ""
+    if executed > 1:
+        return ": counting error"
+    return f" ({executed:.0%} executed)" if f"{executed:.0%}" != f"{share:.0%}" else ""
 
 
 def _short(reason: str) -> str:

@@ -113,8 +113,12 @@ def test_tables_show_the_best_peer_and_the_share():
         assert "counting error" not in text
 
 
-def test_more_than_the_roof_is_shown_as_a_counting_error():
-    assert "133% of roof: counting error" in drawn(rows(flops=int(240e9)))
+def test_more_than_the_roof_is_never_shown_without_a_word():
+    assert "133% of roof: less is executed, or it is miscounted" in drawn(rows(flops=int(240e9)))
+    line = {"roof_share": 1.33, "executed_share": 0.7}
+    assert table._executed(line) == " (70% executed)"
+    assert table._executed({**line, "executed_share": 1.2}) == ": counting error"
+    assert table._executed({"roof_share": 0.7, "executed_share": 0.7}) == ""
 
 
 def test_records_from_before_there_were_peers_still_draw():
