@@ -31,6 +31,13 @@ class Value:
     @property
     def data(self) -> np.ndarray | None:
         """The elements of a constant; made anew at each look where `form` is what makes them."""
+        return None if self.form is None else self.elements
+
+    @property
+    def elements(self) -> np.ndarray:
+        """`data` of what must be a constant; ValueError where it is none."""
+        if self.form is None:
+            raise ValueError(f"{self}: expected a constant")
         return self.form() if callable(self.form) else self.form
 
     @property
@@ -152,14 +159,13 @@ class Graph:
         Raises:
             ValueError: one of them is no constant.
         """
-        forms = [part.form for part in parts if part.form is not None]
-        if len(forms) < len(parts):
+        if not all(part.is_constant for part in parts):
             raise ValueError(f"{', '.join(map(repr, parts))}: expected constants")
         shape = list(parts[0].shape)
         shape[axis] = sum(part.shape[axis] for part in parts)
 
         def make() -> np.ndarray:
-            return np.concatenate([form() if callable(form) else form for form in forms], axis)
+            return np.concatenate([part.elements for part in parts], axis)
 
         return self.later(make, TensorType(parts[0].dtype, tuple(shape)), "+".join(part.name for part in parts))
 

@@ -139,6 +139,7 @@ class Program:
         plan, artifact = self._plan, self.artifact
         kernels = Counter(s.kernel.name for s in plan.steps)
         counts = [_counts(artifact, i) for i in artifact.instructions]
+        executed = {s.instruction: s.operations for s in plan.steps if s.operations}
         return Report(
             name=artifact.name,
             nodes=len(artifact.instructions),
@@ -151,7 +152,7 @@ class Program:
             weight_bytes=artifact.weight_bytes,
             packed_bytes=sum(p.data.nbytes for p in self._weights.packed.values()),
             flops=sum(f for f, _ in counts),
-            executed_flops=sum(f for f, _ in counts) + self._saved_flops(),
+            executed_flops=sum(executed.get(number, flops) for number, (flops, _) in enumerate(counts)),
             bytes=sum(b for _, b in counts),
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
@@ -161,12 +162,6 @@ class Program:
             digest=artifact.structure_digest,
             run_digest=self.run_digest,
         )
-
-    def _saved_flops(self) -> int:
-        """What kernels compute beyond what their ops mean: negative where they need less."""
-        steps = [s for s in self._plan.steps if s.operations and s.instruction is not None]
-        meant = (_counts(self.artifact, self.artifact.instructions[s.instruction or 0])[0] for s in steps)
-        return sum(s.operations for s in steps) - sum(meant)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """Time of each launch, measured inside of the native run.

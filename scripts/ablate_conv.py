@@ -35,7 +35,7 @@ def layers(program: engine.Program) -> list[str]:
     found = []
     for one in program.artifact.instructions:
         if one.op == "conv":
-            x, weight = (program.artifact.types[one.inputs[i] or 0].shape for i in (0, 1))
+            x, weight = (program.artifact.types[v].shape for v in one.inputs[:2] if v is not None)
             kernel = "x".join(map(str, weight[2:]))
             found.append(f"{kernel}/{one.attributes['stride'][0]} {weight[1]} to {weight[0]}, {x[1]}x{x[2]}")
     return found
@@ -63,12 +63,9 @@ def measured(model: str) -> tuple[Times, Counter[str], dict[str, str]]:
     return times, Counter(names), chosen
 
 
-def against(seconds: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+def against(seconds: Sequence[float], base: Sequence[float]) -> stats.Ratio:
     """Median ratio and its 95% interval, from pairs of one round."""
-    logs = [math.log(a / b) for a, b in zip(seconds, base, strict=True)]
-    centre, margin = statistics.median(logs), stats.median_error(logs) * stats.quantile(len(logs) - 1)
-    low, middle, high = (math.exp(x) for x in (centre - margin, centre, centre + margin))
-    return low, middle, high
+    return stats.paired([math.log(a / b) for a, b in zip(seconds, base, strict=True)])
 
 
 def by_layer(model: str) -> Table:
@@ -79,11 +76,11 @@ def by_layer(model: str) -> Table:
         if "direct" not in variants:
             continue
         spans = {v: against(seconds, variants["direct"]) for v, seconds in variants.items()}
-        best = min(spans, key=lambda v: spans[v][1])
-        beaten = best != chosen[name] and spans[best][2] < spans[chosen[name]][0]
+        best = min(spans, key=lambda v: spans[v].value)
+        beaten = best != chosen[name] and spans[best].high < spans[chosen[name]].low
         cells = []
         for v in VARIANTS:
-            ratio = "{1:.2f} [{0:.2f}, {2:.2f}]".format(*spans[v]) if v in spans else "-"
+            ratio = "{value:.2f} [{low:.2f}, {high:.2f}]".format(**spans[v].to_dict()) if v in spans else "-"
             time = f"{table.seconds(statistics.median(variants[v]))}  " if v == "direct" else ""
             mark = (" *!" if beaten else " *") if v == chosen[name] else ""
             cells.append(f"{time}{ratio if v != 'direct' else ''}{mark}".replace("[", "\\["))

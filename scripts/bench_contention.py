@@ -100,14 +100,8 @@ def rows(model: str, times: Times) -> list[dict[str, Any]]:
         )
         row["speedup"] = row["speedup_low"] = row["speedup_high"] = None
         if single:
-            logs = stats.log_ratios(single, samples)
-            centre, error = statistics.median(logs), stats.median_error(logs)
-            margin = error * stats.quantile(max(1, len(logs) - 1))
-            row |= {
-                "speedup": math.exp(centre),
-                "speedup_low": math.exp(centre - margin),
-                "speedup_high": math.exp(centre + margin),
-            }
+            gain = stats.paired(stats.log_ratios(single, samples))
+            row |= {"speedup": gain.value, "speedup_low": gain.low, "speedup_high": gain.high}
         found.append(row)
     return found
 

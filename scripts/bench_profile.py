@@ -67,9 +67,9 @@ def measure(plain: Callable[[], int], counted: Callable[[], int], pairs: int) ->
 
 def row(label: str, launches: int, seconds: float, logs: list[float]) -> str:
     """A line of the table: the median ratio and its 95% interval."""
-    centre, margin = statistics.median(logs), stats.median_error(logs) * stats.quantile(len(logs) - 1)
-    low, ratio, high = (math.exp(x) for x in (centre - margin, centre, centre + margin))
-    return f"| {label} | {launches} | {table.seconds(seconds)} | {ratio:.3f} [{low:.3f}, {high:.3f}] |"
+    found = stats.paired(logs)
+    interval = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return f"| {label} | {launches} | {table.seconds(seconds)} | {interval} |"
 
 
 def main() -> None:

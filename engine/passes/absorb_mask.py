@@ -16,8 +16,7 @@ def _allowed(mask: np.ndarray) -> np.ndarray | None:
 
 
 def _without(graph: Graph, node: Node, mask: Value) -> Value | None:
-    assert mask.data is not None  # noqa: S101  # the caller looks at constants only
-    allowed = _allowed(np.asarray(mask.data))
+    allowed = _allowed(mask.elements)
     if allowed is None:
         return None
     rows, keys = node.input(0).shape[-2], node.input(1).shape[-2]
@@ -35,7 +34,7 @@ def run(graph: Graph) -> int:
     count = 0
     for node in list(graph.nodes):
         mask = node.inputs[3] if node.op.name == "attention" else None
-        if mask is None or mask.data is None or mask.type.size == 0:
+        if mask is None or not mask.is_constant or mask.type.size == 0:
             continue
         new = _without(graph, node, mask)
         if new is not None:

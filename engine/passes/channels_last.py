@@ -67,12 +67,12 @@ def _conv(graph: Graph, node: Node) -> Value | None:
     Groups along one or three axes have no kernel of their own, so they stay.
     """
     x, weight, a = node.input(0), node.input(1), node.attributes
-    if a["channels_last"] or weight.data is None or (a["groups"] != 1 and len(x.shape) != 4):
+    if a["channels_last"] or not weight.is_constant or (a["groups"] != 1 and len(x.shape) != 4):
         return None
     inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
     if in_place and a["groups"] == 1 and len(x.shape) > 3:
-        inputs[1] = graph.constant(weight.data.reshape(weight.shape[:2]), weight.name)
+        inputs[1] = graph.constant(weight.elements.reshape(weight.shape[:2]), weight.name)
         how = {"transpose_weight": True, "activation": a["activation"]}
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))
     how = {**a, "channels_last": True}

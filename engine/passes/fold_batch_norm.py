@@ -36,15 +36,13 @@ def _a_channel(found: Match) -> bool:
 
 def _vector(value: Value, channels: int) -> np.ndarray:
     """One float64 a channel."""
-    assert value.data is not None  # noqa: S101  # rules match constants only
-    return np.broadcast_to(value.data.astype(np.float64).reshape(-1), (channels,))
+    return np.broadcast_to(value.elements.astype(np.float64).reshape(-1), (channels,))
 
 
 def _scaled(conv: Node, factor: np.ndarray) -> np.ndarray:
     """The weight times `factor` [O], float64. A transposed one is [C, O / groups, *K], rows of one group together."""
     weight = conv.input(1)
-    assert weight.data is not None  # noqa: S101  # rules match constant weights only
-    wide, kernel = weight.data.astype(np.float64), weight.shape[2:]
+    wide, kernel = weight.elements.astype(np.float64), weight.shape[2:]
     ones = [1] * len(kernel)
     if conv.op.name == "conv":
         return wide * factor.reshape(-1, 1, *ones)

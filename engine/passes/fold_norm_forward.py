@@ -52,8 +52,8 @@ def _pads_nothing(found: Match) -> bool:
 
 
 def _keeps_order(found: Match) -> bool:
-    data = found.values["other"].data
-    return data is not None and bool(np.isfinite(data).all() and (not _multiplies(found) or (data > 0).all()))
+    data = found.values["other"].elements  # `_a_channel` has found it constant
+    return bool(np.isfinite(data).all() and (not _multiplies(found) or (data > 0).all()))
 
 
 def _flattens(found: Match) -> bool:
@@ -64,14 +64,8 @@ def _flattens(found: Match) -> bool:
 
 def _vector(found: Match) -> np.ndarray:
     """One float64 a channel."""
-    data = found.values["other"].data
-    assert data is not None  # noqa: S101  # rules match constants only
-    return np.broadcast_to(data.astype(np.float64).reshape(-1), (found.values["x"].shape[1],))
-
-
-def _data(value: Value) -> np.ndarray:
-    assert value.data is not None  # noqa: S101  # rules match constants only
-    return value.data.astype(np.float64)
+    wide = found.values["other"].elements.astype(np.float64)
+    return np.broadcast_to(wide.reshape(-1), (found.values["x"].shape[1],))
 
 
 def _with(
@@ -81,11 +75,11 @@ def _with(
     reader, root = found.calls["reader"], found.nodes[0]
     inputs = [x, *reader.inputs[1:]]
     with np.errstate(over="ignore", invalid="ignore"):
-        made = _data(reader.input(1)) * each
+        made = reader.input(1).elements.astype(np.float64) * each
         position, name = (1, "weight") if _multiplies(found) else (2, "bias")
         if position == 2:
             old = reader.inputs[2]
-            made = summed(made) + (0 if old is None else _data(old))
+            made = summed(made) + (0 if old is None else old.elements.astype(np.float64))
         rounded = made.astype(reader.output.type.dtype)
     if not np.isfinite(rounded).all():
         return None

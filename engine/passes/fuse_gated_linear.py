@@ -103,9 +103,7 @@ def _split(activation: str) -> Any:
 
 
 def _swap_halves(graph: Graph, value: Value, axis: int) -> Value:
-    whole = value.data
-    assert whole is not None  # noqa: S101  # the guard wants constants
-    first, second = (graph.constant(half, value.name) for half in np.split(whole, 2, axis))
+    first, second = (graph.constant(half, value.name) for half in np.split(value.elements, 2, axis))
     return graph.joined([second, first], axis)
 
 

@@ -6,6 +6,7 @@
  * Around a padded x its rows are first copied into scratch with their zeros. The weight is packed into panels (gemm.h)
  * whose k is in that order. One axis is a column of pictures one place wide, so that its tiles are short, too.
  */
+#include "convolution.h"
 #include "gemm.h"
 
 enum { PLANE, ROW, COLUMN, AXES };
@@ -94,14 +95,9 @@ static int64_t copy_bytes(const problem *p) {
 }
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (!node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] != 1) return EB_NOT_APPLICABLE;
-    if (!w->is_packed || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
-    if (!eb_is_dense(x) || (eb_is_present(node, 2) && !eb_is_dense(eb_input(node, 2)))) return EB_NEEDS_DENSE;
-    if (eb_is_present(node, 3) && !eb_is_dense(eb_input(node, 3))) return EB_NEEDS_DENSE;
-    if (eb_size(y) == 0) return EB_OK;
+    eb_status status = check_conv_operands(node);
+    if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     cut(node);
     problem p = describe(node);
     int64_t tables = (node->private[AT_ROWS] * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);

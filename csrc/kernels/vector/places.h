@@ -13,6 +13,7 @@
 #define EB_PLACES_H
 
 #include "activation.h"
+#include "convolution.h"
 
 enum { PLACES = 7 }; /* it divides the lines of 224 x 224 and its halves; sums, a row of 5 taps and x fit 16 registers */
 
@@ -67,14 +68,9 @@ static void cut(eb_node *node) {
 }
 
 static eb_status plan_places(eb_node *node, int fits) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
-    if (!fits || !w->is_packed || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
-    if (!eb_is_dense(x) || (eb_is_present(node, 2) && !eb_is_dense(eb_input(node, 2)))) return EB_NEEDS_DENSE;
-    if (eb_is_present(node, 3) && !eb_is_dense(eb_input(node, 3))) return EB_NEEDS_DENSE;
-    if (eb_size(y)) cut(node);
-    return EB_OK;
+    const eb_status status = fits ? check_conv_operands(node) : EB_NOT_APPLICABLE;
+    if (status == EB_OK && eb_size(eb_output(node))) cut(node);
+    return status;
 }
 
 static int64_t packed_places(const eb_node *node, int32_t input, int fits) {

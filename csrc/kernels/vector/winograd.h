@@ -13,6 +13,7 @@
  * Two ways to cut the work. Many places: blocks of tiles, whose transforms stay in the second-level cache, one task
  * each. Few places: the transforms of all of x, in shared memory, are made first; then every panel of channels is a task.
  */
+#include "convolution.h"
 #include "gemm.h"
 
 /* private: tiles a task, tasks that transform, whether the transforms of x are shared */
@@ -300,13 +301,10 @@ static void cut(eb_node *node, const int m) {
 }
 
 EB_INLINE eb_status plan(eb_node *node, const int m) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
-    if (!is_winograd(node) || !w->is_packed || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
-    if (eb_size(y) == 0 || x->shape[3] == 0 || (!node->wanted && !pays(node, m))) return EB_NOT_APPLICABLE;
-    if (!eb_is_dense(x) || (eb_is_present(node, 2) && !eb_is_dense(eb_input(node, 2)))) return EB_NEEDS_DENSE;
-    if (eb_is_present(node, 3) && !eb_is_dense(eb_input(node, 3))) return EB_NEEDS_DENSE;
+    if (!is_winograd(node) || eb_size(eb_output(node)) == 0 || eb_input(node, 0)->shape[3] == 0) return EB_NOT_APPLICABLE;
+    if (!node->wanted && !pays(node, m)) return EB_NOT_APPLICABLE;
+    const eb_status status = check_conv_operands(node);
+    if (status != EB_OK) return status;
     cut(node, m);
     const problem p = describe(node, m);
     node->operations = operations_of(&p, m);

@@ -20,6 +20,13 @@ from suites.models.nets._hub import offline
 MEAN_BGR = (103.939, 116.779, 123.68)
 
 
+def statistics_of(norm: nn.BatchNorm2d) -> tuple[torch.Tensor, torch.Tensor]:
+    """Running mean and variance, [C] each; ValueError where the norm keeps none."""
+    if norm.running_mean is None or norm.running_var is None:
+        raise ValueError(f"{norm} keeps no statistics")
+    return norm.running_mean, norm.running_var
+
+
 def draw_statistics(model: nn.Module) -> None:
     """Other than neutral statistics and weights for every batch norm, as a trained network has them.
 
@@ -27,12 +34,11 @@ def draw_statistics(model: nn.Module) -> None:
     """
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
-            assert module.running_mean is not None  # noqa: S101  (of a norm with kept statistics)
-            assert module.running_var is not None  # noqa: S101  (the same)
+            mean, variance = statistics_of(module)
             nn.init.uniform_(module.weight, 0.2, 0.8)
             nn.init.normal_(module.bias, std=0.1)
-            nn.init.normal_(module.running_mean, std=0.1)
-            nn.init.uniform_(module.running_var, 0.5, 1.5)
+            nn.init.normal_(mean, std=0.1)
+            nn.init.uniform_(variance, 0.5, 1.5)
 
 
 class ResNet(nn.Module):
@@ -124,13 +130,12 @@ def _set(target: torch.Tensor, values: np.ndarray) -> None:
 
 
 def _take(part: Convolution, weights: Mapping[str, np.ndarray], conv: str, norm: str) -> None:
-    assert part.norm.running_mean is not None  # noqa: S101  (of a norm with kept statistics)
-    assert part.norm.running_var is not None  # noqa: S101  (the same)
+    mean, variance = statistics_of(part.norm)
     _set(part.conv.weight, weights[f"{conv}/kernel"].transpose(3, 2, 0, 1))
     _set(part.norm.weight, weights[f"{norm}/gamma"])
     _set(part.norm.bias, weights[f"{norm}/beta"])
-    _set(part.norm.running_mean, weights[f"{norm}/moving_mean"] - weights[f"{conv}/bias"])
-    _set(part.norm.running_var, weights[f"{norm}/moving_variance"])
+    _set(mean, weights[f"{norm}/moving_mean"] - weights[f"{conv}/bias"])
+    _set(variance, weights[f"{norm}/moving_variance"])
 
 
 def bgr(pictures: np.ndarray) -> torch.Tensor:
