@@ -9,14 +9,18 @@
  * node that it does not overlap with (eb_node.overlap) are done. There are no counters to reset and no barrier.
  *
  * Somebody is late when he holds one tile for much longer than tiles take: the system runs something else on his core.
- * The caller sheds a late helper, and a helper that waits for a late caller goes to sleep, which frees a core for him;
- * either way that helper is left out for a pause that doubles while lateness recurs.
+ * The caller sheds a late helper, who is left out for a pause that doubles while lateness recurs. A helper that waits
+ * for somebody late goes to sleep until the next node, which frees a core for him.
  *
  * Helpers spin for a moment between two nodes and after their last job, then sleep.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* processors of a thread */
+#endif
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -33,7 +37,7 @@ enum {
     LATE_NS = 100000,      /* ... and this; a scheduler's slice is 1 to 4 ms, a migration some 50 us */
     RESERVED_NS = 20000,   /* a lone tile of a chain is the caller's for this long: its data lie in his cache */
     POLL_NS = 50000,       /* sleep of a caller who waits for somebody late */
-    FIRST_PAUSE_NS = 10000000,
+    FIRST_PAUSE_NS = 2000000, /* one scheduler's slice */
     LAST_PAUSE_NS = 640000000
 };
 #define CLOSED UINT32_MAX /* a tile that no job has */
@@ -49,6 +53,7 @@ typedef struct {
     atomic_int asleep;
     atomic_llong absent_until, pause; /* ns of the monotonic clock */
     pthread_cond_t wake;
+    pthread_t thread;
 } member;
 
 static struct {
@@ -66,6 +71,7 @@ static struct {
     atomic_uint start[MAX_NODES + 1], needs[MAX_NODES], joins[MAX_NODES];
     int borrowed;
     int threads; /* made so far */
+    int caller_cpu; /* which helpers keep off; -1: not told yet */
     pthread_mutex_t mutex;
 } pool;
 static member members[MAX_HELPERS + 1];
@@ -83,6 +89,22 @@ static inline void pause_cpu(void) {
 
 #define LOAD(place) atomic_load_explicit(&(place), memory_order_acquire)
 #define STORE(place, value) atomic_store_explicit(&(place), (value), memory_order_release)
+
+/* --- where helpers run ---------------------------------------------------------------------------------------------- */
+
+/* Helpers run on any processor that the caller may use but the one that he is on: a system that wakes one of them there,
+ * as Linux does after a pause, stops the caller for it. One who may use no other has placed the threads himself. */
+static void keep_off_the_caller(void) {
+#ifdef __linux__
+    cpu_set_t others;
+    int cpu = sched_getcpu();
+    if (cpu == pool.caller_cpu || cpu < 0 || sched_getaffinity(0, sizeof others, &others) != 0) return;
+    pool.caller_cpu = cpu;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    for (int h = 1; h <= pool.threads; h++) pthread_setaffinity_np(members[h].thread, sizeof others, &others);
+#endif
+}
 
 /* --- who is invited ------------------------------------------------------------------------------------------------ */
 
@@ -104,7 +126,10 @@ static void invite_away(void) {
     int64_t now = 0;
     for (int h = 1; h <= pool.borrowed; h++) {
         if (!LOAD(members[h].away)) continue;
-        if (now == 0) now = eb_nanoseconds();
+        if (now == 0) {
+            now = eb_nanoseconds();
+            keep_off_the_caller();
+        }
         invite(h, now);
     }
 }
@@ -154,17 +179,14 @@ static int64_t breathe(patience *p, unsigned long long what) {
 }
 
 /* Wait for thread `who`, who holds tile `least`. Answers 0 when a helper had better leave the job. */
-static int wait_for(patience *p, int thread, int who, uint32_t least, int shared) {
+static int wait_for(patience *p, int thread, int who, uint32_t least) {
     int64_t waited = breathe(p, (unsigned long long)least << 32 | (uint32_t)who);
     if (waited < LATE_NS || (double)waited < LATE_TILES * tick_ns * (double)members[thread].average) return 1;
-    if (thread == 0) {
-        if (who > 0) shed(who);
-        struct timespec nap = {0, POLL_NS}; /* he may need this very core */
-        nanosleep(&nap, NULL);
-        return 1;
-    }
-    if (who == 0 && shared) shed(thread); /* a lone tile says nothing: it may just be long */
-    return 0;
+    if (thread > 0) return 0;
+    if (who > 0) shed(who);
+    struct timespec nap = {0, POLL_NS}; /* he may need this very core */
+    nanosleep(&nap, NULL);
+    return 1;
 }
 
 /* --- working ------------------------------------------------------------------------------------------------------- */
@@ -213,7 +235,7 @@ static void work(uint32_t number, int thread) {
         if (done < needs) {
             done = unfinished(claim, &who);
             if (done < needs) {
-                if (!wait_for(&p, thread, who, done, tiles > 1)) return;
+                if (!wait_for(&p, thread, who, done)) return;
                 continue;
             }
         }
@@ -305,7 +327,7 @@ static void finish(uint32_t number) {
     for (int who;;) {
         uint32_t least = unfinished((unsigned long long)number << 32 | CLOSED, &who);
         if (who < 0) return;
-        wait_for(&p, 0, who, least, 1);
+        wait_for(&p, 0, who, least);
     }
 }
 
@@ -325,6 +347,7 @@ eb_status eb_pool_run(const eb_kernel *const *kernels, const eb_node *nodes, int
         int32_t count;
         uint32_t number = post(kernels, nodes, first, last, bases, profile, &count);
         int64_t now = eb_nanoseconds();
+        keep_off_the_caller();
         for (int h = 1; h <= pool.borrowed; h++) invite(h, now);
         work(number, 0);
         finish(number);
@@ -364,9 +387,10 @@ int eb_pool_borrow(int helpers) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     while (pool.threads < helpers) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, helper, (void *)(intptr_t)(pool.threads + 1)) != 0) break;
-        pool.threads++;
+        int h = pool.threads + 1;
+        if (pthread_create(&members[h].thread, &attributes, helper, (void *)(intptr_t)h) != 0) break;
+        pool.threads = h;
+        pool.caller_cpu = -1;
     }
     pthread_attr_destroy(&attributes);
     pool.borrowed = helpers < pool.threads ? helpers : pool.threads;
