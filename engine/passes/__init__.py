@@ -34,6 +34,7 @@ from engine.passes import (
     fuse_pointwise,
     fuse_softmax,
     merge_linear,
+    move_reshape,
     simplify_views,
     use_linear,
 )
@@ -68,6 +69,7 @@ PASSES: dict[str, Pass] = {
         fuse_attention,
         absorb_mask,
         use_linear,
+        move_reshape,
         fuse_gated_linear,
         merge_linear,
         fuse_epilogue,
@@ -82,11 +84,12 @@ PASSES: dict[str, Pass] = {
 # Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
 # attention, whose pattern then has one spelling; pads before layout, which would have to turn them; batch norms before
 # epilogues, since nothing can be folded into a convolution that activates, and first into the one in front, which may
-# pad; gated pairs before merging, which would take them; merging before epilogues, since a linear with an epilogue of
-# its own cannot be merged; epilogues before norms, since a residual costs least where a linear adds it in its
-# registers; layout after epilogues, when convolutions have all that they will have, and before chains, which then run
-# on images as they lie; gathers before other residuals, which would take one of their terms; transposes once more, for
-# those that follow an attention. Chains of pointwise ops last: nothing else knows how to look inside of them.
+# pad; reshapes of rows out of the way of gated pairs, merging and epilogues; gated pairs before merging, which would
+# take them; merging before epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before
+# norms, since a residual costs least where a linear adds it in its registers; layout after epilogues, when convolutions
+# have all that they will have, and before chains, which then run on images as they lie; gathers before other residuals,
+# which would take one of their terms; transposes once more, for those that follow an attention. Chains of pointwise ops
+# last: nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -105,6 +108,7 @@ PIPELINE: tuple[str, ...] = (
     "simplify_views",
     "absorb_transpose",
     "use_linear",
+    "move_reshape",
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",

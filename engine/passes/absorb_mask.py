@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from engine.ir import Graph, Node, Value
 
 
 def _allowed(mask: np.ndarray) -> np.ndarray | None:
-    """Which keys take part, where the mask says nothing but that; None where it also weighs them."""
+    """Which keys take part, where the mask says nothing but that; None where it also weighs them.
+
+    The lowest finite number is what many models write for -inf. Added to a score it leaves a weight of exactly 0 beside
+    any key that takes part, and each row of the masks that are replaced has one.
+    """
     if mask.dtype == np.bool_:
         return mask
     keep = mask == 0
-    return keep if bool(np.all(keep | (mask == -np.inf))) else None
+    lowest = ml_dtypes.finfo(mask.dtype).min
+    return keep if bool(np.all(keep | (mask == -np.inf) | (mask == lowest))) else None
 
 
 def _without(graph: Graph, node: Node, mask: Value) -> Value | None:

@@ -11,7 +11,8 @@ import torch
 from suites import models
 
 PICTURES = ("resnet18-tiny", "resnet50-tiny", "resnet50-imagenet-tiny", "cifar10-cnn-tiny", "efficientnet-lite0-tiny")
-LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES)
+LANGUAGE = ("gpt2-tiny",)
+LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES, *LANGUAGE)
 
 
 def outputs(name, seed=0, **arguments):
@@ -149,3 +150,44 @@ def test_bert_base_has_the_published_size():
 
         count = sum(p.numel() for p in Bert(BASE, "sdpa").parameters())
     assert count == 109_482_240
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_language_model_sees_no_later_token_and_its_spellings_agree(name):
+    (ids,) = models.get(name).inputs(batch=2, sequence=11)
+    model, _ = models.get(name).build()
+    changed = ids.clone()
+    changed[:, 6:] = (changed[:, 6:] + 1) % 211
+    whole = model(ids)
+    torch.testing.assert_close(model(changed)[:, :6], whole[:, :6], rtol=0, atol=1e-5)
+    assert not torch.allclose(model(changed)[:, 6:], whole[:, 6:])
+    eager, _ = models.get(name).build(attention="eager")
+    torch.testing.assert_close(eager(ids), whole, rtol=0, atol=1e-5)
+    last, _ = models.get(name).build(logits="last")
+    torch.testing.assert_close(last(ids), whole[:, -1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_no_norm_or_bias_of_a_language_model_is_neutral(name):
+    model, _ = models.get(name).build()
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    assert vectors
+    assert not any(bool((p == 0).all() or (p == 1).all()) for p in vectors)
+
+
+@pytest.mark.parametrize(
+    ("module", "published", "configuration", "family", "parameters"),
+    [("gpt2", "SMALL", "GPT2Config", "gpt2", 124_439_808)],
+)
+def test_language_models_have_the_published_size(module, published, configuration, family, parameters):
+    import importlib
+
+    import transformers
+
+    from suites.models.nets.causal import CausalLM
+
+    config = getattr(importlib.import_module(f"suites.models.{module}"), published)
+    assert set(config) <= set(getattr(transformers, configuration)().to_dict()), "names that transformers knows"
+    with torch.device("meta"):
+        count = sum(p.numel() for p in CausalLM(family, config, "sdpa").parameters())
+    assert count == parameters

@@ -141,6 +141,7 @@ TRIANGLE = np.tri(5, dtype=bool)
         (TRIANGLE, True),
         (TRIANGLE[None, None], True),
         (np.where(TRIANGLE, 0, -np.inf).astype(np.float32), True),
+        (np.where(TRIANGLE, 0, np.finfo(np.float32).min).astype(np.float32), True),
     ],
 )
 def test_constant_masks_that_say_nothing_or_causal_go(mask, causal):
@@ -159,6 +160,8 @@ def test_constant_masks_that_say_nothing_or_causal_go(mask, causal):
         TRIANGLE.T.copy(),
         np.where(TRIANGLE, 0, -1e9).astype(np.float32),
         np.where(TRIANGLE, 0.5, -np.inf).astype(np.float32),
+        np.where(TRIANGLE, 0, np.finfo(np.float32).max).astype(np.float32),
+        np.where(TRIANGLE & (np.arange(5) != np.arange(5)[:, None]), 0, np.finfo(np.float32).min).astype(np.float32),
         TRIANGLE[:1],
     ],
 )

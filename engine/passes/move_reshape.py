@@ -1,0 +1,37 @@
+"""Let a linear keep the axes of what it reads, where a model flattens them to rows and restores them behind.
+
+reshape(linear(reshape(x))) -> linear(reshape(x)), and where x has those axes already, linear(x): what is added to the
+result, or applied to it, then stands right behind the linear, where an epilogue can take it in.
+"""
+
+from __future__ import annotations
+
+from engine.ir import Graph, Value
+from engine.passes.pattern import Match, Rule, Var, apply, call
+
+_PATTERN = call(
+    "reshape", call("linear", call("reshape", Var("x"), name="rows"), Var("weight"), name="linear"), name="restored"
+)
+
+
+def _keeps_columns(found: Match) -> bool:
+    """Rows are what is restored, columns stay as they are. A residual would have to be reshaped as well."""
+    linear, restored = found.calls["linear"], found.calls["restored"]
+    shape = restored.output.shape
+    return len(shape) > 0 and shape[-1] == linear.output.shape[-1] and linear.inputs[3] is None
+
+
+def _rewrite(graph: Graph, found: Match) -> Value:
+    linear, restored, x = found.calls["linear"], found.calls["restored"], found.values["x"]
+    shape = (*restored.output.shape[:-1], linear.input(0).shape[-1])
+    if x.shape != shape:
+        x = graph.emit("reshape", [x], before=restored, source=linear.source, shape=shape)
+    return graph.emit("linear", [x, *linear.inputs[1:]], before=restored, source=linear.source, **linear.attributes)
+
+
+RULES = (Rule(_PATTERN, _rewrite, (_keeps_columns,)),)
+
+
+def run(graph: Graph) -> int:
+    """Number of linears that need no flattened rows."""
+    return apply(graph, RULES)

@@ -1,0 +1,94 @@
+"""Language models, tiny: what is left of them after the passes, and that it computes what they do."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import engine
+from engine import bind
+from engine.executors import native
+from engine.ops import TABLE
+from suites import models
+from suites.harness.reference import Upcast
+
+NAMES = ("gpt2-tiny",)
+# Sums in another order, exp and tanh by other polynomials: eager's own float32 error, several times over.
+FACTOR = 4.0
+SHAPES = ((1, 1), (1, 2), (2, 17), (3, 64))
+
+
+def relative_errors(model, inputs, result: torch.Tensor) -> tuple[float, float]:
+    """(engine's, eager's) error against the model in float64, where transformers' own casts to float32 are lifted."""
+    wide = copy.deepcopy(model).double()
+    with torch.inference_mode():
+        eager = model(*inputs)
+        with Upcast():
+            truth = wide(*inputs)
+    assert truth.dtype == torch.float64
+    ours, theirs = (float((y.double() - truth).norm() / truth.norm()) for y in (result, eager))
+    return ours, theirs
+
+
+def launched(program) -> list[tuple[str, dict]]:
+    """Op and attributes of what is no view."""
+    return [(i.op, dict(i.attributes)) for i in program.artifact.instructions if TABLE[i.op].view is None]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", [{}, {"attention": "eager"}, {"logits": "last"}])
+def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, options):
+    for batch, sequence in SHAPES:
+        model, inputs = models.get(name).build(batch=batch, sequence=sequence, **options)
+        program = engine.compile(model, inputs)
+        assert program.report().fallback_nodes == 0
+        one = program(*inputs).clone()
+        ours, eagers = relative_errors(model, inputs, one)
+        assert ours <= FACTOR * eagers, (batch, sequence)
+        other = models.get(name).inputs(seed=5, batch=batch, sequence=sequence)
+        torch.testing.assert_close(program(*other), model(*other), rtol=1e-4, atol=1e-5)
+    assert torch.equal(engine.compile(model, inputs, engine.Config(threads=2))(*inputs), one)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("isa", native.isas())
+def test_every_instruction_set_is_as_exact_as_eager(name, isa):
+    model, inputs = models.get(name).build(batch=2, sequence=9)
+    program = engine.compile(model, inputs, engine.Config(isa=isa))
+    steps = bind.bind(program.artifact, program.config).steps
+    assert {s.kernel.isa for s in steps if s.op in ("linear", "layer_norm", "attention", "gated_linear")} == {isa}
+    ours, eagers = relative_errors(model, inputs, program(*inputs))
+    assert ours <= FACTOR * eagers
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_every_attention_is_causal_and_has_no_mask(name, attention):
+    model, inputs = models.get(name).build(batch=2, sequence=12, attention=attention)
+    program = engine.compile(model, inputs)
+    found = [i for i in program.artifact.instructions if i.op == "attention"]
+    assert len(found) == 2
+    assert all(i.attributes["causal"] and i.inputs[3] is None for i in found)
+    assert not any(shape[-2:] == (12, 12) for _, shape in program.artifact.types)
+
+
+def test_a_layer_of_gpt2_takes_seven_launches():
+    model, inputs = models.get("gpt2-tiny").build(batch=2, sequence=12)
+    layer = ["layer_norm", "linear", "attention", "linear", "layer_norm", "linear", "linear"]
+    found = launched(engine.compile(model, inputs))
+    assert [op for op, _ in found] == ["embedding", "add", *layer, *layer, "layer_norm", "linear"]
+    activations = [attributes["activation"] for op, attributes in found if op == "linear"]
+    assert activations == [*(["none", "none", "gelu_tanh", "none"] * 2), "none"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_id_out_of_the_vocabulary_is_an_error(name):
+    model, (ids,) = models.get(name).build(sequence=5)
+    program = engine.compile(model, (ids,))
+    for bad in (211, -1):
+        broken = ids.clone()
+        broken[0, 3] = bad
+        with pytest.raises(engine.EngineError, match="out of range"):
+            program(broken)
