@@ -132,6 +132,7 @@ class _Lowering:
             native.offer_openblas()
         self.steps: list[Step] = []
         self.places: dict[int, Place] = {}
+        self.tenants: dict[Storage, list[Place]] = {}
         self.arena: list[TensorType] = []
         self.forced: dict[str, bool] = {}
         for number, value in enumerate(artifact.inputs):
@@ -139,9 +140,13 @@ class _Lowering:
         for value in artifact.constants:
             self.places[value] = self._whole(Storage("constant", value), artifact.types[value])
 
-    @staticmethod
-    def _whole(storage: Storage, type_: TensorType) -> Place:
-        return Place(storage, type_.dtype, Layout.dense(type_.shape))
+    def _place(self, storage: Storage, dtype: str, layout: Layout) -> Place:
+        place = Place(storage, dtype, layout)
+        self.tenants.setdefault(storage, []).append(place)
+        return place
+
+    def _whole(self, storage: Storage, type_: TensorType) -> Place:
+        return self._place(storage, type_.dtype, Layout.dense(type_.shape))
 
     def _allocate(self, type_: TensorType) -> Place:
         self.arena.append(type_)
@@ -164,7 +169,7 @@ class _Lowering:
                 layout = op.view(source.layout, instruction.attributes, output.shape)
             if layout is None:
                 raise ProgramError(f"{instruction.op}: no view of a dense value at {instruction.source}")
-            self.places[instruction.outputs[0]] = Place(source.storage, source.dtype, layout)
+            self.places[instruction.outputs[0]] = self._place(source.storage, source.dtype, layout)
             return
         outputs = [self._allocate(self.artifact.types[v]) for v in instruction.outputs]
         ints, reals = op.native_attributes(instruction.attributes)
@@ -196,11 +201,11 @@ class _Lowering:
         reals: list[float],
     ) -> Step | None:
         """The first kernel that can run the step; dense copies of its inputs are inserted where it wants them."""
-        candidates = [k for k in self.kernels if k.op == op]
+        candidates = self.kernels.get(op, ())
         variant = self.config.variant.get(op)
         if variant is not None:
             self.forced.setdefault(op, False)
-            candidates = [k for k in candidates if k.variant == variant] + candidates
+            candidates = (*(k for k in candidates if k.variant == variant), *candidates)
         for kernel in candidates:
             step = Step(
                 position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel, wanted=kernel.variant == variant
@@ -240,10 +245,10 @@ class _Lowering:
 
     def _move(self, old: Storage, new: Storage) -> None:
         """Everything that lay in `old` lies in `new`."""
-        everyone = [p for s in self.steps for p in s.operands if p is not None]
-        for place in (*everyone, *self.places.values()):
-            if place.storage == old:
-                place.storage = new
+        moved = self.tenants.pop(old, [])
+        for place in moved:
+            place.storage = new
+        self.tenants.setdefault(new, []).extend(moved)
 
     # --- memory ----------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine import dtypes, tree
-from engine.errors import ShapeError
+from engine import dtypes, sizes, tree
+from engine.errors import ProgramError, ShapeError
+from engine.ops import TensorType
 from engine.program import Artifact
 
 Rebuild = Callable[[list[Any]], Any]
@@ -46,6 +47,7 @@ class Boundary:
         self.new_arrays: list[Callable[[], Any]] = [
             partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types
         ]
+        self.where = _where(self.input_types, artifact.scope)
         # The same in torch's terms, once a call has met torch.
         self.tensor: Any = None
         self.strided: Any = None
@@ -67,6 +69,27 @@ class Boundary:
         else:
             leaves = self._leaves(args, kwargs)
         return [self._checked(position, leaf) for position, leaf in enumerate(leaves)]
+
+    def sizes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
+        """What the sizes that differ from call to call are in this one, in the order of the artifact's symbols.
+
+        Raises:
+            ShapeError: number, names, structure, kind or rank of the arguments differ. Nothing else is checked.
+        """
+        if self.tensor is None:
+            self._meet_torch()
+        flat = self.is_flat and not kwargs and len(args) == len(self.input_types)
+        leaves = args if flat else self._leaves(args, kwargs)
+        return tuple([self._size(leaves[place.position], place) for place in self.where])
+
+    def _size(self, leaf: Any, place: Where) -> int:
+        position = place.position
+        expected = self.input_types[position]
+        if not (isinstance(leaf, np.ndarray) or (self.tensor is not None and isinstance(leaf, self.tensor))):
+            raise self._wrong(position, f"{type(leaf).__name__}, which is neither a NumPy array nor a torch tensor")
+        if len(leaf.shape) != len(expected.shape):
+            raise self._wrong(position, f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}")
+        return (int(leaf.shape[place.axis]) - place.shift) // place.factor
 
     def _meet_torch(self) -> None:
         torch = sys.modules.get("torch")  # only if this process has imported it; the engine never does so by itself
@@ -132,9 +155,7 @@ class Boundary:
 
     def _wrong(self, position: int, got: str) -> ShapeError:
         expected = self.input_types[position]
-        return ShapeError(
-            f"input {self.names[position]!r}: expected {expected.dtype}{list(expected.shape)} on cpu, got {got}"
-        )
+        return ShapeError(f"input {self.names[position]!r}: expected {expected} on cpu, got {got}")
 
     # --- outputs -------------------------------------------------------------------------------------------------
 
@@ -157,6 +178,31 @@ class Boundary:
             leaves.append(_clone(outputs[slot]) if slot in taken else outputs[slot])
             taken.add(slot)
         return self._rebuild(leaves)
+
+
+class Where(NamedTuple):
+    """An input and an axis of it whose size is ``factor * symbol + shift``."""
+
+    position: int
+    axis: int
+    factor: int
+    shift: int
+
+
+def _where(types: Sequence[TensorType], scope: sizes.Scope) -> list[Where]:
+    """For each symbol of `scope` a place to read it from: one that has it as it is, if there is any."""
+    found: dict[str, Where] = {}
+    for position, t in enumerate(types):
+        for axis, size in enumerate(t.shape):
+            if line := sizes.as_line(size):
+                name, factor, shift = line
+                known = found.get(name)
+                if known is None or (factor, shift) == (1, 0) != (known.factor, known.shift):
+                    found[name] = Where(position, axis, factor, shift)
+    missing = [name for name in scope.symbols if name not in found]
+    if missing:
+        raise ProgramError(f"no input has the size {', '.join(missing)}")
+    return [found[name] for name in scope.symbols]
 
 
 def _clone(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine import collector, passes, program
 from engine.config import Config
-from engine.errors import ConfigError
+from engine.errors import ConfigError, UnsupportedOp
 from engine.runtime import Program
 from engine.suggest import unknown
 
@@ -22,17 +22,19 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     dynamic_shapes: Mapping[str, Any] | None = None,
     calibration: Iterable[Any] | None = None,
 ) -> Program:
-    """Compile a PyTorch model for these input shapes. Weights are taken as they are now.
+    """Compile a PyTorch model for these input shapes, or for a range of them. Weights are taken as they are now.
 
     Args:
         model: an `nn.Module` in eval mode, a `torch.export.ExportedProgram` or a `torch.fx.GraphModule`.
         example_inputs: positional inputs as a tuple, or ``(positional, keywords)`` as a tuple of a tuple and a dict.
         config: the switches; None is ``Config()``.
-        dynamic_shapes: not offered yet; anything but None is refused.
+        dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
+            ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call brings the example's sizes.
         calibration: not offered yet; anything but None is refused.
 
     Raises:
-        UnsupportedOp: the model uses what the engine cannot compile; lists every such place with its source line.
+        UnsupportedOp: the model uses what the engine cannot compile; lists every such place with its source line. Or a
+            size of `dynamic_shapes` cannot differ.
         ConfigError: an argument asks for what does not exist.
         EngineError: torch.export could not capture the model; its reason is passed on.
     """
@@ -47,6 +49,13 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     started = time.perf_counter() - exported.lower_seconds
     with collector.paused():
         log = passes.run(exported.graph, config)
+        if settled := exported.graph.scope.settled:
+            raise UnsupportedOp(
+                [
+                    f"size {name}: the model, or how it is compiled, works for {only} only"
+                    for name, only in settled.items()
+                ]
+            )
         signature = program.Signature(
             trees.describe(exported.input_tree),
             trees.describe(exported.output_tree),

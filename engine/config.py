@@ -30,6 +30,7 @@ class Config:
         planner: memory planning strategy.
         dispatch: ``whole``: one C call a run; ``per_node``: one C call a node, arena without reuse.
         isa: the best instruction set to use; None is the best this machine has.
+        plans: memory plans kept of a program whose sizes differ from call to call: those of the latest combinations.
     """
 
     executor: str = "native"
@@ -42,6 +43,7 @@ class Config:
     planner: str = "default"
     dispatch: str = "whole"
     isa: str | None = None
+    plans: int = 16
 
     def __post_init__(self) -> None:
         from engine.switches import kernel_variants, names
@@ -55,6 +57,8 @@ class Config:
             raise ConfigError(
                 f'threads: expected a whole number from 1 to {MOST_THREADS} or "auto", got {self.threads!r}'
             )
+        if type(self.plans) is not int or self.plans < 1:
+            raise ConfigError(f"plans: expected a whole number from 1 on, got {self.plans!r}")
         if self.precision is not None:
             raise ConfigError(f"precision: only None (the model's own dtypes) is offered, got {self.precision!r}")
         if self.fallback is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import ml_dtypes
 import numpy as np
@@ -24,7 +25,7 @@ class DType:
     code: str
     kind: str
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes an element."""
         return int(self.numpy.itemsize)

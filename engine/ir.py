@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine import dtypes
+from engine import dtypes, sizes
 from engine.ops import TABLE, Op, TensorType
 
 Form = np.ndarray | Callable[[], np.ndarray]
@@ -58,8 +58,9 @@ class Value:
     @property
     def scalar(self) -> float | int | bool | None:
         """The value of a constant with one element; None for everything else."""
-        data = self.data if self.type.size == 1 else None
-        return None if data is None else data.reshape(-1)[0].item()
+        if self.form is None or self.type.size != 1:
+            return None
+        return self.elements.reshape(-1)[0].item()
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
@@ -118,10 +119,15 @@ def _types(values: Iterable[Value | None]) -> list[TensorType | None]:
 
 
 class Graph:
-    """Inputs, nodes in execution order, outputs. Constants are values with data, found through the nodes."""
+    """Inputs, nodes in execution order, outputs. Constants are values with data, found through the nodes.
+
+    Attributes:
+        scope: the sizes that differ from call to call, and what is taken for granted about them.
+    """
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
+        self.scope = sizes.Scope()
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine import container, tree
-from engine.errors import ProgramError, UnsupportedOp
+from engine import container, sizes, tree
+from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.ir import Form, Graph, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
 
 FORMAT = "enginebench"
-VERSION = 1
+VERSION = 2
 
 
 class Instruction(NamedTuple):
@@ -104,6 +104,7 @@ class Artifact:
         constants: value -> array.
         signature: the user's structure.
         passes: ``(pass, what it changed)`` in the order they ran.
+        scope: the sizes that differ from call to call, of which shapes and attributes may be formulas.
     """
 
     name: str
@@ -115,6 +116,51 @@ class Artifact:
     constants: Constants
     signature: Signature
     passes: tuple[tuple[str, int], ...] = field(default=())
+    scope: sizes.Scope = field(default_factory=sizes.Scope)
+
+    @property
+    def is_fixed(self) -> bool:
+        """True where every call brings the same sizes."""
+        return not self.scope.symbols
+
+    @cached_property
+    def _varying(self) -> tuple[tuple[str, ...], ...]:
+        """For each instruction the attributes that vary."""
+        return tuple(
+            tuple(name for name, value in i.attributes.items() if not sizes.is_fixed(value)) for i in self.instructions
+        )
+
+    def at(self, values: Mapping[str, int]) -> Artifact:
+        """The artifact for these sizes; the constants are shared.
+
+        Raises:
+            ShapeError: a size is out of its range, or breaks what the program takes for granted.
+        """
+        self.scope.check(values)
+        types, instructions = list(self.types), list(self.instructions)
+        for value in self.inputs:
+            types[value] = TensorType(types[value].dtype, sizes.at(types[value].shape, values))
+        try:
+            for position, (op, inputs, attributes, outputs, source) in enumerate(self.instructions):
+                if names := self._varying[position]:
+                    attributes = {**attributes, **{name: sizes.at(attributes[name], values) for name in names}}
+                    instructions[position] = Instruction(op, inputs, attributes, outputs, source)
+                found = TABLE[op].infer([None if v is None else types[v] for v in inputs], attributes)
+                for value, made in zip(outputs, found, strict=True):
+                    types[value] = made
+            _check_sizes(types)
+        except ValueError as error:
+            here = ", ".join(f"{name} = {size}" for name, size in values.items())
+            raise ShapeError(f"the program does not work for {here}: {error}") from None
+        return replace(self, types=tuple(types), instructions=tuple(instructions), scope=sizes.Scope())
+
+    def check_instructions(self) -> None:
+        """ValueError unless all types are of bearable size and follow from the instructions; all sizes are known."""
+        _check_sizes(self.types)
+        for i in self.instructions:
+            expected = TABLE[i.op].infer([None if v is None else self.types[v] for v in i.inputs], i.attributes)
+            if tuple(self.types[v] for v in i.outputs) != tuple(expected):
+                raise ValueError(f"{i.op}: output types do not follow from its inputs")
 
     @property
     def weight_bytes(self) -> int:
@@ -128,12 +174,19 @@ class Artifact:
             "format": FORMAT,
             "version": VERSION,
             "name": self.name,
-            "types": [[t.dtype, list(t.shape)] for t in self.types],
+            "sizes": {name: list(symbol) for name, symbol in self.scope.symbols.items()},
+            "guards": [[g.relation, sizes.encode_terms(g.terms), g.holds] for g in self.scope.guards],
+            "types": [[t.dtype, sizes.encode(t.shape)] for t in self.types],
             "names": list(self.names),
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "instructions": [
-                {"op": i.op, "inputs": list(i.inputs), "attributes": dict(i.attributes), "outputs": list(i.outputs)}
+                {
+                    "op": i.op,
+                    "inputs": list(i.inputs),
+                    "attributes": {name: sizes.encode(value) for name, value in i.attributes.items()},
+                    "outputs": list(i.outputs),
+                }
                 for i in self.instructions
             ],
             "constants": {str(v): _tensor_name(v) for v in self.constants},
@@ -217,6 +270,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         Constants(constants),
         signature,
         passes,
+        graph.scope,
     )
 
 
@@ -248,16 +302,25 @@ def load(path: str | Path, verify: str = "full") -> Artifact:
             raise ProgramError(f"{path}: the checksum of a weight does not match: the file is damaged")
     except ProgramError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as e:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        ShapeError,
+    ) as e:
         raise ProgramError(f"{path}: damaged program header: {type(e).__name__}: {e}") from None
     return artifact
 
 
 def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifact:
-    s = header["signature"]
+    s, scope = header["signature"], sizes.scope_of(header["sizes"], header["guards"])
     return Artifact(
         name=str(header["name"]),
-        types=tuple(TensorType(d, tuple(map(_size, shape))) for d, shape in header["types"]),
+        types=tuple(TensorType(d, tuple(_extent(size, scope) for size in shape)) for d, shape in header["types"]),
         names=tuple(map(str, header["names"])),
         inputs=tuple(map(_size, header["inputs"])),
         outputs=tuple(map(_size, header["outputs"])),
@@ -265,7 +328,7 @@ def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifac
             Instruction(
                 i["op"],
                 tuple(None if v is None else _size(v) for v in i["inputs"]),
-                TABLE[i["op"]].complete(i["attributes"]),
+                TABLE[i["op"]].complete({name: sizes.decode(value, scope) for name, value in i["attributes"].items()}),
                 tuple(map(_size, i["outputs"])),
                 str(source),
             )
@@ -280,7 +343,14 @@ def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifac
             tuple(map(str, s["input_names"])),
         ),
         passes=tuple((str(name), int(n)) for name, n in header["passes"]),
+        scope=scope,
     )
+
+
+def _extent(data: Any, scope: sizes.Scope) -> int:
+    """A number or a formula; one that can be negative is refused when the sizes are known."""
+    size: int = sizes.decode(data, scope) if isinstance(data, dict) else _size(data)
+    return size
 
 
 def _size(value: Any) -> int:
@@ -289,16 +359,19 @@ def _size(value: Any) -> int:
     return value
 
 
+def _check_sizes(types: Iterable[TensorType]) -> None:
+    for t in types:
+        if len(t.shape) > MAX_RANK:
+            raise ValueError(f"rank {len(t.shape)} is over {MAX_RANK}")
+        if t.nbytes >= sizes.MOST or (t.shape and min(t.shape) < 0):
+            raise ValueError(f"{t} is too large, or has a negative size")
+
+
 def _check(artifact: Artifact) -> None:
     """Every rule that executors rely on. ValueError or ProgramError otherwise."""
     types = artifact.types
     if len(artifact.names) != len(types):
         raise ValueError("names and types differ in number")
-    for t in types:
-        if len(t.shape) > MAX_RANK:
-            raise ValueError(f"rank {len(t.shape)} is over {MAX_RANK}")
-        if t.nbytes >= 1 << 48:
-            raise ValueError(f"{t} is too large")
     known = set(artifact.inputs)
     if len(known) != len(artifact.inputs):
         raise ValueError("an input is listed twice")
@@ -313,14 +386,15 @@ def _check(artifact: Artifact) -> None:
             raise ValueError(f"{i.op}: a required input is absent")
         if any(v is not None and v not in known for v in i.inputs):
             raise ValueError(f"{i.op}: reads a value before it is made")
-        expected = op.infer([None if v is None else types[v] for v in i.inputs], i.attributes)
-        if tuple(types[v] for v in i.outputs) != tuple(expected):
-            raise ValueError(f"{i.op}: output types do not follow from its inputs")
         if known & set(i.outputs):
             raise ValueError(f"{i.op}: makes a value twice")
         known.update(i.outputs)
     if not known.issuperset(artifact.outputs):
         raise ValueError("an output is never made")
+    if artifact.is_fixed:
+        artifact.check_instructions()
+    else:
+        artifact.at(artifact.scope.example)  # other sizes are checked when a call brings them
     _check_signature(artifact)
 
 

@@ -36,6 +36,8 @@ class Report:
 
     Attributes:
         name: the model's name.
+        sizes: those that differ from call to call: which they are here, of which range.
+        guards: what is taken for granted about them; a call that breaks it is refused.
         nodes: instructions of the program (views among them).
         launches: kernel calls a run.
         fallback_nodes: instructions that do not run natively; 0 unless fallback was asked for.
@@ -58,6 +60,8 @@ class Report:
     """
 
     name: str
+    sizes: tuple[str, ...]
+    guards: tuple[str, ...]
     nodes: int
     launches: int
     fallback_nodes: int
@@ -84,7 +88,8 @@ class Report:
 
     def __str__(self) -> str:
         skip = {"passes", "kernels", "switches"}
-        facts = [(k, v if not isinstance(v, str) else v[:24]) for k, v in asdict(self).items() if k not in skip]
+        facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
+        facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
         switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
         return "\n\n".join(
             [

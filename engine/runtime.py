@@ -1,43 +1,32 @@
-"""The program a user holds: artifact + configuration + executor. Calls, reports, profiles, traces, saves."""
+"""The program a user holds: an artifact, and what it became for the sizes that it was called with."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import statistics
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
-import numpy as np
-
-from engine import dtypes
-from engine.bind import BoundPlan, bind, threads_of
-from engine.boundary import Boundary, Rebuild, as_array
-from engine.call import UNUSUAL, short_way
+from engine import collector
+from engine.boundary import Boundary, Rebuild
+from engine.call import UNUSUAL
 from engine.config import Config
 from engine.errors import ConfigError
-from engine.executors import interpreter, native
-from engine.ops import TABLE, TensorType
-from engine.program import Artifact, Instruction
-from engine.report import NodeProfile, NodeTrace, Profile, Report, TensorStatistics, ThreadProfile, Trace
-
-
-class Executor(Protocol):
-    """Fills `outputs` from `inputs`: dense arrays or CPU tensors of the artifact's types."""
-
-    def __call__(self, inputs: list[Any], outputs: list[Any]) -> None:
-        """Run once."""
+from engine.executors import native
+from engine.program import Artifact
+from engine.report import Profile, Report, Trace
+from engine.specialised import Specialised, counts
 
 
 class Program:
     """A compiled model. Immutable; may be called from any number of threads at once.
 
     Made by `engine.compile` and `engine.load`. Calling it takes what the model takes (torch tensors or NumPy arrays)
-    and returns what the model returns, in fresh memory.
+    and returns what the model returns, in fresh memory. Where sizes may differ from call to call, a memory plan is made
+    for each combination of them at its first call, and the latest `Config.plans` are kept.
 
     Raises (when called):
         ShapeError: the arguments differ from what it was compiled for.
@@ -57,37 +46,43 @@ class Program:
         started = time.perf_counter() if started is None else started
         self.artifact = artifact
         self.config = config
+        self._rebuild = rebuild
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
         self._weights = native.Weights(artifact, borrowed=borrowed)
-        self._plan = _NO_PLAN
-        if config.executor == "native":
-            self._plan = bind(artifact, config, keep=config.dispatch == "per_node")
-            self._weights.prepare(self._plan)
-        else:
+        if config.executor != "native":
             self._weights.own()
-        self._execute = self._executor()
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, ...], Specialised] = OrderedDict()
+        self._example = self._at(tuple(artifact.scope.example.values()))
         self._compile_seconds = time.perf_counter() - started
 
-    def _executor(self) -> Executor:
-        if self.config.executor == "interpreter":
-            return self._interpret
-        return self._native.run if self.config.dispatch == "whole" else self._native.run_steps
+    # --- for known sizes -----------------------------------------------------------------------------------------
 
-    def _interpret(self, inputs: list[Any], outputs: list[Any]) -> None:
-        results = interpreter.run(self.artifact, [as_array(i) for i in inputs])
-        for target, result in zip(outputs, results, strict=True):
-            as_array(target)[...] = result
+    def _at(self, sizes: tuple[int, ...]) -> Specialised:
+        """What runs for these sizes, in the order of the artifact's symbols."""
+        found = self._kept.get(sizes) or self._specialise(sizes)
+        with self._lock:
+            found = self._kept.setdefault(sizes, found)  # another thread may have been faster
+            self._kept.move_to_end(sizes)
+            if len(self._kept) > self.config.plans:
+                self._kept.popitem(last=False)
+        return found
 
-    @cached_property
-    def _native(self) -> native.NativeExecutor:
-        return native.NativeExecutor(self.artifact, self._plan, self._weights, threads_of(self.config))
+    def _specialise(self, sizes: tuple[int, ...]) -> Specialised:
+        artifact = self.artifact
+        with collector.paused():
+            if not artifact.is_fixed:
+                artifact = artifact.at(dict(zip(artifact.scope.symbols, sizes, strict=True)))
+            return Specialised(artifact, self.config, self._weights, self._rebuild)
+
+    def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Specialised:
+        """What runs for the sizes of these arguments. Raises ShapeError where there can be nothing."""
+        return self._example if self.artifact.is_fixed else self._at(self._boundary.sizes(args, kwargs))
 
     @cached_property
     def _short_way(self) -> Callable[[tuple[Any, ...]], Any]:
-        if self.config.executor != "native" or self.config.dispatch != "whole":
-            return lambda _args: UNUSUAL
-        return short_way(self._boundary, self._native)
+        return self._example.short_way if self.artifact.is_fixed else lambda _args: UNUSUAL
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One call: what the model takes, and what it returns."""
@@ -95,10 +90,7 @@ class Program:
             result = self._short_way(args)
             if result is not UNUSUAL:
                 return result
-        inputs = self._boundary.unpack(args, kwargs)
-        outputs = self._boundary.allocate(inputs)
-        self._execute(inputs, outputs)
-        return self._boundary.pack(outputs)
+        return self._for(args, kwargs)(args, kwargs)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -116,13 +108,13 @@ class Program:
         """Hash of the artifact: instructions and weights; the same on every machine."""
         return self.artifact.digest
 
-    @cached_property
+    @property
     def run_digest(self) -> str:
-        """Hash of everything that decides what runs: structure, kernels, memory plan, threads, dispatch, executor."""
-        steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self._plan.steps]
-        config = (self.config.executor, self.config.dispatch, threads_of(self.config))
-        facts = [self.artifact.structure_digest, steps, self._plan.arena_offsets, config]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        """Hash of everything that decides what runs: structure, kernels, memory plan, threads, dispatch, executor.
+
+        Where sizes differ from call to call: for those of the example.
+        """
+        return self._example.run_digest
 
     def save(self, path: str | Path) -> None:
         """Write the artifact to `path` (suffix ``.engine`` by custom): one safetensors file.
@@ -134,14 +126,31 @@ class Program:
 
     # --- reading it ----------------------------------------------------------------------------------------------
 
-    def report(self) -> Report:
-        """Passes, kernels, memory, arithmetic, times. Costs no run."""
-        plan, artifact = self._plan, self.artifact
+    def report(self, **sizes: int) -> Report:
+        """Passes, kernels, memory, arithmetic, times. Costs no run.
+
+        Args:
+            **sizes: the sizes to report for, where they differ from call to call; by default those of the example.
+
+        Raises:
+            ConfigError: a size that the program does not have.
+            ShapeError: a size out of its range.
+        """
+        unknown = sorted(set(sizes) - set(self.artifact.scope.symbols))
+        if unknown:
+            known = ", ".join(self.artifact.scope.symbols) or "none"
+            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
+        chosen = self._at(tuple((self.artifact.scope.example | sizes).values())) if sizes else self._example
+        plan, artifact = chosen.plan, chosen.artifact
         kernels = Counter(s.kernel.name for s in plan.steps)
-        counts = [_counts(artifact, i) for i in artifact.instructions]
+        counted = [counts(artifact, i) for i in artifact.instructions]
         executed = {s.instruction: s.operations for s in plan.steps if s.operations}
         return Report(
             name=artifact.name,
+            sizes=tuple(
+                f"{n}={sizes.get(n, s.example)} of {s.low}..{s.high}" for n, s in self.artifact.scope.symbols.items()
+            ),
+            guards=tuple(map(str, self.artifact.scope.guards)),
             nodes=len(artifact.instructions),
             launches=len(plan.steps) if self.config.executor == "native" else len(artifact.instructions),
             fallback_nodes=0,
@@ -151,16 +160,16 @@ class Program:
             arena_lower_bound_bytes=plan.lower_bound,
             weight_bytes=artifact.weight_bytes,
             packed_bytes=sum(p.data.nbytes for p in self._weights.packed.values()),
-            flops=sum(f for f, _ in counts),
-            executed_flops=sum(executed.get(number, flops) for number, (flops, _) in enumerate(counts)),
-            bytes=sum(b for _, b in counts),
+            flops=sum(f for f, _ in counted),
+            executed_flops=sum(executed.get(number, flops) for number, (flops, _) in enumerate(counted)),
+            bytes=sum(b for _, b in counted),
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
             passes=artifact.passes,
             kernels=tuple(kernels.most_common()),
             switches=self.config.to_dict(),
-            digest=artifact.structure_digest,
-            run_digest=self.run_digest,
+            digest=self.artifact.structure_digest,
+            run_digest=chosen.run_digest,
         )
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
@@ -175,63 +184,7 @@ class Program:
         Raises:
             ConfigError: the program runs in the interpreter, whose times `trace` has.
         """
-        if self.config.executor != "native":
-            raise ConfigError("profile measures inside of the native executor; the interpreter's times are in trace()")
-        inputs = self._boundary.unpack(args, kwargs)
-        outputs = self._boundary.allocate(inputs)
-        executor = self._native
-        samples, calls = [], []
-        executor.run_timed(inputs, outputs)
-        for _ in range(runs):
-            samples.append(executor.run_timed(inputs, outputs))
-            start = time.perf_counter()
-            self(*args, **kwargs)
-            calls.append(time.perf_counter() - start)
-        times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
-        isa = self.config.isa or native.isas()[-1]
-        flops, bandwidth = (native.peak_flops(isa), native.read_bandwidth()) if roofs else (0.0, 0.0)
-        tick = native.tick_seconds()
-        total = float(times.busy.sum()) * tick
-        nodes = tuple(
-            self._node_profile(number, float(ticks) * tick, total, flops, bandwidth)
-            for number, ticks in enumerate(times.busy.sum(0))
-        )
-        threads = tuple(
-            ThreadProfile(float(busy) * tick, float(times.wall - busy) * tick) for busy in times.busy.sum(1)
-        )
-        call = statistics.median(calls)
-        return Profile(nodes, threads, times.wall * tick, call, runs, flops, bandwidth, native.clock())
-
-    def _node_profile(self, number: int, seconds: float, total: float, peak: float, bandwidth: float) -> NodeProfile:
-        step = self._plan.steps[number]
-        output = step.operands[step.n_inputs]
-        shape = () if output is None else output.layout.shape
-        if step.instruction is None:
-            nbytes = 0 if output is None else 2 * TensorType(output.dtype, shape).nbytes
-            flops, source = 0, ""
-        else:
-            instruction = self.artifact.instructions[step.instruction]
-            flops, nbytes = _counts(self.artifact, instruction)
-            source = instruction.source
-        executed = step.operations or flops
-        limits = {"compute": executed / peak if peak else 0.0, "memory": nbytes / bandwidth if bandwidth else 0.0}
-        bound = max(limits, key=lambda k: limits[k])
-        # Data that fits a cache can be read faster than memory: no share of that roof is claimed for it.
-        in_cache = bound == "memory" and nbytes < _CACHE_BYTES
-        share = None if in_cache or not seconds or not limits[bound] else limits[bound] / seconds
-        return NodeProfile(
-            step.op,
-            step.kernel.name,
-            source,
-            shape,
-            seconds,
-            flops,
-            executed,
-            nbytes,
-            seconds / total if total else 0.0,
-            share,
-            bound,
-        )
+        return self._for(args, kwargs).profile(args, kwargs, runs, roofs=roofs)
 
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
         """Run once, instruction by instruction, and record statistics of every input and output.
@@ -241,107 +194,4 @@ class Program:
             **kwargs: as for a call.
             keep: positions of instructions whose arrays are kept; None keeps none.
         """
-        inputs = self._boundary.unpack(args, kwargs)
-        kept = frozenset(keep or ())
-        recorder = _Recorder(self.artifact, kept)
-        if self.config.executor == "interpreter":
-            interpreter.run(self.artifact, [as_array(i) for i in inputs], recorder)
-        else:
-            plan = bind(self.artifact, self.config, keep=True)
-            self._weights.prepare(plan)
-            executor = native.NativeExecutor(self.artifact, plan, self._weights, threads_of(self.config))
-            _trace_native(executor, inputs, recorder)
-        return Trace(tuple(recorder.nodes))
-
-
-# What the interpreter has: arrays of NumPy's own.
-_NO_PLAN = BoundPlan((), (), (), 0, 0, 0)
-# Below this many bytes an operand set may stay in a last-level cache.
-_CACHE_BYTES = 64 << 20
-
-
-def _counts(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
-    """(FLOPs, bytes) of one instruction."""
-    op = TABLE[instruction.op]
-    inputs = [None if v is None else artifact.types[v] for v in instruction.inputs]
-    outputs = [artifact.types[v] for v in instruction.outputs]
-    if op.view is not None:
-        return 0, 0
-    return op.flops(inputs, outputs, instruction.attributes), op.nbytes(inputs, outputs, instruction.attributes)
-
-
-# --- tracing ---------------------------------------------------------------------------------------------------
-
-
-class _Recorder:
-    """Collects NodeTraces in instruction order."""
-
-    def __init__(self, artifact: Artifact, kept: frozenset[int]) -> None:
-        self.artifact = artifact
-        self.kept = kept
-        self.nodes: list[NodeTrace] = []
-
-    def __call__(
-        self,
-        index: int,
-        instruction: Instruction,
-        inputs: list[np.ndarray | None],
-        outputs: list[np.ndarray],
-        seconds: float,
-    ) -> None:
-        keep = index in self.kept
-        self.nodes.append(
-            NodeTrace(
-                index,
-                instruction.op,
-                self.artifact.names[instruction.outputs[0]],
-                instruction.source,
-                seconds,
-                tuple(None if a is None else summarise(a) for a in inputs),
-                tuple(map(summarise, outputs)),
-                tuple(None if a is None else a.copy() for a in inputs) if keep else None,
-                tuple(a.copy() for a in outputs) if keep else None,
-            )
-        )
-
-
-def _trace_native(executor: native.NativeExecutor, inputs: list[Any], recorder: _Recorder) -> None:
-    """Run with an arena in which every value keeps its memory, then read the values after each instruction."""
-    artifact, plan = executor.artifact, executor.plan
-    outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in (artifact.types[v] for v in artifact.outputs)]
-    known: dict[int, np.ndarray] = dict(artifact.constants)
-    known |= zip(artifact.inputs, (as_array(i) for i in inputs), strict=True)
-    seconds: dict[int, float] = {}
-    clock = time.perf_counter()
-
-    def observe(number: int) -> None:
-        nonlocal clock
-        step, now = plan.steps[number], time.perf_counter()
-        if step.instruction is not None:
-            seconds[step.instruction] = now - clock
-        clock = time.perf_counter()
-
-    roots = {("input", n): known[v] for n, v in enumerate(artifact.inputs)}
-    roots |= {("constant", v): a for v, a in artifact.constants.items()}
-    with executor.reading(inputs, outputs, roots, observe) as read:
-        for index, instruction in enumerate(artifact.instructions):
-            before = [None if v is None else read(plan.places[v]) for v in instruction.inputs]
-            after = [read(plan.places[v]) for v in instruction.outputs]
-            recorder(index, instruction, before, after, seconds.get(index, 0.0))
-
-
-def summarise(array: np.ndarray) -> TensorStatistics:
-    """Statistics of one array."""
-    kind = dtypes.from_numpy(array.dtype)
-    wide = array.astype(np.float64 if kind.kind == "float" else np.int64)
-    finite = wide[np.isfinite(wide)]
-    some = finite.size > 0
-    return TensorStatistics(
-        dtype=kind.name,
-        shape=array.shape,
-        minimum=float(finite.min()) if some else None,
-        maximum=float(finite.max()) if some else None,
-        mean=float(finite.mean()) if some else None,
-        nans=int(np.isnan(wide).sum()),
-        infinities=int(np.isinf(wide).sum()),
-    )
+        return self._for(args, kwargs).trace(args, kwargs, keep)

@@ -86,8 +86,8 @@ def isas() -> tuple[str, ...]:
 
 
 @cache
-def kernels_for(isa: str | None) -> tuple[Kernel, ...]:
-    """Rows that this machine can run; with `isa`, none beyond it. ConfigError where the machine has it not."""
+def kernels_for(isa: str | None) -> Mapping[str, tuple[Kernel, ...]]:
+    """Op -> rows that this machine can run; with `isa`, none beyond it. ConfigError where the machine has it not."""
     from engine.errors import ConfigError
 
     allowed = isas()
@@ -95,7 +95,11 @@ def kernels_for(isa: str | None) -> tuple[Kernel, ...]:
         if isa not in allowed:
             raise ConfigError(f"isa {isa!r}: this machine has {', '.join(allowed)}")
         allowed = tuple(i for i in allowed if _ISA_BITS[i] <= _ISA_BITS[isa])
-    return tuple(k for k in kernels() if k.isa in allowed)
+    found: dict[str, tuple[Kernel, ...]] = {}
+    for kernel in kernels():
+        if kernel.isa in allowed:
+            found[kernel.op] = (*found.get(kernel.op, ()), kernel)
+    return found
 
 
 def clock() -> str:
@@ -166,8 +170,7 @@ def _describe(tensor: Any, place: Place | None) -> None:
     layout = place.layout
     tensor.dtype = _CODES[place.dtype]
     tensor.rank = len(layout.shape)
-    for axis, (size, stride) in enumerate(zip(layout.shape, layout.strides, strict=True)):
-        tensor.shape[axis], tensor.stride[axis] = size, stride
+    tensor.shape, tensor.stride = layout.shape, layout.strides
     tensor.offset = layout.offset * dtypes.dtype(place.dtype).size
 
 

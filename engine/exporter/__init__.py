@@ -22,6 +22,7 @@ from engine.exporter.capture import capture
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.lower import Lowered, Walk
 from engine.exporter.registry import Refusal
+from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity, to_numpy
 from engine.ir import Graph, Value
 
@@ -57,13 +58,13 @@ class Exported:
 
 
 def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
-    """Export `model` for the shapes of `example_inputs`.
+    """Export `model` for the shapes of `example_inputs`, or for those that `dynamic_shapes` allows.
 
     Args:
         model: an nn.Module in evaluation mode, an ExportedProgram or a GraphModule; parameters on the cpu. The
             graph's constants share the parameters' memory.
         example_inputs: the positional arguments as a tuple, or ``(tuple, dict)`` with keyword arguments.
-        dynamic_shapes: only None is offered.
+        dynamic_shapes: as for torch.export: which sizes differ from call to call, and within which range.
 
     Raises:
         ConfigError: the model or an argument is of the wrong kind.
@@ -71,13 +72,11 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
         UnsupportedOp: calls that cannot be lowered, all of them.
         EngineError: torch.export cannot capture the model.
     """
-    if dynamic_shapes is not None:
-        raise ConfigError("dynamic_shapes: only None is offered, shapes are those of example_inputs")
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program = capture(model, args, kwargs)
+    program = capture(model, args, kwargs, dynamic_shapes)
     exported = time.perf_counter()
-    conversion = _Conversion(program, type(model).__name__)
+    conversion = _Conversion(program, type(model).__name__, dynamic_shapes)
     with collector.paused():
         graph = conversion.run()
     spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
@@ -107,12 +106,21 @@ def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             return example_inputs, {}
 
 
+def _user_inputs(program: ExportedProgram) -> list[Node]:
+    """The placeholders that a call brings."""
+    placeholders = program.graph_module.graph.find_nodes(op="placeholder")
+    specs = program.graph_signature.input_specs
+    return [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
+
+
 class _Conversion:
     """Inputs, constants and outputs of one program around a `Walk` over its calls."""
 
-    def __init__(self, program: ExportedProgram, name: str) -> None:
+    def __init__(self, program: ExportedProgram, name: str, dynamic_shapes: Any) -> None:
         self.program = program
-        self.walk = Walk(Graph(name))
+        graph, inputs = Graph(name), _user_inputs(program)
+        names = names_of(dynamic_shapes, [node.name for node in inputs])
+        self.walk = Walk(graph, Symbols(graph.scope, program, inputs, names))
         self.input_names: list[str] = []
         self.input_slots: list[Slot] = []
         self.output_slots: list[Slot] = []
@@ -136,12 +144,8 @@ class _Conversion:
         if isinstance(spec.arg, ConstantArgument):
             self.input_slots.append({"constant": spec.arg.value})
             return spec.arg.value
-        sizes = tuple(node.meta["val"].shape)
-        if not all(isinstance(size, int) for size in sizes):
-            shown = ", ".join(map(str, sizes))
-            raise ConfigError(f"input {node.name}: shape [{shown}] is dynamic; export for fixed shapes")
         try:
-            value = self.walk.graph.add_input(node.name, tensor_type(node.meta["val"]))
+            value = self.walk.graph.add_input(node.name, tensor_type(node.meta["val"], self.walk.symbols.size))
         except Refusal as refusal:
             raise UnsupportedOp([f"input {node.name}: {refusal}"]) from None
         self.input_slots.append(len(self.input_names))
@@ -158,7 +162,7 @@ class _Conversion:
         key = identity(tensor)
         if key not in self._constants:
             try:
-                tensor_type(tensor)
+                tensor_type(tensor, self.walk.symbols.size)
             except Refusal as refusal:
                 raise UnsupportedOp([f"{target}: {refusal}"]) from None
             self._constants[key] = self.walk.graph.constant(to_numpy(tensor), target)

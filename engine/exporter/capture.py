@@ -34,11 +34,12 @@ _CHATTY_LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbo
 _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
 
 
-def capture(model: Any, args: Args, kwargs: Kwargs) -> ExportedProgram:
+def capture(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> ExportedProgram:
     """The model as a functional program of ATen calls.
 
     Raises:
-        ConfigError: the model is no model, is in training mode, or has parameters that are not on the cpu.
+        ConfigError: the model is no model, is in training mode, or has parameters that are not on the cpu; or
+            `dynamic_shapes` fits neither model nor inputs.
         ShapeError: an input is not a dense tensor on the cpu.
         EngineError: torch.export cannot capture it; says why and where.
     """
@@ -47,13 +48,15 @@ def capture(model: Any, args: Args, kwargs: Kwargs) -> ExportedProgram:
     if isinstance(model, ExportedProgram):
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
         _check_examples(model, args, kwargs)
+        if dynamic_shapes is not None:
+            raise ConfigError("dynamic_shapes: the model is exported already; they are those it was exported with")
         program = model
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
         args, kwargs = _apart(model, args, kwargs)
         with _captured():
-            program = torch.export.export(model, args, kwargs, strict=False)
+            program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
     return _decomposed(program)
 
@@ -191,7 +194,10 @@ def _captured() -> Iterator[None]:
 
 def _sentence(error: Exception) -> EngineError:
     """What torch says, as one sentence with the user's line."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = lines[0]
+    if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one a line
+        text = "; ".join([text.partition("!")[0], *(line[2:] for line in lines if line.startswith("- "))])
     if isinstance(error, GuardOnDataDependentSymNode):
         text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
     where = from_error(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ from engine.exporter.registry import Refusal
 from engine.exporter.weights import to_numpy
 from engine.ir import Graph, Value
 from engine.ops import MAX_RANK, TensorType
+from engine.sizes import same
 
 Number = float  # int and bool included, as type checkers read it
 Operand = Value | Number
@@ -42,7 +43,11 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
-def tensor_type(meta: Any) -> TensorType:
+Sizes = Callable[[Any], int]
+"""A size as torch has it -> an int or a formula; Refusal where it depends on data."""
+
+
+def tensor_type(meta: Any, size: Sizes) -> TensorType:
     """Element type and shape of a (fake) tensor.
 
     Raises:
@@ -50,13 +55,11 @@ def tensor_type(meta: Any) -> TensorType:
     """
     if not isinstance(meta, torch.Tensor):
         raise Refusal(f"the result is a {type(meta).__name__} that depends on the values of tensors")
-    if not all(isinstance(size, int) for size in meta.shape):
-        raise Refusal(f"the result's shape [{', '.join(map(str, meta.shape))}] depends on the values of tensors")
     if meta.layout is not torch.strided:
         raise Refusal(f"layout {meta.layout} is not supported")
     if len(meta.shape) > MAX_RANK:
         raise Refusal(f"a tensor of rank {len(meta.shape)}: the most that is supported is {MAX_RANK}")
-    return TensorType(dtype_name(meta.dtype), tuple(meta.shape))
+    return TensorType(dtype_name(meta.dtype), tuple(map(size, meta.shape)))
 
 
 class Lowering:
@@ -66,17 +69,19 @@ class Lowering:
         graph: the graph being built.
         meta: what torch says the call returns: a fake tensor, or a list of them.
         source: ``file:line`` in the user's model.
+        size: a size as torch has it -> an int or a formula.
     """
 
-    def __init__(self, graph: Graph, meta: Any, source: str) -> None:
+    def __init__(self, graph: Graph, meta: Any, source: str, size: Sizes) -> None:
         self.graph = graph
         self.meta = meta
         self.source = source
+        self.size = size
 
     @property
     def result(self) -> TensorType:
         """Element type and shape that torch gives the (only, or first) result."""
-        return tensor_type(self.meta[0] if isinstance(self.meta, list | tuple) else self.meta)
+        return tensor_type(self.meta[0] if isinstance(self.meta, list | tuple) else self.meta, self.size)
 
     def refuse(self, reason: str) -> NoReturn:
         """Give up on this call; the reason reaches the user together with those of all other calls."""
@@ -125,11 +130,11 @@ class Lowering:
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """`value` under another shape, every size of it known; itself where nothing changes."""
-        return value if tuple(shape) == value.shape else self.emit("reshape", value, shape=tuple(shape))
+        return value if same(tuple(shape), value.shape) else self.emit("reshape", value, shape=tuple(shape))
 
     def expand(self, value: Value, shape: Sequence[int]) -> Value:
         """`value` broadcast to `shape`; itself where nothing changes."""
-        return value if tuple(shape) == value.shape else self.emit("expand", value, shape=tuple(shape))
+        return value if same(tuple(shape), value.shape) else self.emit("expand", value, shape=tuple(shape))
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
         """Axes in another order; itself where nothing changes."""
@@ -138,7 +143,7 @@ class Lowering:
 
     def slice(self, value: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
         """Elements start, start + step, ... before stop; itself where that is everything."""
-        if (start, stop, step) == (0, value.shape[axis], 1):
+        if same((start, stop, step), (0, value.shape[axis], 1)):
             return value
         return self.emit("slice", value, axis=axis, start=start, stop=stop, step=step)
 

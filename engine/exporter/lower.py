@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
@@ -18,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from engine.exporter.context import Lowering, Missing, tensor_type
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind
 from engine.exporter.sources import from_trace
+from engine.exporter.symbols import Symbols
 from engine.ir import Graph, Value
 
 Lowered = Any  # a Value, a Missing, a number, or a list of them
@@ -28,11 +30,13 @@ class Walk:
 
     Attributes:
         graph: the graph being built.
+        symbols: what torch's symbolic sizes are.
         offenders: what cannot be lowered, one line each.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, symbols: Symbols) -> None:
         self.graph = graph
+        self.symbols = symbols
         self.offenders: list[str] = []
 
     def run(self, module: GraphModule, env: dict[Node, Lowered]) -> list[Lowered]:
@@ -43,6 +47,9 @@ class Walk:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
                 env[node] = getattr(module, str(node.target))
+            if node.target is torch.ops.aten._assert_scalar.default:  # noqa: SLF001  # its only name
+                (condition, *_) = node.all_input_nodes or (node,)
+                self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
         return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
 
@@ -50,18 +57,21 @@ class Walk:
         args = map_arg(node.args, env.__getitem__)
         kwargs = map_arg(node.kwargs, env.__getitem__)
         source = _source(node)
+        meta = node.meta.get("val")
         try:
+            if isinstance(meta, torch.SymInt | int):  # arithmetic on sizes: torch has computed it
+                return self.symbols.size(meta)
             if node.target is operator.getitem:
                 return _item(args)
             if isinstance(node.target, HigherOrderOperator):
                 return self._inline(node.target, args)
             if not isinstance(node.target, OpOverload):
-                return Missing(None)  # arithmetic on sizes: torch has computed it, unless a refused call made the size
-            return _lower(node.target, args, kwargs, Lowering(self.graph, node.meta.get("val"), source))
+                return Missing(None)  # a relation of sizes, or a number that no tensor has
+            return self._lower(node.target, args, kwargs, Lowering(self.graph, meta, source, self.symbols.size))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             self.offenders.append(f"{call.target}: {refusal}" + (f" ({source})" if source else ""))
-            return _stand_in(node.meta.get("val"))
+            return self._stand_in(meta)
 
     def _inline(self, target: HigherOrderOperator, args: Any) -> Lowered:
         if target.name() not in INLINED:
@@ -69,6 +79,33 @@ class Walk:
         body, values = INLINED[target.name()](args)
         placeholders = body.graph.find_nodes(op="placeholder")
         return self.run(body, dict(zip(placeholders, values, strict=True)))
+
+    def _lower(self, target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
+        if target not in HANDLERS:
+            raise Refusal(REFUSED.get(target, "no handler"))
+        if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
+            return self._stand_in(context.meta)  # whatever made the argument has been refused already
+        handler = HANDLERS[target]
+        result = handler.lower(context, **bind(handler, args, kwargs))
+        self._check(result, context.meta)
+        return result
+
+    def _check(self, result: Lowered, meta: Any) -> None:
+        """Compare what a handler made with what torch says of it."""
+        if isinstance(result, list):
+            for one, its_meta in zip(result, meta, strict=True):
+                self._check(one, its_meta)
+        elif isinstance(result, Value) and result.type != (expected := tensor_type(meta, self.symbols.size)):
+            raise Refusal(f"internal: lowered as {result.type}, torch says {expected}")
+
+    def _stand_in(self, meta: Any) -> Lowered:
+        """A value of the type that torch gives, for what could not be lowered; Missing where that is not known."""
+        if isinstance(meta, list | tuple):
+            return [self._stand_in(one) for one in meta]
+        try:
+            return Value("stand_in", tensor_type(meta, self.symbols.size))
+        except Refusal:
+            return Missing(None)
 
 
 def _source(node: Node) -> str:
@@ -89,36 +126,6 @@ def _item(args: Any) -> Lowered:
     if isinstance(chosen, Missing) and chosen.reason is not None:
         raise Refusal(chosen.reason)
     return chosen
-
-
-def _lower(target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
-    if target not in HANDLERS:
-        raise Refusal(REFUSED.get(target, "no handler"))
-    if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
-        return _stand_in(context.meta)  # whatever made the argument has been refused already
-    handler = HANDLERS[target]
-    result = handler.lower(context, **bind(handler, args, kwargs))
-    _check(result, context.meta)
-    return result
-
-
-def _check(result: Lowered, meta: Any) -> None:
-    """Compare what a handler made with what torch says of it."""
-    if isinstance(result, list):
-        for one, its_meta in zip(result, meta, strict=True):
-            _check(one, its_meta)
-    elif isinstance(result, Value) and result.type != tensor_type(meta):
-        raise Refusal(f"internal: lowered as {result.type}, torch says {tensor_type(meta)}")
-
-
-def _stand_in(meta: Any) -> Lowered:
-    """A value of the type that torch gives, for what could not be lowered; Missing where the type is not known."""
-    if isinstance(meta, list | tuple):
-        return [_stand_in(one) for one in meta]
-    try:
-        return Value("stand_in", tensor_type(meta))
-    except Refusal:
-        return Missing(None)
 
 
 def _without_grad(args: Any) -> tuple[GraphModule, Sequence[Lowered]]:

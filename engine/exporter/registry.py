@@ -90,7 +90,7 @@ def overload(name: str) -> OpOverload:
 
 DROPPED: dict[OpOverload, str] = {
     overload("_assert_tensor_metadata"): "restates types that the example inputs fixed; a call checks its inputs",
-    overload("_assert_scalar"): "holds for the shapes exported with; sizes that depend on data are refused elsewhere",
+    overload("_assert_scalar"): "of sizes: noted as a guard; sizes that depend on data are refused elsewhere",
     overload("sym_constrain_range"): "bounds a size that depends on data, which is refused where it is made",
     overload("sym_constrain_range_for_size"): "as sym_constrain_range",
 }

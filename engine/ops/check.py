@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from engine import dtypes
+from engine import dtypes, sizes
 from engine.ops.table import MAX_RANK, TensorType, Types, broadcast
 
 FLOATS = frozenset(d.name for d in dtypes.DTYPES if d.kind == "float")
@@ -97,7 +97,7 @@ def result(op: str, dtype: str, shape: Sequence[int]) -> tuple[TensorType]:
     """The single output of an op, its rank checked."""
     if len(shape) > MAX_RANK:
         raise wrong(op, f"a result of rank {MAX_RANK} at most", f"shape {list(shape)}")
-    return (TensorType(dtype, tuple(int(s) for s in shape)),)
+    return (TensorType(dtype, tuple(map(sizes.whole, shape))),)
 
 
 def is_float(array: np.ndarray) -> bool:

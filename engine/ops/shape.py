@@ -115,7 +115,7 @@ declare(
 def _infer_expand(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     x, shape = _x("expand", inputs), attributes["shape"]
     kept = shape[len(shape) - len(x.shape) :] if len(shape) >= len(x.shape) else None
-    if kept is None or any(s < 0 for s in shape) or any(n not in (1, s) for n, s in zip(x.shape, kept, strict=True)):
+    if kept is None or any(s < 0 for s in shape) or any(n not in (s, 1) for n, s in zip(x.shape, kept, strict=True)):
         raise wrong("expand", f"a shape that {x} broadcasts to", list(shape))
     return result("expand", x.dtype, shape)
 

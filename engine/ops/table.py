@@ -7,19 +7,18 @@ interpreter, planner, binder, C enumerators, docs) reads this table.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
-from engine import dtypes
+from engine import dtypes, sizes
 
 Attributes = Mapping[str, Any]
 
 
 class TensorType(NamedTuple):
-    """Element type and shape of a value."""
+    """Element type and shape of a value. A size may be a formula of the sizes of a call (`engine.sizes`)."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -188,7 +187,7 @@ class Op:
 
 
 _PYTHON_TYPES: dict[str, Any] = {
-    "int": int,
+    "int": (int, sizes.Size),
     "bool": bool,
     "float": (int, float),
     "choice": str,
@@ -220,11 +219,11 @@ def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
             if any(v < 0 for v in value) or list(value) != sorted(set(value)):
                 raise wrong
         case "ints":
-            if len(value) > MAX_RANK or not all(type(v) is int and abs(v) < 1 << 31 for v in value):
+            if len(value) > MAX_RANK or not all(type(v) in (int, sizes.Size) and abs(v) < 1 << 31 for v in value):
                 raise wrong
-            value = tuple(value)
+            value = tuple(map(operator.index, value))
         case "shape":
-            value = tuple(int(v) for v in value)
+            value = tuple(map(sizes.whole, value))
         case "float":
             value = float(value)
         case "program":
@@ -258,4 +257,20 @@ def declare(op: Op) -> Op:
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """NumPy's broadcast of `shapes`; ValueError where they do not fit."""
-    return np.broadcast_shapes(*shapes)
+    rank = max(map(len, shapes), default=0)
+    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(map(_common, zip(*aligned, strict=True)))
+
+
+def _common(sizes_of_axis: tuple[int, ...]) -> int:
+    found: int | None = None
+    for size in sizes_of_axis:
+        if type(size) is int and size == 1:
+            continue
+        if found is None or size == found:
+            found = size if found is None else found
+        elif found == 1:
+            found = size
+        elif size != 1:
+            raise ValueError(f"sizes {sizes_of_axis} of one axis do not broadcast")
+    return 1 if found is None else found

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.ir import Graph, Node, Value
+from engine.sizes import same
 
 _RANKS = (3, 4, 5)  # of images with one to three spatial axes
 
@@ -93,7 +94,7 @@ def _pointwise(graph: Graph, node: Node) -> Value | None:
     """Where all images of the result's size lie with their channels last; what is broadcast to it is turned freely."""
     shape = node.output.shape
     operands = [v for v in node.inputs if v is not None and v.shape]
-    images = [v for v in operands if v.shape == shape]
+    images = [v for v in operands if same(v.shape, shape)]
     if not images or any(_beneath(v) is None for v in images):
         return None
     inputs = [v if v is None or not v.shape else _turned(graph, v, node) for v in node.inputs]

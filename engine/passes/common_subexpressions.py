@@ -28,5 +28,5 @@ def _key(value: Value | None) -> Hashable:
     """Small constants are equal by content, everything else by identity."""
     if value is None:
         return None
-    data = value.data if value.type.size == 1 else None
+    data = value.data if value.is_constant and value.type.size == 1 else None
     return id(value) if data is None else (value.type, data.tobytes())

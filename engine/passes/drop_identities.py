@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.ir import Graph, Node, Value
+from engine.sizes import same
 
 # Op -> the constant that changes nothing, and whether it may stand on the left.
 _NEUTRAL: dict[str, tuple[float | bool, bool]] = {
@@ -44,7 +45,7 @@ def run(graph: Graph) -> int:
         kept = _kept(node) if node.op.name in _NEUTRAL else None
         if kept is None:
             continue
-        if kept.shape != node.output.shape:
+        if not same(kept.shape, node.output.shape):
             kept = graph.emit("expand", [kept], before=node, source=node.source, shape=node.output.shape)
         graph.replace(node.output, kept)
         graph.remove([node])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine import sizes
 from engine.ir import Graph, Node, Value
 
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
@@ -16,7 +17,7 @@ def run(graph: Graph) -> int:
     new: dict[Value, Value] = {}
     for node in graph.nodes:
         node.inputs = [v if v is None else new.get(v, v) for v in node.inputs]
-        if not all(v is None or v.is_constant for v in node.inputs) or _grows(node):
+        if not all(v is None or v.is_constant for v in node.inputs) or _varies(node) or _grows(node):
             continue
         arrays = [None if v is None else v.data for v in node.inputs]
         try:
@@ -31,6 +32,11 @@ def run(graph: Graph) -> int:
     graph.outputs = [new.get(v, v) for v in graph.outputs]
     graph.remove(folded)
     return len(folded)
+
+
+def _varies(node: Node) -> bool:
+    """True where the result depends on the sizes of a call."""
+    return not sizes.is_fixed([*node.attributes.values(), *(v.shape for v in node.outputs)])
 
 
 def _grows(node: Node) -> bool:

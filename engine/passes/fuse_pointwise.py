@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.ir import Graph, Node, Value
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS, STEPS
+from engine.sizes import same
 
 
 def _step_name(node: Node) -> str | None:
@@ -32,7 +33,7 @@ def _grow(root: Node, users: dict[Value, list[Node]], kept: set[Value]) -> set[N
             fits = (
                 node is not None
                 and value not in kept
-                and value.shape == root.output.shape
+                and same(value.shape, root.output.shape)
                 and all(user in group for user in users[value])
                 and _step_name(node) is not None
                 and len(group) < MAX_STEPS

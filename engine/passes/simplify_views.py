@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.ir import Graph, Node, Value
+from engine.sizes import same
 
 
 def _reshape(graph: Graph, node: Node, source: Value) -> Value | None:
-    if source.shape == node.output.shape:
+    if same(source.shape, node.output.shape):
         return source
     inner = source.node
     if inner is not None and inner.op.name == "reshape":
         origin = inner.input(0)
-        if origin.shape == node.output.shape:
+        if same(origin.shape, node.output.shape):
             return origin
         return graph.emit("reshape", [origin], before=node, source=node.source, shape=node.output.shape)
     return None
@@ -38,7 +39,7 @@ def _same_type(_graph: Graph, node: Node, source: Value) -> Value | None:
 
 
 def _slice(_graph: Graph, node: Node, source: Value) -> Value | None:
-    return source if source.shape == node.output.shape and node.attributes["start"] == 0 else None
+    return source if same(source.shape, node.output.shape) and same(node.attributes["start"], 0) else None
 
 
 def _before_expanding(graph: Graph, node: Node) -> Value | None:

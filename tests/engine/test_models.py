@@ -246,7 +246,7 @@ def test_a_counted_run_computes_what_a_plain_one_does():
     arrays = [x.numpy() for x in inputs]
     for number in range(2):
         outputs = [np.zeros_like(expected)]
-        *calls, _kept = program._native.plain_and_counted(arrays, outputs)
+        *calls, _kept = program._example.native.plain_and_counted(arrays, outputs)
         assert calls[number]() == native.OK
         np.testing.assert_array_equal(outputs[0], expected)
 

@@ -299,10 +299,14 @@ def test_inputs_unlike_those_of_an_exported_program_are_refused():
         export(program, (f32(2, 4), f32(2, 4)))
 
 
-def test_a_program_with_dynamic_sizes_is_refused():
+def test_a_program_exported_with_dynamic_sizes_keeps_them():
     program = torch.export.export(nn.Linear(4, 4).eval(), (f32(2, 4),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
-    with pytest.raises(ConfigError, match=r"input input: shape \[s\d+, 4\] is dynamic"):
-        export(program, (f32(2, 4),))
+    graph = export(program, (f32(2, 4),)).graph
+    ((name, symbol),) = graph.scope.symbols.items()
+    assert symbol.example == 2
+    assert str(graph.inputs[0].type) == f"float32[{name}, 4]"
+    with pytest.raises(ConfigError, match="dynamic_shapes: the model is exported already"):
+        export(program, (f32(2, 4),), dynamic_shapes=({0: torch.export.Dim("n")},))
 
 
 # --- the process ------------------------------------------------------------------------------------------------

@@ -265,9 +265,13 @@ def test_arguments_of_the_wrong_kind_are_refused(model, inputs, error, message):
         export(model, inputs)
 
 
-def test_dynamic_shapes_are_refused():
-    with pytest.raises(ConfigError, match="dynamic_shapes: only None is offered"):
-        export(nn.ReLU().eval(), (f32(3),), dynamic_shapes={"input": {0: torch.export.Dim("batch")}})
+def test_dynamic_shapes_that_the_model_breaks_are_named():
+    class Ten(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(10)
+
+    with pytest.raises(EngineError, match=r"Constraints violated \(batch\); You marked batch as dynamic"):
+        export(Ten().eval(), (f32(10),), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

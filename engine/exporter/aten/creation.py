@@ -8,6 +8,7 @@ from engine import dtypes
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import FROM_META, aten
 from engine.ir import Value
+from engine.sizes import Size, whole
 
 _DTYPE = {"dtype": FROM_META}
 _LIKE = {"dtype": FROM_META, "self": "only its shape and element type count; torch's result has them"}
@@ -54,9 +55,13 @@ def _progression(x: Lowering, start: Number, end: Number, step: Number) -> Value
     """start, start + step, ... before end. torch counts the elements in float64, or exactly for integers."""
     result = x.result
     if dtypes.dtype(result.dtype).kind == "int":
-        start, end, step = int(start), int(end), int(step)
-    length = math.ceil((end - start) / step)
-    if max(abs(start), abs(end)) >= 2**53:
+        start, end, step = whole(start), whole(end), whole(step)
+    length = (
+        -((start - end) // step)
+        if all(isinstance(number, int | Size) for number in (start, end, step))
+        else math.ceil((end - start) / step)
+    )
+    if abs(start) >= 2**53 or abs(end) >= 2**53:
         x.refuse(f"an arange from {start} to {end} is not exact in float64")
     return x.emit("arange", start=float(start), step=float(step), length=length, dtype=result.dtype)
 

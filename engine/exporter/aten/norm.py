@@ -10,6 +10,7 @@ import torch
 from engine.exporter.context import Lowering, Missing
 from engine.exporter.registry import aten
 from engine.ir import Value
+from engine.ops.table import broadcast
 
 _FOR_GRADIENTS = "is a result for gradients, which are not computed"
 
@@ -108,8 +109,8 @@ def _heads(x: Lowering, query: Value, key: Value, value: Value, *, grouped: bool
     query_heads, key_heads, value_heads = (v.shape[-3] for v in operands)
     if key_heads != value_heads and grouped:
         x.refuse(f"{key_heads} heads of keys and {value_heads} of values with enable_gqa")
-    lead = torch.broadcast_shapes(*(v.shape[:-3] for v in operands))
-    heads = query_heads if grouped else torch.broadcast_shapes((query_heads,), (key_heads,), (value_heads,))[0]
+    lead = broadcast(*(v.shape[:-3] for v in operands))
+    heads = query_heads if grouped else broadcast((query_heads,), (key_heads,), (value_heads,))[0]
     # One head of keys and values is shared by all queries, which the op does by itself.
     shared = grouped or key_heads == value_heads == 1
     counts = (heads, key_heads if shared else heads, value_heads if shared else heads)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -179,8 +181,20 @@ def tile(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
 
 def bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
     """Python's reading of a slice's start and end, with an empty slice for start > end."""
-    first, last, _step = slice(start, end).indices(size)
+    first, last = (_place(given, size, default) for given, default in ((start, 0), (end, size)))
     return first, max(first, last)
+
+
+def _place(given: int | None, size: int, default: int) -> int:
+    """`given` counted from the front and held within [0, size]."""
+    if given is None:
+        return default
+    if type(given) is int and given >= sys.maxsize:  # how torch spells the end
+        return size
+    place = given + size if given < 0 else given
+    if place < 0:
+        return 0
+    return min(place, size)
 
 
 @aten("slice.Tensor")
@@ -204,7 +218,7 @@ def _selected(x: Lowering, value: Value, axis: int, index: int) -> Value:
 @aten("select.int")
 def select(x: Lowering, self: Value, dim: int, index: int) -> Value:
     axis = x.axis(dim, len(self.shape))
-    return _selected(x, self, axis, range(self.shape[axis])[index])
+    return _selected(x, self, axis, index + self.shape[axis] if index < 0 else index)
 
 
 @aten("unbind.int")
@@ -215,7 +229,7 @@ def unbind(x: Lowering, self: Value, dim: int) -> list[Value]:
 
 def _parts(x: Lowering, value: Value, dim: int, sizes: Sequence[int]) -> list[Value]:
     axis = x.axis(dim, len(value.shape))
-    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    ends = itertools.accumulate(sizes)
     return [x.slice(value, axis, end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
@@ -309,7 +323,7 @@ def slice_scatter(
 def select_scatter(x: Lowering, self: Value, src: Value, dim: int, index: int) -> Value:
     axis = x.axis(dim, len(self.shape))
     size = self.shape[axis]
-    place = range(size)[index]
+    place = index + size if index < 0 else index
     part = x.reshape(x.cast(src, self.dtype), (*self.shape[:axis], 1, *self.shape[axis + 1 :]))
     return _joined(x, axis, x.slice(self, axis, 0, place), part, x.slice(self, axis, place + 1, size))
 

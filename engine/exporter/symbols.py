@@ -1,0 +1,146 @@
+"""torch's symbolic sizes as the engine's formulas. Knows sympy through torch; knows no graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]  # it has no annotations
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
+
+from engine import sizes
+from engine.exporter.registry import Refusal
+
+_RELATIONS: dict[Any, Any] = {
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
+    sympy.Lt: operator.lt,
+    sympy.Le: operator.le,
+    sympy.Gt: operator.gt,
+    sympy.Ge: operator.ge,
+}
+_UNBOUNDED = 1 << 31
+"""A size may be as large as this where nothing bounds it: larger ones do not fit the attributes of every kernel."""
+
+
+class Symbols:
+    """The symbols of one exported program, declared in `scope` under the names that the user gave them.
+
+    Args:
+        scope: where they are declared.
+        program: whose inputs have them.
+        inputs: its placeholders that a call brings.
+        names: by (input, axis), where the user named that size.
+    """
+
+    def __init__(
+        self, scope: sizes.Scope, program: ExportedProgram, inputs: Iterable[Node], names: Mapping[tuple[str, int], str]
+    ) -> None:
+        self.scope = scope
+        self._names: dict[sympy.Symbol, str] = {}
+        for node in inputs:
+            value = node.meta.get("val")
+            shape: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else ()
+            for axis, size in enumerate(shape):
+                symbols: set[sympy.Symbol] = size.node.expr.free_symbols if isinstance(size, torch.SymInt) else set()
+                for symbol in symbols:
+                    self._declare(program, size, symbol, names.get((node.name, axis)))
+
+    def _declare(self, program: ExportedProgram, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
+        if symbol in self._names:
+            return
+        allowed = program.range_constraints.get(symbol)
+        low = 0 if allowed is None else _bounded(allowed.lower, 0)
+        high = _UNBOUNDED if allowed is None else _bounded(allowed.upper, _UNBOUNDED)
+        name = name if name and name not in self.scope.symbols else str(symbol)
+        self._names[symbol] = name
+        self.scope.symbols[name] = sizes.Symbol(low, high, _example(size, symbol))
+
+    def size(self, size: Any) -> int:
+        """A size as torch has it, as an int or a formula.
+
+        Raises:
+            Refusal: it depends on the values of tensors, or is no sum, product or quotient.
+        """
+        if isinstance(size, int) and not isinstance(size, torch.SymInt):
+            return size
+        found: int = self._of(size.node.expr)
+        return found
+
+    def note(self, condition: Any) -> None:
+        """Take what the program asserts of its sizes for a guard; what it asserts of data is no matter of sizes."""
+        expression: Any = condition.node.expr if isinstance(condition, torch.SymBool) else None
+        relation = _RELATIONS.get(type(expression))
+        if relation and all(symbol in self._names for symbol in expression.free_symbols):
+            relation(*map(self._of, expression.args))
+
+    def _of(self, expression: Any) -> Any:
+        if isinstance(expression, sympy.Integer):
+            return int(expression)
+        if isinstance(expression, sympy.Symbol):
+            if expression not in self._names:
+                raise Refusal(f"the size {expression} depends on the values of tensors")
+            return self.scope.size(sizes.symbol(self._names[expression]))
+        parts = [self._of(part) for part in expression.args]
+        return _combined(expression, parts)
+
+
+def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
+    match expression:
+        case sympy.Add():
+            return sum(parts)
+        case sympy.Mul():
+            product = 1
+            for part in parts:
+                product = part * product
+            return product
+        case sympy.Pow() if isinstance(parts[1], int) and parts[1] > 0:
+            product = parts[0]
+            for _ in range(parts[1] - 1):
+                product = product * parts[0]
+            return product
+        case FloorDiv():
+            return parts[0] // parts[1]
+        case Mod() | PythonMod():
+            return parts[0] % parts[1]
+        case Max() | sympy.Max():
+            return max(parts)
+        case Min() | sympy.Min():
+            return min(parts)
+    raise Refusal(f"the size {expression} is no formula of sums, products and quotients of sizes")
+
+
+def _example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
+    """What the example inputs make of `symbol`, of which `size` is a multiple, shifted."""
+    at_zero, at_one = (int(size.node.expr.xreplace({symbol: sympy.Integer(n)})) for n in (0, 1))
+    return (int(size.node.hint) - at_zero) // (at_one - at_zero)
+
+
+def _bounded(bound: Any, otherwise: int) -> int:
+    return min(int(bound), _UNBOUNDED) if isinstance(bound, int | sympy.Integer) else otherwise
+
+
+def names_of(dynamic_shapes: Any, inputs: Sequence[str]) -> dict[tuple[str, int], str]:
+    """(input, axis) -> the name of its `torch.export.Dim`, where `dynamic_shapes` has one for each input.
+
+    Args:
+        dynamic_shapes: as for torch.export.
+        inputs: names of the program's inputs, in order.
+    """
+    if isinstance(dynamic_shapes, Mapping):
+        by_input = [(name, dynamic_shapes[name]) for name in inputs if name in dynamic_shapes]
+    else:
+        listed = dynamic_shapes if isinstance(dynamic_shapes, tuple | list) else ()
+        by_input = list(zip(inputs, listed, strict=False))
+    found = {}
+    for name, axes in by_input:
+        pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes if isinstance(axes, tuple | list) else ())
+        for axis, dim in pairs:
+            called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half is named by its half
+            if isinstance(axis, int) and isinstance(dim, torch.export.Dim) and called.isidentifier():
+                found[name, axis] = called
+    return found

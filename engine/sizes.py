@@ -1,0 +1,481 @@
+"""Sizes that follow from the sizes of a call: formulas over symbols, with what has been taken for granted about them.
+
+A `Size` stands where an int would, in shapes and attributes. Adding, multiplying and dividing gives another formula. A
+comparison whose answer is the same for all sizes allowed answers it; any other is answered for the example's sizes and
+noted as a guard, which every other binding must satisfy. Whatever needs the number itself (a range, an index, a float)
+gets the example's, with the guard that it is this one. So nothing can forget, unnoticed, that a size may vary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from engine.errors import ShapeError
+
+Atom: TypeAlias = Any
+"""A symbol's name, or ``("//" | "%", dividend, divisor)`` of Terms."""
+Monomial: TypeAlias = tuple[Atom, ...]
+"""A product; () is 1."""
+Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
+"""A sum of monomials with their factors, none of them 0, in one order: equal formulas are equal tuples."""
+
+MOST = 1 << 48
+"""No size of a call is that large."""
+
+
+class Symbol(NamedTuple):
+    """A size of a call: how small and large it may be (inclusive), and what the example has."""
+
+    low: int
+    high: int
+    example: int
+
+
+class Guard(NamedTuple):
+    """``terms == 0`` (or ``< 0``) is `holds`, for every binding."""
+
+    relation: str
+    terms: Terms
+    holds: bool
+
+    def __str__(self) -> str:
+        text = text_of(self.terms)
+        return f"{text} {self.relation if self.holds else {'==': '!=', '<': '>='}[self.relation]} 0"
+
+
+# --- formulas --------------------------------------------------------------------------------------------------------
+
+
+def _terms(sums: Mapping[Monomial, int]) -> Terms:
+    return tuple(sorted(((m, f) for m, f in sums.items() if f), key=repr))
+
+
+def constant(number: int) -> Terms:
+    """A number as a formula."""
+    return (((), number),) if number else ()
+
+
+def symbol(name: str) -> Terms:
+    """A symbol as a formula."""
+    return (((name,), 1),)
+
+
+def number_of(terms: Terms) -> int | None:
+    """The number that a formula without symbols is; None for others."""
+    match terms:
+        case ():
+            return 0
+        case (((), number),):
+            return number
+    return None
+
+
+def add(a: Terms, b: Terms, factor: int = 1) -> Terms:
+    """A + factor * b."""
+    sums = dict(a)
+    for monomial, coefficient in b:
+        sums[monomial] = sums.get(monomial, 0) + factor * coefficient
+    return _terms(sums)
+
+
+def multiply(a: Terms, b: Terms) -> Terms:
+    """A * b."""
+    sums: dict[Monomial, int] = {}
+    for left, f in a:
+        for right, g in b:
+            monomial = tuple(sorted((*left, *right), key=repr))
+            sums[monomial] = sums.get(monomial, 0) + f * g
+    return _terms(sums)
+
+
+def _quotient(a: Terms, b: Terms) -> Terms | None:
+    """A / b, where b is one product that divides every term of a."""
+    if len(b) != 1:
+        return None
+    ((below, divisor),) = b
+    sums: dict[Monomial, int] = {}
+    for monomial, factor in a:
+        rest = list(monomial)
+        for atom in below:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if factor % divisor:
+            return None
+        sums[tuple(rest)] = factor // divisor
+    return _terms(sums)
+
+
+def divide(a: Terms, b: Terms) -> Terms:
+    """A // b."""
+    exact = _quotient(a, b)
+    return exact if exact is not None else (((("//", a, b),), 1),)
+
+
+def remainder(a: Terms, b: Terms) -> Terms:
+    """A % b."""
+    return () if _quotient(a, b) is not None else (((("%", a, b),), 1),)
+
+
+def evaluate(terms: Terms, values: Mapping[str, int]) -> int:
+    """The number that a formula is for these sizes."""
+    total = 0
+    for monomial, factor in terms:
+        for atom in monomial:
+            factor *= _atom_value(atom, values)
+        total += factor
+    return total
+
+
+def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
+    if isinstance(atom, str):
+        return values[atom]
+    operation, a, b = atom
+    dividend, divisor = evaluate(a, values), evaluate(b, values)
+    if divisor == 0:
+        raise ShapeError(f"{text_of(a)} is divided by {text_of(b)}, which is 0 here")
+    return dividend // divisor if operation == "//" else dividend % divisor
+
+
+def text_of(terms: Terms) -> str:
+    """A formula for people."""
+    parts = []
+    for monomial, factor in sorted(terms, key=lambda t: -len(t[0])):
+        shown = "*".join(map(_atom_text, monomial))
+        if not monomial:
+            shown = str(abs(factor))
+        elif abs(factor) != 1:
+            shown = f"{abs(factor)}*{shown}"
+        parts.append(f"{'-' if factor < 0 else '+'} {shown}")
+    return " ".join(parts).removeprefix("+ ") or "0"
+
+
+def _atom_text(atom: Atom) -> str:
+    if isinstance(atom, str):
+        return atom
+    operation, a, b = atom
+    return f"({text_of(a)} {operation} {text_of(b)})"
+
+
+# --- what is known of symbols ----------------------------------------------------------------------------------------
+
+
+class Scope:
+    """The symbols of one program, and the guards collected while it was made."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, Symbol] = {}
+        self.guards: dict[Guard, None] = {}
+
+    @property
+    def example(self) -> dict[str, int]:
+        """The example's sizes."""
+        return {name: s.example for name, s in self.symbols.items()}
+
+    def size(self, terms: Terms) -> int:
+        """A formula as what stands for an int; an int where it has no symbol."""
+        number = number_of(terms)
+        return cast("int", Size(self, terms)) if number is None else number
+
+    def assume(self, relation: str, terms: Terms) -> bool:
+        """Whether ``terms == 0`` or ``< 0``: known for all sizes, or as for the example and noted as a guard."""
+        low, high = self._bounds(terms)
+        if relation == "==" and (low > 0 or high < 0 or low == high == 0):
+            return low == high == 0
+        if relation == "<" and (high < 0 or low >= 0):
+            return high < 0
+        value = evaluate(terms, self.example)
+        holds = value == 0 if relation == "==" else value < 0
+        self.guards[Guard(relation, terms, holds)] = None
+        return holds
+
+    def _bounds(self, terms: Terms) -> tuple[float, float]:
+        """Least and largest value, not always tight: by the ends of every product, and by how the sum grows from where
+        every symbol is least or largest.
+        """
+        low, high = self._loose_bounds(terms)
+        for end in (0, 1):
+            constant, rest = self._from_end(terms, end)
+            if all(factor >= 0 for factor in rest):
+                low = max(low, constant)
+            if all(factor <= 0 for factor in rest):
+                high = min(high, constant)
+        return low, high
+
+    def _from_end(self, terms: Terms, end: int) -> tuple[float, list[float]]:
+        """The sum over how far each atom is from its least (largest) value: the constant, and the other factors."""
+        sums: dict[Monomial, float] = {}
+        for monomial, factor in terms:
+            parts: dict[Monomial, float] = {(): factor}
+            for atom in monomial:
+                edge, sign = self._atom_bounds(atom)[end], (1, -1)[end]
+                grown: dict[Monomial, float] = {}
+                for chosen, f in parts.items():
+                    grown[chosen] = grown.get(chosen, 0) + f * edge
+                    longer = tuple(sorted((*chosen, atom), key=repr))
+                    grown[longer] = grown.get(longer, 0) + f * sign
+                parts = grown
+            for chosen, f in parts.items():
+                sums[chosen] = sums.get(chosen, 0) + f
+        return sums.pop((), 0), list(sums.values())
+
+    def _loose_bounds(self, terms: Terms) -> tuple[float, float]:
+        low = high = 0.0
+        for monomial, factor in terms:
+            ends = [self._atom_bounds(atom) for atom in monomial]
+            least, most = math.prod(e[0] for e in ends), math.prod(e[1] for e in ends)
+            low, high = (
+                (low + factor * least, high + factor * most)
+                if factor > 0
+                else (
+                    low + factor * most,
+                    high + factor * least,
+                )
+            )
+        return low, high
+
+    def _atom_bounds(self, atom: Atom) -> tuple[float, float]:
+        """Of what is never negative: sizes, and quotients of them."""
+        if isinstance(atom, str):
+            return self.symbols[atom].low, self.symbols[atom].high
+        operation, a, b = atom
+        (a_low, a_high), (b_low, b_high) = self._bounds(a), self._bounds(b)
+        if a_low < 0 or b_low <= 0:
+            return -MOST, MOST
+        if operation == "%":
+            return 0, min(a_high, b_high - 1)
+        return a_low // b_high, a_high // b_low
+
+    @property
+    def settled(self) -> dict[str, int]:
+        """Symbols of which a guard allows the example's size only."""
+        only = [g.terms for g in self.guards if g.relation == "==" and g.holds]
+        names = [{atom for monomial, _ in terms for atom in monomial} for terms in only]
+        return {n: self.symbols[n].example for found in names if len(found) == 1 for n in found if n in self.symbols}
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """ShapeError unless the program holds for these sizes."""
+        for name, (low, high, _example) in self.symbols.items():
+            if not low <= values[name] <= high:
+                raise ShapeError(f"{name} = {values[name]}: compiled for {low} to {high}")
+        for guard in self.guards:
+            value = evaluate(guard.terms, values)
+            if (value == 0 if guard.relation == "==" else value < 0) != guard.holds:
+                here = ", ".join(f"{n} = {v}" for n, v in values.items())
+                raise ShapeError(f"{here}: compiled for sizes with {guard}; compile with an example of such sizes")
+
+
+class Size:
+    """A formula of a `Scope`, standing where an int would. Made by `Scope.size`."""
+
+    __slots__ = ("scope", "terms")
+
+    def __init__(self, scope: Scope, terms: Terms) -> None:
+        self.scope = scope
+        self.terms = terms
+
+    def _pinned(self) -> int:
+        """The example's number; from now on the only one."""
+        number = evaluate(self.terms, self.scope.example)
+        self.scope.assume("==", add(self.terms, constant(-number)))
+        return number
+
+    __index__ = __int__ = _pinned
+
+    def __float__(self) -> float:
+        return float(self._pinned())
+
+    def __bool__(self) -> bool:
+        return not self.scope.assume("==", self.terms)
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __repr__(self) -> str:
+        return text_of(self.terms)
+
+    def __eq__(self, other: object) -> bool:
+        terms = _terms_of(other)
+        return terms is not None and self.scope.assume("==", add(self.terms, terms, -1))
+
+    def __lt__(self, other: Any) -> bool:
+        return self._less(other, strict=True)
+
+    def __ge__(self, other: Any) -> bool:
+        return not self._less(other, strict=True)
+
+    def __le__(self, other: Any) -> bool:
+        return self._less(other, strict=False)
+
+    def __gt__(self, other: Any) -> bool:
+        return not self._less(other, strict=False)
+
+    def _less(self, other: Any, *, strict: bool) -> bool:
+        terms = _terms_of(other)
+        if terms is None:  # a float, or infinity
+            return self._pinned() < other if strict else self._pinned() <= other
+        return self.scope.assume("<", add(add(self.terms, terms, -1), constant(0 if strict else -1)))
+
+    def __add__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return self._pinned() + other if terms is None else self.scope.size(add(self.terms, terms))
+
+    def __sub__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return self._pinned() - other if terms is None else self.scope.size(add(self.terms, terms, -1))
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __neg__(self) -> int:
+        return self.scope.size(add((), self.terms, -1))
+
+    def __abs__(self) -> int:
+        return -self if self < 0 else cast("int", self)
+
+    def __mul__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return self._pinned() * other if terms is None else self.scope.size(multiply(self.terms, terms))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return self._pinned() // other if terms is None else self.scope.size(divide(self.terms, terms))
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return other // self._pinned() if terms is None else self.scope.size(divide(terms, self.terms))
+
+    def __mod__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return self._pinned() % other if terms is None else self.scope.size(remainder(self.terms, terms))
+
+    def __rmod__(self, other: Any) -> Any:
+        terms = _terms_of(other)
+        return other % self._pinned() if terms is None else self.scope.size(remainder(terms, self.terms))
+
+    def __truediv__(self, other: Any) -> float:
+        return self._pinned() / float(other)
+
+    def __rtruediv__(self, other: Any) -> float:
+        return float(other) / self._pinned()
+
+
+def _terms_of(value: object) -> Terms | None:
+    if isinstance(value, Size):
+        return value.terms
+    return constant(value) if isinstance(value, int) else None
+
+
+# --- sizes inside of other things ------------------------------------------------------------------------------------
+
+
+def whole(value: Any) -> int:
+    """`value` as an int, or itself where it is a formula."""
+    return cast("int", value) if isinstance(value, Size) else int(value)
+
+
+def is_fixed(value: Any) -> bool:
+    """True where `value` (a size, a shape, an attribute) is the same for every call."""
+    return not any(isinstance(leaf, Size) for leaf in _leaves(value))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield value
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two sizes or shapes are equal for every call. Takes nothing for granted where they are not."""
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return _terms_of(a) == _terms_of(b)
+
+
+def as_line(value: Any) -> tuple[str, int, int] | None:
+    """(symbol, factor, shift) of a size that is ``factor * symbol + shift`` with a factor over 0; None for others."""
+    terms = dict(value.terms) if isinstance(value, Size) else {}
+    shift = terms.pop((), 0)
+    match list(terms.items()):
+        case [((str(name),), factor)] if factor > 0:
+            return name, factor, shift
+    return None
+
+
+def at(value: Any, values: Mapping[str, int]) -> Any:
+    """`value` with a number for each formula in it."""
+    if isinstance(value, Size):
+        return evaluate(value.terms, values)
+    return tuple(at(one, values) for one in value) if isinstance(value, tuple) else value
+
+
+# --- in files --------------------------------------------------------------------------------------------------------
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON can say it: ``{"size": formula}`` for a Size."""
+    if isinstance(value, Size):
+        return {"size": encode_terms(value.terms)}
+    return [encode(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def encode_terms(terms: Terms) -> list[Any]:
+    """A formula as JSON can say it."""
+    return [
+        [[a if isinstance(a, str) else [a[0], encode_terms(a[1]), encode_terms(a[2])] for a in monomial], factor]
+        for monomial, factor in terms
+    ]
+
+
+def scope_of(symbols: Any, guards: Any) -> Scope:
+    """The scope that a file describes. ValueError for what is none."""
+    scope = Scope()
+    for name, numbers in symbols.items():
+        low, high, example = numbers
+        if not all(type(n) is int for n in numbers) or not 0 <= low <= example <= high < MOST:
+            raise ValueError(f"not a range of sizes: {name} {numbers!r}")
+        scope.symbols[str(name)] = Symbol(low, high, example)
+    for relation, terms, holds in guards:
+        if relation not in ("==", "<") or not isinstance(holds, bool):
+            raise ValueError(f"not a guard: {relation!r} {holds!r}")
+        scope.guards[Guard(relation, decode_terms(terms, scope), holds)] = None
+    return scope
+
+
+def decode(value: Any, scope: Scope) -> Any:
+    """What `encode` made, back. ValueError for a formula that is none, or of other symbols than the scope's."""
+    if isinstance(value, dict):
+        if set(value) != {"size"}:
+            raise ValueError(f"not a size: {value!r}")
+        return scope.size(decode_terms(value["size"], scope))
+    return tuple(decode(one, scope) for one in value) if isinstance(value, list) else value
+
+
+def decode_terms(data: Any, scope: Scope, depth: int = 0) -> Terms:
+    """Terms from their JSON form; ValueError for what is none."""
+    if depth > 8 or not isinstance(data, list):
+        raise ValueError("not a formula")
+    sums: dict[Monomial, int] = {}
+    for monomial, factor in data:
+        if not isinstance(factor, int) or isinstance(factor, bool) or abs(factor) >= MOST:
+            raise ValueError(f"not a factor: {factor!r}")
+        atoms = tuple(sorted((_decoded_atom(atom, scope, depth) for atom in monomial), key=repr))
+        sums[atoms] = sums.get(atoms, 0) + factor
+    return _terms(sums)
+
+
+def _decoded_atom(atom: Any, scope: Scope, depth: int) -> Atom:
+    if isinstance(atom, str):
+        if atom not in scope.symbols:
+            raise ValueError(f"unknown size {atom!r}")
+        return atom
+    operation, a, b = atom
+    if operation not in ("//", "%"):
+        raise ValueError(f"not an operation on sizes: {operation!r}")
+    return operation, decode_terms(a, scope, depth + 1), decode_terms(b, scope, depth + 1)

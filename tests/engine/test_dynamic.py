@@ -1,0 +1,244 @@
+"""Programs whose sizes differ from call to call: one program against eager at every size, files, guards, the cache."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import engine
+from engine.errors import ConfigError, ProgramError, ShapeError
+from suites import models
+
+SEQUENCE = Dim("sequence", min=4, max=64)
+BATCH = Dim("batch", min=2, max=8)
+
+
+class Network(nn.Module):
+    """Linear, attention, norm, slices from both ends, a position table, a reshape that merges sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Embedding(64, 16)
+        self.qkv = nn.Linear(16, 48)
+        self.norm = nn.LayerNorm(16)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        x = x + self.position(torch.arange(length))
+        q, k, v = self.qkv(x).view(batch, length, 3, 4, width // 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = self.norm(y.transpose(1, 2).reshape(batch, length, width) + x)
+        return self.head(y[:, -1]), y[:, 1:].flatten(0, 1), y[:, 2:].mean(1)
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    return Network().eval()
+
+
+def compiled(network, config=None):
+    return engine.compile(network, (torch.randn(3, 10, 16),), config, dynamic_shapes={"x": {0: BATCH, 1: SEQUENCE}})
+
+
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("size", [(2, 4), (3, 10), (8, 64), (5, 33)])
+def test_one_program_serves_every_size(network, executor, size):
+    program = compiled(network, engine.Config(executor=executor))
+    x = torch.randn(*size, 16)
+    for got, expected in zip(program(x), network(x), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(2, 5), (7, 40)])
+def test_it_computes_what_a_program_of_that_size_computes(network, size):
+    x = torch.randn(*size, 16)
+    for one, other in zip(compiled(network)(x), engine.compile(network, (x,))(x), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_nothing_is_taken_for_granted_beside_the_ranges(network):
+    report = compiled(network).report()
+    assert report.guards == ()
+    assert report.sizes == ("batch=3 of 2..8", "sequence=10 of 4..64")
+
+
+def test_the_report_is_for_the_sizes_asked_for(network):
+    program = compiled(network)
+    assert program.report(sequence=20).flops > program.report().flops
+    with pytest.raises(ConfigError, match="no size length differs from call to call; those that do: batch, sequence"):
+        program.report(length=3)
+    with pytest.raises(ShapeError, match="sequence = 65: compiled for 4 to 64"):
+        program.report(sequence=65)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (torch.randn(3, 65, 16), "sequence = 65: compiled for 4 to 64"),
+        (torch.randn(1, 10, 16), "batch = 1: compiled for 2 to 8"),
+        (torch.randn(3, 10, 17), r"expected float32\[3, 10, 16\] on cpu, got float32\[3, 10, 17\]"),
+        (torch.randn(3, 10), r"expected float32\[batch, sequence, 16\] on cpu, got float32\[3, 10\]"),
+        (np.zeros((3, 10, 16)), r"expected float32\[3, 10, 16\] on cpu, got float64"),
+        ([1.0], r"expected float32\[batch, sequence, 16\] on cpu, got list"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(network, argument, message):
+    with pytest.raises(ShapeError, match=message):
+        compiled(network)(argument)
+
+
+def test_sizes_that_must_be_equal_are_checked():
+    class Sum(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    axis = {0: Dim("n", max=100)}
+    program = engine.compile(Sum().eval(), (torch.randn(4), torch.randn(4)), dynamic_shapes={"x": axis, "y": axis})
+    assert torch.equal(program(torch.ones(7), torch.ones(7)), torch.full((7,), 2.0))
+    with pytest.raises(ShapeError, match=r"'y': expected float32\[7\] on cpu, got float32\[6\]"):
+        program(torch.ones(7), torch.ones(6))
+
+
+def test_a_derived_size_is_checked():
+    class Halves(nn.Module):
+        def forward(self, x):
+            return x.reshape(2, -1).sum(0)
+
+    half = Dim("half", min=2, max=50)
+    program = engine.compile(Halves().eval(), (torch.randn(8),), dynamic_shapes={"x": {0: 2 * half}})
+    x = torch.randn(12)
+    torch.testing.assert_close(program(x), x.reshape(2, -1).sum(0))
+    with pytest.raises(ShapeError, match=r"expected float32\[12\] on cpu, got float32\[13\]"):
+        program(torch.randn(13))
+
+
+def test_the_latest_plans_are_kept(network):
+    program = compiled(network, engine.Config(plans=2))
+    for length in (6, 4, 5, 4):
+        program(torch.randn(2, length, 16))
+    assert list(program._kept) == [(2, 5), (2, 4)]
+    kept = program._kept[2, 4]
+    program(torch.randn(2, 4, 16))
+    assert program._kept[2, 4] is kept
+
+
+@pytest.mark.parametrize("plans", [0, True, 1.5, "many"])
+def test_plans_is_a_number(plans):
+    with pytest.raises(ConfigError, match="plans: expected a whole number from 1 on"):
+        engine.Config(plans=plans)
+
+
+def test_weights_are_packed_once_for_all_sizes(network):
+    program = compiled(network)
+    before = program.report().packed_bytes
+    for length in (4, 17, 64):
+        program(torch.randn(2, length, 16))
+    assert program.report().packed_bytes == before
+
+
+def test_a_size_that_cannot_differ_is_refused():
+    class Fixed(nn.Module):
+        def forward(self, x):
+            return x * float(x.shape[0])
+
+    with pytest.raises(engine.EngineError, match=r"n\b"):
+        engine.compile(Fixed().eval(), (torch.randn(4),), dynamic_shapes={"x": {0: Dim("n", max=10)}})
+
+
+@pytest.mark.parametrize("spec", [{"y": {0: BATCH}}, ({0: BATCH}, {0: BATCH}), {"x": {7: BATCH}}, 5])
+def test_dynamic_shapes_that_do_not_fit_the_model_are_refused(network, spec):
+    with pytest.raises(engine.EngineError):
+        engine.compile(network, (torch.randn(3, 10, 16),), dynamic_shapes=spec)
+
+
+def test_a_file_serves_every_size_without_torch(network, tmp_path):
+    program = compiled(network)
+    program.save(tmp_path / "n.engine")
+    x = torch.randn(4, 21, 16)
+    np.save(tmp_path / "x.npy", x.numpy())
+    for number, part in enumerate(program(x)):
+        np.save(tmp_path / f"y{number}.npy", part.numpy())
+    code = f"""
+import sys, numpy as np, engine
+program = engine.load({str(tmp_path / "n.engine")!r})
+x = np.load({str(tmp_path / "x.npy")!r})
+for number, part in enumerate(program(x)):
+    assert np.array_equal(part, np.load({str(tmp_path)!r} + f"/y{{number}}.npy")), number
+assert "torch" not in sys.modules
+try:
+    program(np.zeros((4, 65, 16), np.float32))
+except engine.ShapeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "sequence = 65: compiled for 4 to 64" in done.stdout
+    loaded = engine.load(tmp_path / "n.engine")
+    assert loaded.digest == program.digest
+    assert repr(loaded) == "<Program Network(x: float32[batch, sequence, 16])>"
+
+
+def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
+    program = compiled(network)
+    for number, change in enumerate(
+        [
+            lambda h: h["sizes"].update(batch=[5, 2, 3]),
+            lambda h: h["sizes"].pop("batch"),
+            lambda h: h["guards"].append(["<=", [], True]),
+            lambda h: h["types"][0][1].__setitem__(0, {"size": [[[["//", [], []]], 1]]}),
+            lambda h: h["types"][0][1].__setitem__(0, {"size": [[["batch"], -1]]}),
+        ]
+    ):
+        path = tmp_path / f"{number}.engine"
+        _saved_with(program, path, change)
+        with pytest.raises(ProgramError):
+            engine.load(path)
+
+
+def _saved_with(program, path, change):
+    """`program` saved with a header that `change` has altered, under a right hash."""
+    import json
+
+    from engine import container
+    from engine.program import _canonical
+
+    program.save(path)
+    raw, tensors = container.read(path)
+    header = json.loads(raw)
+    change(header)
+    arrays = {name: np.array(tensor) for name, tensor in tensors.items()}
+    path.unlink()
+    container.write(path, arrays, _canonical(header))
+
+
+@pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny"])
+def test_models_of_the_suites_with_symbolic_batch_and_length(name):
+    model, inputs = models.get(name).build()
+    args = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
+    batch, sequence = Dim("batch", min=2, max=16), Dim("sequence", min=2, max=32)
+
+    def resized(value, size):
+        shape = (*size, *value.shape[2:])
+        if value.dtype.is_floating_point:
+            return torch.randn(shape)
+        return (
+            torch.randint(0, int(value.max()) + 1, shape) if value.max() > 1 else torch.ones(shape, dtype=value.dtype)
+        )
+
+    example = tuple(resized(value, (3, 12)) for value in args)
+    program = engine.compile(model, example, dynamic_shapes=tuple({0: batch, 1: sequence} for _ in example))
+    assert program.report().guards == ()
+    for size in ((2, 2), (5, 31), (16, 32)):
+        call = tuple(resized(value, size) for value in args)
+        got, expected = program(*call), model(*call)
+        flat = torch.utils._pytree.tree_leaves
+        for one, other in zip(flat(got), flat(expected), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

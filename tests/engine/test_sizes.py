@@ -1,0 +1,142 @@
+"""Formulas over sizes: arithmetic against Python's, what ranges decide, guards, files."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import sizes
+from engine.errors import ShapeError
+
+
+def scope(**symbols):
+    found = sizes.Scope()
+    found.symbols |= {name: sizes.Symbol(*numbers) for name, numbers in symbols.items()}
+    return found
+
+
+def size(found, name):
+    return found.size(sizes.symbol(name))
+
+
+@st.composite
+def formulas(draw):
+    """The same arithmetic on anything: operations applied one after the other to a stack of operands."""
+    steps = draw(st.lists(st.tuples(st.sampled_from("+-*/%"), st.integers(1, 12) | st.sampled_from("st")), max_size=6))
+
+    def run(s, t):
+        value = s
+        for operation, operand in steps:
+            other = {"s": s, "t": t}.get(operand, operand)
+            match operation:
+                case "+":
+                    value = value + other
+                case "-":
+                    value = other - value
+                case "*":
+                    value = value * other
+                case "/":
+                    value = value // other
+                case "%":
+                    value = value % other
+        return value
+
+    return run
+
+
+@given(formulas(), st.integers(2, 40), st.integers(2, 40))
+def test_a_formula_is_what_python_computes_at_every_size(run, s, t):
+    found = scope(s=(2, 40, 7), t=(2, 40, 5))
+    value = run(size(found, "s"), size(found, "t"))
+    assert sizes.at(value, {"s": s, "t": t}) == run(s, t)
+    assert not found.guards
+    data = json.loads(json.dumps(sizes.encode(value)))
+    assert sizes.at(sizes.decode(data, found), {"s": s, "t": t}) == run(s, t)
+
+
+def test_equal_formulas_are_equal_without_a_guard():
+    found = scope(s=(2, 100, 7), t=(2, 100, 7))
+    s, t = size(found, "s"), size(found, "t")
+    assert s * 4 + t == t + 2 * s + 2 * s
+    assert (s * t * 4) // t == 4 * s
+    assert (s * 12) % 4 == 0
+    assert math.prod((s, 3, t)) == 3 * t * s
+    assert not found.guards
+
+
+def test_ranges_decide_without_a_guard():
+    found = scope(s=(2, 100, 7))
+    s = size(found, "s")
+    assert s != 1
+    assert s > 0
+    assert s >= 2
+    assert s < 101
+    assert s + 1 > s
+    assert 200 - s > 0
+    assert s // 2 <= 50
+    assert bool(s)
+    assert not found.guards
+
+
+def test_what_a_range_leaves_open_is_answered_for_the_example_and_guarded():
+    found = scope(s=(2, 100, 7))
+    s = size(found, "s")
+    assert s != 64
+    assert s < 10
+    found.check({"s": 9})
+    with pytest.raises(ShapeError, match=r"s = 64: compiled for sizes with s - 64 != 0"):
+        found.check({"s": 64})
+    with pytest.raises(ShapeError, match=r"s = 10: .*s - 10 < 0"):
+        found.check({"s": 10})
+    assert found.settled == {}
+
+
+@pytest.mark.parametrize("use", [range, float, int, lambda s: "abcdefghijk"[s], lambda s: s / 2, lambda s: s * 0.5])
+def test_whoever_needs_the_number_settles_it(use):
+    found = scope(s=(2, 100, 7))
+    use(size(found, "s"))
+    assert found.settled == {"s": 7}
+    with pytest.raises(ShapeError, match="s = 8"):
+        found.check({"s": 8})
+
+
+def test_out_of_range_is_named():
+    found = scope(batch=(1, 8, 2))
+    with pytest.raises(ShapeError, match="batch = 9: compiled for 1 to 8"):
+        found.check({"batch": 9})
+
+
+def test_text_is_for_people():
+    found = scope(s=(2, 100, 7), t=(2, 100, 7))
+    s, t = size(found, "s"), size(found, "t")
+    assert repr(s * t - 2 * s + 1) == "s*t - 2*s + 1"
+    assert repr((s + 3) // 4) == "(s + 3 // 4)"
+    assert repr(-s) == "- s"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"size": [[["u"], 1]]},
+        {"size": [[["s"], 1.5]]},
+        {"size": [[[["**", [], []]], 1]]},
+        {"size": "s"},
+        {"formula": []},
+        {"size": [[["s"], True]]},
+    ],
+)
+def test_a_damaged_formula_is_refused(data):
+    with pytest.raises(ValueError, match=r"size|formula|factor|operation"):
+        sizes.decode(data, scope(s=(2, 9, 3)))
+
+
+def test_sums_that_cancel_are_numbers():
+    found = scope(s=(0, 100, 7))
+    s = size(found, "s")
+    assert type(s - s) is int
+    assert type((s + 5) - s) is int
+    assert abs(s - 200) == 193
