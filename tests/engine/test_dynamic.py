@@ -219,7 +219,7 @@ def _saved_with(program, path, change):
     container.write(path, arrays, _canonical(header))
 
 
-@pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny"])
+@pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "gpt2-tiny"])
 def test_models_of_the_suites_with_symbolic_batch_and_length(name):
     model, inputs = models.get(name).build()
     args = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
