@@ -41,7 +41,7 @@ from suites.harness import machine, table
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
-PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv")
+PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv", "conv_transpose")
 INDEXED = ("embedding", "index_select", "index", "gather")  # by their second operand
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
@@ -144,6 +144,14 @@ def _conv(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> 
     return functional.conv2d(x.permute(0, 3, 1, 2), weight, bias, c.ints[0:2], c.ints[8:10], groups=groups).relu_()
 
 
+def _conv_transpose(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> Tensor:
+    """As `_conv`; what `low` has more than `high` is torch's output padding."""
+    stride, low, high = c.ints[0:2], c.ints[8:10], c.ints[16:18]
+    more, groups = [a - b for a, b in zip(low, high, strict=True)], c.ints[32]
+    first = x.permute(0, 3, 1, 2)
+    return functional.conv_transpose2d(first, weight, bias, stride, low, more, groups).relu_()
+
+
 def _matmul(c: Case, a: Tensor, b: Tensor) -> Tensor:
     return (a.mT if c.ints[0] else a) @ (b.mT if c.ints[1] else b)
 
@@ -167,6 +175,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "gated_linear": _gated_linear,
     "matmul": _matmul,
     "conv": _conv,
+    "conv_transpose": _conv_transpose,
     "attention": _attention,
     "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
@@ -223,7 +232,10 @@ def keep_memory() -> None:
 def torch_timer(case: Case) -> Callable[[], float]:
     """A function that answers the seconds of a warm run by torch: the mean of as many as take two milliseconds."""
     operands = [operand(text) for text in case.operands]
-    if case.op == "conv":  # the weight as torch's own channels-last convolution wants it, converted once
+    if case.op in (
+        "conv",
+        "conv_transpose",
+    ):  # the weight as torch's own channels-last convolution wants it, converted once
         operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
     if case.op in INDEXED:
         data, ids = present(operands[0]), present(operands[1])

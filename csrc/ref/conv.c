@@ -14,11 +14,6 @@ typedef struct {
     int64_t tap_step[EB_SPATIAL], groups;
 } problem;
 
-/* stride, low, high, dilation and groups stand at the same positions in both ops. */
-_Static_assert((int)EB_INT_CONV_LOW == (int)EB_INT_CONV_TRANSPOSE_LOW, "conv and conv_transpose differ");
-_Static_assert((int)EB_INT_CONV_DILATION == (int)EB_INT_CONV_TRANSPOSE_DILATION, "conv and conv_transpose differ");
-_Static_assert((int)EB_INT_CONV_GROUPS == (int)EB_INT_CONV_TRANSPOSE_GROUPS, "conv and conv_transpose differ");
-
 static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor *y) {
     const eb_tensor *weight = eb_input(node, 1);
     problem p = {.w = eb_window_new(x, y), .groups = node->ints[EB_INT_CONV_GROUPS]};
@@ -34,6 +29,30 @@ static double bias_of(const eb_node *node, void *const *bases, int64_t channel) 
     if (!eb_is_present(node, 2)) return 0;
     const eb_tensor *bias = eb_input(node, 2);
     return eb_load_real(bias->dtype, eb_data(bias, bases), channel * bias->stride[0]);
+}
+
+/* The images of a node, as if their channels were on axis 1. */
+typedef struct {
+    eb_tensor x, y, residual; /* residual: only if the node has one */
+} images;
+
+static images images_of(const eb_node *node) {
+    const int last = node->ints[EB_INT_CONV_CHANNELS_LAST] != 0, adds = eb_is_present(node, 3);
+    return (images){eb_channels_first(eb_input(node, 0), last), eb_channels_first(eb_output(node), last),
+                    eb_channels_first(adds ? eb_input(node, 3) : eb_output(node), last)};
+}
+
+/* Bias, residual and activation of the sum at a place, and out. */
+static void finish(const eb_node *node, void *const *bases, const problem *p, const images *i, const eb_place *at, double sum) {
+    sum += bias_of(node, bases, at->channel);
+    if (eb_is_present(node, 3)) {
+        const eb_tensor *residual = &i->residual;
+        int64_t place = at->n * residual->stride[0] + at->channel * residual->stride[1];
+        for (int a = 2; a < residual->rank; a++) place += at->at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
+        sum += eb_load_real(residual->dtype, eb_data(residual, bases), place);
+    }
+    eb_store_real(i->y.dtype, eb_data(&i->y, bases), eb_place_offset(&i->y, p->w.y_step, at),
+                  eb_activate(node->ints[EB_INT_CONV_ACTIVATION], sum));
 }
 
 /* One channel of x under one channel of the kernel. Elements of the padding are zeros that count: an infinite weight
@@ -59,10 +78,8 @@ static double conv_channel(const problem *p, const eb_place *y, int32_t dtype, c
 
 static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const int last = node->ints[EB_INT_CONV_CHANNELS_LAST] != 0, adds = eb_is_present(node, 3);
-    const eb_tensor x_first = eb_channels_first(eb_input(node, 0), last), *x = &x_first, *weight = eb_input(node, 1);
-    const eb_tensor y_first = eb_channels_first(eb_output(node), last), *y = &y_first;
-    const eb_tensor residual_first = eb_channels_first(adds ? eb_input(node, 3) : y, last), *residual = adds ? &residual_first : NULL;
+    const images i = images_of(node);
+    const eb_tensor *x = &i.x, *weight = eb_input(node, 1), *y = &i.y;
     problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups, each_in = weight->shape[1];
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
@@ -72,15 +89,7 @@ static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin
             sum += conv_channel(&p, &at, x->dtype, eb_data(x, bases),
                                 at.n * x->stride[0] + (at.channel / each_out * each_in + c) * x->stride[1],
                                 eb_data(weight, bases), at.channel * weight->stride[0] + c * weight->stride[1]);
-        sum += bias_of(node, bases, at.channel);
-        if (residual) {
-            int64_t place = at.n * residual->stride[0] + at.channel * residual->stride[1];
-            for (int a = 2; a < residual->rank; a++)
-                place += at.at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
-            sum += eb_load_real(residual->dtype, eb_data(residual, bases), place);
-        }
-        eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, p.w.y_step, &at),
-                      eb_activate(node->ints[EB_INT_CONV_ACTIVATION], sum));
+        finish(node, bases, &p, &i, &at, sum);
     }
     return EB_OK;
 }
@@ -109,7 +118,8 @@ static double transpose_channel(const problem *p, const eb_place *y, int32_t dty
 
 static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    const images i = images_of(node);
+    const eb_tensor *x = &i.x, *weight = eb_input(node, 1), *y = &i.y;
     problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = weight->shape[1], each_in = x->shape[1] / p.groups;
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
@@ -121,8 +131,7 @@ static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int
                                      eb_data(weight, bases),
                                      channel * weight->stride[0] + at.channel % each_out * weight->stride[1]);
         }
-        eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, p.w.y_step, &at),
-                      sum + bias_of(node, bases, at.channel));
+        finish(node, bases, &p, &i, &at, sum);
     }
     return EB_OK;
 }

@@ -143,7 +143,7 @@ def _conv_reference(
 ) -> np.ndarray:
     """The sum over the kernel's taps of a product of matrices, one a group."""
     x = np.moveaxis(x, -1, 1) if channels_last else x
-    kernel, axes = weight.shape[2:], len(stride)
+    kernel = weight.shape[2:]
     source = zero_padded(widened(x), low, high)
     rows = zip(source.shape[2:], kernel, dilation, stride, strict=True)
     out = tuple((n - extent(k, d)) // step + 1 for n, k, d, step in rows)
@@ -155,20 +155,31 @@ def _conv_reference(
             part = strided(source, start, stride, out).reshape(x.shape[0], groups, weight.shape[1], math.prod(out))
             y += matrices[(..., *tap)] @ part
         y = y.reshape(x.shape[0], weight.shape[0], *out)
-        if bias is not None:
-            y = y + _channel(bias, axes)
-        y = np.moveaxis(y, 1, -1) if channels_last else y
-        if residual is not None:
-            y = y + widened(residual)
-        return cast_array(ACTIVATIONS[activation](y), x.dtype)
+        return cast_array(_finished(y, bias, residual, activation, channels_last), x.dtype)
+
+
+def _finished(
+    y: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None, activation: str, channels_last: bool
+) -> np.ndarray:
+    """What follows the sums y [N, O, *R], float64: bias, residual and activation."""
+    if bias is not None:
+        y = y + _channel(bias, y.ndim - 2)
+    y = np.moveaxis(y, 1, -1) if channels_last else y
+    if residual is not None:
+        y = y + widened(residual)
+    return np.asarray(ACTIVATIONS[activation](y))
+
+
+def _epilogue_flops(inputs: Types, attributes: Attributes) -> int:
+    """Of one element of the result."""
+    addends = sum(optional(inputs, position) is not None for position in (2, 3))
+    return addends + ACTIVATION_FLOPS[attributes["activation"]]
 
 
 def _conv_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
     """Taps over the padding count like others: the arithmetic of a direct convolution."""
     weight = present("conv", inputs, 1, "weight")
-    addends = sum(optional(inputs, position) is not None for position in (2, 3))
-    each = 2 * math.prod(weight.shape[1:]) + addends + ACTIVATION_FLOPS[attributes["activation"]]
-    return outputs[0].size * each
+    return outputs[0].size * (2 * math.prod(weight.shape[1:]) + _epilogue_flops(inputs, attributes))
 
 
 _ATTRIBUTES = {
@@ -177,6 +188,8 @@ _ATTRIBUTES = {
     "high": Attribute("ints"),
     "dilation": Attribute("ints"),
     "groups": Attribute("int", 1),
+    "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
+    "channels_last": Attribute("bool", False),
 }
 
 declare(
@@ -186,11 +199,7 @@ declare(
         ("x", "weight", "bias?", "residual?"),
         _infer_conv,
         _conv_reference,
-        {
-            **_ATTRIBUTES,
-            "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
-            "channels_last": Attribute("bool", False),
-        },
+        _ATTRIBUTES,
         flops=_conv_flops,
         inplace=(3,),  # the residual is read at the index that is written, and nowhere else
         doc="activation(x * W + bias + residual); x [N, C, *S] with `low` and `high` zeros before and behind each "
@@ -207,21 +216,26 @@ def _infer_conv_transpose(inputs: Types, attributes: Attributes) -> tuple[Tensor
     if 0 in x.shape[2:] or any(size < 1 for size in sizes):
         raise wrong("conv_transpose", "a result with elements", f"sizes {sizes} from {x}")
     channels = weight.shape[1] * attributes["groups"]
-    return _epilogue("conv_transpose", inputs, x, (x.shape[0], channels, *sizes), channels)
+    shape = channels_back((x.shape[0], channels, *sizes), a["channels_last"])
+    return _epilogue("conv_transpose", inputs, x, shape, channels)
 
 
 def _conv_transpose_reference(
     x: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray | None,
+    residual: np.ndarray | None,
     *,
     stride: Ints,
     low: Ints,
     high: Ints,
     dilation: Ints,
     groups: int,
+    activation: str,
+    channels_last: bool,
 ) -> np.ndarray:
     """Every element of x adds itself, times the kernel, to the places of the result that it reaches."""
+    x = np.moveaxis(x, -1, 1) if channels_last else x
     batch, channels, *sizes = x.shape
     kernel = weight.shape[2:]
     rows = zip(sizes, kernel, dilation, stride, strict=True)
@@ -236,24 +250,26 @@ def _conv_transpose_reference(
             strided(y, start, stride, sizes)[...] += part.reshape(batch, y.shape[1], *sizes)
         ends = [n - more for n, more in zip(full, high, strict=True)]
         y = _cut(y, [slice(begin, end) for begin, end in zip(low, ends, strict=True)])
-        return cast_array(y if bias is None else y + _channel(bias, len(stride)), x.dtype)
+        return cast_array(_finished(y, bias, residual, activation, channels_last), x.dtype)
 
 
-def _conv_transpose_flops(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+def _conv_transpose_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
     x, weight = present("conv_transpose", inputs, 0, "x"), present("conv_transpose", inputs, 1, "weight")
-    return 2 * x.size * math.prod(weight.shape[1:]) + (0 if optional(inputs, 2) is None else outputs[0].size)
+    return 2 * x.size * math.prod(weight.shape[1:]) + outputs[0].size * _epilogue_flops(inputs, attributes)
 
 
 declare(
     Op(
         "conv_transpose",
         "conv",
-        ("x", "weight", "bias?"),
+        ("x", "weight", "bias?", "residual?"),
         _infer_conv_transpose,
         _conv_transpose_reference,
         _ATTRIBUTES,
         flops=_conv_transpose_flops,
-        doc="the transpose of conv, plus bias: element i of x times W goes to `stride` * i and on; x [N, C, *S], "
-        "W [C, O / groups, *K]; `low` and `high` elements of the result are cut off, -n adds n of the bias alone",
+        inplace=(3,),
+        doc="the transpose of conv: element i of x times W goes to `stride` * i and on, then bias, residual and "
+        "activation; x [N, C, *S], W [C, O / groups, *K]; `low` and `high` elements of the result are cut off, -n adds "
+        "n that no tap reaches; channels_last as in conv",
     )
 )

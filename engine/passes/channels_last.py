@@ -40,7 +40,9 @@ def _beneath(value: Value) -> Value | None:
         return None
     below = node.input(0)
     maker = below.node.op if below.node is not None else None
-    if rank == 3 and (maker is None or not (maker.family == "pointwise" or maker.name in ("conv", "concat"))):
+    if rank == 3 and (
+        maker is None or not (maker.family == "pointwise" or maker.name in ("conv", "conv_transpose", "concat"))
+    ):
         return None
     return below
 
@@ -78,6 +80,16 @@ def _conv(graph: Graph, node: Node) -> Value | None:
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))
     how = {**a, "channels_last": True}
     return _back(graph, node, graph.emit("conv", inputs, before=node, source=node.source, **how))
+
+
+def _conv_transpose(graph: Graph, node: Node) -> Value | None:
+    """By a constant weight, which is packed."""
+    x, weight, a = node.input(0), node.input(1), node.attributes
+    if a["channels_last"] or not weight.is_constant:
+        return None
+    inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
+    how = {**a, "channels_last": True}
+    return _back(graph, node, graph.emit("conv_transpose", inputs, before=node, source=node.source, **how))
 
 
 def _pool(graph: Graph, node: Node) -> Value | None:
@@ -122,6 +134,7 @@ def _concat(graph: Graph, node: Node) -> Value | None:
 
 RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
     "conv": _conv,
+    "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
     "concat": _concat,

@@ -21,7 +21,7 @@ def _constant(found: Match) -> bool:
     """Weight and bias are known now, and nothing follows the sum inside of the convolution."""
     conv = _conv(found)
     constants = [v for v in conv.inputs[1:3] if v is not None]
-    bare = conv.op.name != "conv" or (conv.inputs[3] is None and conv.attributes["activation"] == "none")
+    bare = conv.inputs[3] is None and conv.attributes["activation"] == "none"
     return bare and conv.output.dtype in _DTYPES and all(v.is_constant for v in constants)
 
 

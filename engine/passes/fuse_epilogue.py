@@ -1,4 +1,4 @@
-"""Let linear and conv add a bias and a residual and apply an activation while the result is still in registers."""
+"""Let linear and convolutions add a bias and a residual and apply an activation while results are in registers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from engine.ir import Graph, Node, Value
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 
-_PRODUCTS = tuple(call(op, Var("x"), Var("weight"), name="product") for op in ("linear", "conv"))
+_PRODUCTS = tuple(call(op, Var("x"), Var("weight"), name="product") for op in ("linear", "conv", "conv_transpose"))
 _LINEAR = _PRODUCTS[0]
 _PRODUCT = OneOf(_PRODUCTS)
-# Pointwise op and the attributes it must have -> linear's and conv's name for it.
+# Pointwise op and the attributes it must have -> the product's name for it.
 ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("relu", {}, "relu"),
     ("gelu", {"approximate": "none"}, "gelu"),

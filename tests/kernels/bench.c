@@ -210,6 +210,28 @@ static void bench_groups(void) {
     }
 }
 
+/* Layers that make pictures larger: of generators and decoders (4 x 4 / 2), of U-Nets (2 x 2 / 2), and those with one more
+ * row and column (3 x 3 / 2); the upsampling of every channel alone. All with bias and ReLU. */
+static void bench_conv_transpose(void) {
+    static const struct {
+        int64_t size, C, O, kernel, pad, more, groups;
+    } shapes[] = {{4, 512, 256, 4, 1, 0, 1},  {8, 256, 128, 4, 1, 0, 1},  {16, 256, 128, 4, 1, 0, 1}, {32, 128, 64, 4, 1, 0, 1},
+                  {64, 64, 3, 4, 1, 0, 1},    {28, 256, 128, 2, 0, 0, 1}, {56, 128, 64, 2, 0, 0, 1},  {32, 128, 64, 3, 1, 1, 1},
+                  {28, 64, 64, 4, 1, 0, 64}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        int64_t size = shapes[i].size, C = shapes[i].C, O = shapes[i].O, k = shapes[i].kernel, pad = shapes[i].pad;
+        int64_t groups = shapes[i].groups, high = pad - shapes[i].more;
+        test_case c;
+        make_conv_transpose(&c, &(conv_shape){.N = 1, .C = C, .O = O, .groups = groups, .axes = 2, .in = {size, size},
+                                              .kernel = {k, k}, .stride = {2, 2}, .low = {pad, pad}, .high = {high, high},
+                                              .dilation = {1, 1}, .activation = EB_CONV_TRANSPOSE_ACTIVATION_RELU,
+                                              .bias = 1, .channels_last = 1});
+        snprintf(c.name, sizeof c.name, "%ldx%ld/2 %ld to %ld, %ldx%ld%s", (long)k, (long)k, (long)C, (long)O, (long)size,
+                 (long)size, groups > 1 ? ", each channel alone" : "");
+        bench_case(&c, 2.0 * (double)(size * size * C * O / groups * k * k));
+    }
+}
+
 static void bench_matmul(void) {
     static const int64_t shapes[][4] = {{128, 128, 64, 1}, {128, 64, 128, 0}, {512, 512, 512, 0}, {16, 768, 768, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -323,6 +345,7 @@ void bench(const char *isa, const char *part) {
     bench_matmul();
     bench_conv();
     bench_groups();
+    bench_conv_transpose();
     bench_attention();
     bench_streams();
     bench_index();

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "iterate.h"
 #include "suite.h"
 
 /* A list attribute: one number an axis, zeros behind the last. */
@@ -77,23 +78,64 @@ static void check_channels_last(int i) {
     case_check(&c);
 }
 
-static void check_conv_transpose(const conv_shape *s) {
-    test_case c;
-    int64_t x[5] = {s->N, s->C}, weight[5] = {s->C, s->O / s->groups}, y[5] = {s->N, s->O};
+void make_conv_transpose(test_case *c, const conv_shape *s) {
+    int64_t x[5] = {s->N, s->C}, weight[5] = {s->C, s->O / s->groups}, y[5] = {s->N, s->O}, terms = s->C / s->groups;
     for (int a = 0; a < s->axes; a++) {
         x[2 + a] = s->in[a];
         weight[2 + a] = s->kernel[a];
+        terms *= (s->kernel[a] - 1) / s->stride[a] + 1;
         y[2 + a] = (s->in[a] - 1) * s->stride[a] + s->dilation[a] * (s->kernel[a] - 1) + 1 - s->low[a] - s->high[a];
     }
-    case_begin(&c, "conv_transpose", 1e-5, "%ld x %ld -> %ld, %d axes, groups %ld layout %d", (long)s->N, (long)s->C,
-               (long)s->O, s->axes, (long)s->groups, (int)s->how);
-    case_input(&c, EB_F32, s->how, 1, 2 + s->axes, x);
-    case_input(&c, EB_F32, DENSE, 1, 2 + s->axes, weight);
-    case_input(&c, EB_F32, DENSE, 1, SHAPE(s->O));
-    case_output(&c, EB_F32, DENSE, 2 + s->axes, y);
-    set_conv(&c, s);
-    c.node.n_ints = EB_INT_CONV_TRANSPOSE_GROUPS + 1;
-    c.constant = 2;
+    if (s->channels_last) move_channels(x, s->axes), move_channels(y, s->axes);
+    case_begin(c, "conv_transpose", tolerance_of(terms),
+               "%s%ld x %ld -> %ld, %d axes, last in %ld kernel %ld stride %ld, groups %ld layout %d activation %ld",
+               s->channels_last ? "channels last, " : "", (long)s->N, (long)s->C, (long)s->O, s->axes,
+               (long)s->in[s->axes - 1], (long)s->kernel[s->axes - 1], (long)s->stride[s->axes - 1], (long)s->groups,
+               (int)s->how, (long)s->activation);
+    case_input(c, EB_F32, s->how, 1, 2 + s->axes, x);
+    case_input(c, EB_F32, DENSE, 1, 2 + s->axes, weight);
+    if (s->bias)
+        case_input(c, EB_F32, DENSE, 1, SHAPE(s->O));
+    else
+        case_absent(c);
+    if (s->residual)
+        case_input(c, EB_F32, s->how, 1, 2 + s->axes, y);
+    else
+        case_absent(c);
+    case_output(c, EB_F32, DENSE, 2 + s->axes, y);
+    set_conv(c, s);
+    c->ints[EB_INT_CONV_TRANSPOSE_ACTIVATION] = s->activation;
+    c->ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] = s->channels_last;
+    c->constant = 2;
+}
+
+static void check_conv_transpose(const conv_shape *s) {
+    test_case c;
+    make_conv_transpose(&c, s);
+    case_check(&c);
+}
+
+/* Channels last: kernels shorter and longer than the stride, dilations with and without a common factor with it, places
+ * that are cut off and places that no tap reaches, groups, parts of panels, epilogues. */
+static void check_transposed_channels_last(int i) {
+    static const int64_t channels[][3] = {{1, 3, 5},  {1, 16, 33}, {1, 17, 32}, {1, 5, 64}, {2, 4, 6},
+                                          {3, 1, 1},  {2, 5, 40},  {1, 33, 15}, {4, 8, 8},  {1, 1, 70}};
+    const int64_t *v = channels[i % 10];
+    conv_shape s = {.N = 1 + i % 2, .C = v[0] * v[1], .O = v[0] * v[2], .groups = v[0], .axes = 1 + i % 3,
+                    .activation = i % (EB_CONV_TRANSPOSE_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0,
+                    .residual = i % 4 == 1, .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
+    for (int a = 0; a < s.axes; a++) {
+        s.in[a] = 1 + random_below(s.axes == 1 ? 60 : s.axes == 2 ? 18 : 5);
+        s.kernel[a] = 1 + random_below(5), s.stride[a] = 1 + random_below(4);
+        s.dilation[a] = i % 5 == 4 ? 1 + random_below(4) : 1;
+        int64_t whole = (s.in[a] - 1) * s.stride[a] + s.dilation[a] * (s.kernel[a] - 1) + 1;
+        s.low[a] = random_below(eb_min(whole, 4));
+        s.high[a] = random_below(eb_min(whole - s.low[a], 4)) - random_below(5); /* one place at least is left */
+    }
+    test_case c;
+    make_conv_transpose(&c, &s);
+    if (i % 8 == 5) case_specials(&c, 0), case_specials(&c, 1);
+    if (s.residual && s.how == DENSE && i % 8 != 5) c.in_place = 3;
     case_check(&c);
 }
 
@@ -184,6 +226,20 @@ void test_spatial(void) {
         }
     }
     for (int i = 0; i < 72; i++) check_channels_last(i);
+    for (int i = 0; i < 160; i++) check_transposed_channels_last(i);
+    static const conv_shape transposed[] = {
+        /* blocks of rows, and tiles of panels; blocks of k; phases without taps; more phases than tiles are worth */
+        {.N = 1, .C = 64, .O = 36, .groups = 1, .axes = 2, .in = {50, 40}, .kernel = {4, 4}, .stride = {2, 2},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .channels_last = 1},
+        {.N = 1, .C = 520, .O = 150, .groups = 1, .axes = 2, .in = {4, 5}, .kernel = {3, 3}, .stride = {2, 2},
+         .low = {1, 1}, .high = {0, 0}, .dilation = {1, 1}, .bias = 1, .residual = 1,
+         .activation = EB_CONV_TRANSPOSE_ACTIVATION_GELU, .channels_last = 1},
+        {.N = 0, .C = 4, .O = 5, .groups = 1, .axes = 1, .in = {3}, .kernel = {2}, .stride = {2}, .dilation = {1},
+         .channels_last = 1},
+        {.N = 1, .C = 3, .O = 3, .groups = 3, .axes = 2, .in = {5, 4}, .kernel = {16, 16}, .stride = {8, 8},
+         .low = {4, 4}, .high = {4, 4}, .dilation = {1, 1}, .channels_last = 1},
+    };
+    for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++) check_conv_transpose(&transposed[i]);
     static const conv_shape large[] = {
         /* pixels 2 KiB apart, copied for that alone, as rows of the result are few; several tiles of panels on one copy */
         {.N = 1, .C = 256, .O = 130, .groups = 1, .axes = 2, .in = {6, 7}, .kernel = {1, 1}, .stride = {2, 2},

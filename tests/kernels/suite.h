@@ -36,6 +36,7 @@ typedef struct {
     layout how; /* of x and of the residual */
 } conv_shape;
 void make_conv(test_case *c, const conv_shape *s);
+void make_conv_transpose(test_case *c, const conv_shape *s); /* a negative `high` appends places */
 
 /* Two spatial axes, channels last. */
 typedef struct {

@@ -58,8 +58,9 @@ for _label, _x, _weight, _residual, _how in (
     case("conv", _label, normal(*_x), normal(*_weight), normal(_weight[0]), normal(*_residual), **_how)
 
 for _dtype in FLOATS:
-    _how = _spatial(2, stride=(2, 3), low=(1, 0), high=(0, 1))
-    case("conv_transpose", _dtype, *[normal(*s, dtype=_dtype) for s in ((2, 4, 3, 4), (4, 5, 3, 2), (5,))], **_how)
+    _how = _spatial(2, stride=(2, 3), low=(1, 0), high=(0, 1), activation="relu")
+    _shapes = ((2, 4, 3, 4), (4, 5, 3, 2), (5,), (2, 5, 6, 10))
+    case("conv_transpose", _dtype, *[normal(*s, dtype=_dtype) for s in _shapes], **_how)
 for _label, _x, _weight, _how in (
     ("plain", (2, 4, 3, 4), (4, 5, 3, 2), _spatial(2)),
     ("one_axis", (2, 3, 5), (3, 2, 4), _spatial(1, stride=(2,), low=(1,), high=(1,))),
@@ -71,8 +72,24 @@ for _label, _x, _weight, _how in (
     ("stride_over_gaps", (1, 2, 3), (2, 3, 1), _spatial(1, stride=(3,))),
     ("no_batch", (0, 2, 3), (2, 3, 2), _spatial(1)),
 ):
-    case("conv_transpose", _label, normal(*_x), normal(*_weight), normal(_weight[1] * _how.get("groups", 1)), **_how)
-case("conv_transpose", "no_bias", normal(1, 2, 3), normal(2, 3, 2), None, **_spatial(1))
+    _bias = normal(_weight[1] * _how.get("groups", 1))
+    case("conv_transpose", _label, normal(*_x), normal(*_weight), _bias, None, **_how)
+case("conv_transpose", "no_bias", normal(1, 2, 3), normal(2, 3, 2), None, None, **_spatial(1))
+for _activation in TABLE["conv_transpose"].attributes["activation"].choices:
+    _how = _spatial(1, stride=(2,), activation=_activation)
+    case("conv_transpose", _activation, normal(1, 3, 6), normal(3, 2, 3), None, normal(1, 2, 13), **_how)
+_infinite = given([[[1.0, np.inf, 0.0]], [[2.0, -1.0, -np.inf]]])
+case("conv_transpose", "infinite_weight", normal(1, 2, 4), _infinite, None, None, **_spatial(1, stride=(2,)))
+case("conv_transpose", "special", given([[FEW, FEW[::-1]]]), normal(2, 2, 3), None, None, **_spatial(1, stride=(2,)))
+for _label, _x, _weight, _residual, _how in (
+    ("last", (2, 6, 7, 4), (4, 5, 4, 4), (2, 12, 14, 5), _spatial(2, stride=(2, 2), low=(1, 1), high=(1, 1))),
+    ("last_wide", (1, 5, 9, 20), (20, 40, 3, 3), (1, 10, 18, 40), _spatial(2, stride=(2, 2), low=(1, 1), high=(0, 0))),
+    ("last_grouped", (2, 5, 5, 6), (6, 2, 2, 2), (2, 10, 10, 4), _spatial(2, stride=(2, 2), groups=2)),
+    ("last_one_axis", (2, 9, 4), (4, 6, 5), (2, 28, 6), _spatial(1, stride=(3,), low=(1,))),
+):
+    _how = {**_how, "activation": "relu", "channels_last": True}
+    _bias = normal(_residual[-1])
+    case("conv_transpose", _label, normal(*_x), normal(*_weight), _bias, normal(*_residual), **_how)
 
 for _op, _only in (("max_pool", {"dilation": (1, 1)}), ("avg_pool", {})):
     for _dtype in FLOATS:

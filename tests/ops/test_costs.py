@@ -84,10 +84,17 @@ COUNTED = [
     # each of 2 * 3 * 4 inputs times 5 / 1 channels and 3 taps, and a bias for each of 2 * 5 * 9 results
     (
         "conv_transpose",
-        [f32(2, 3, 4), f32(3, 5, 3), f32(5)],
+        [f32(2, 3, 4), f32(3, 5, 3), f32(5), None],
         {"stride": (2,), "low": (0,), "high": (0,), "dilation": (1,)},
         2 * 24 * 15 + 90,
         4 * (24 + 45 + 5 + 90),
+    ),
+    (
+        "conv_transpose",
+        [f32(2, 3, 4), f32(3, 5, 3), f32(5), f32(2, 5, 9)],
+        {"stride": (2,), "low": (0,), "high": (0,), "dilation": (1,), "activation": "relu"},
+        2 * 24 * 15 + 3 * 90,
+        4 * (24 + 45 + 5 + 90 + 90),
     ),
     ("max_pool", [f32(2, 3, 4, 6)], {**HALVES, "dilation": (1, 1)}, 36 * 4, 4 * (144 + 36)),
     ("avg_pool", [f32(2, 3, 4, 6)], HALVES, 36 * 4, 4 * (144 + 36)),

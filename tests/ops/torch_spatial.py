@@ -49,11 +49,13 @@ def _conv(x, weight, bias, residual, *, stride, low, high, dilation, groups, act
     return activated(activation, y if residual is None else y + residual)
 
 
-def _conv_transpose(x, weight, bias, *, stride, low, high, dilation, groups):
+@_moved
+def _conv_transpose(x, weight, bias, residual, *, stride, low, high, dilation, groups, activation):
     """torch's output_padding appends elements that only the bias reaches, as a negative `high` does."""
     y = _of_rank("conv_transpose", x)(x, weight, None, stride, 0, 0, groups, dilation)
     y = _padded(y, tuple(-n for n in low), tuple(-n for n in high))
-    return y if bias is None else y + bias.reshape(-1, *[1] * (x.ndim - 2))
+    y = y if bias is None else y + bias.reshape(-1, *[1] * (x.ndim - 2))
+    return activated(activation, y if residual is None else y + residual)
 
 
 @_moved

@@ -123,6 +123,8 @@ def almost() -> dict[str, Graph]:
     made: dict[str, Graph] = {}
     g = made["weight that is not known"] = start((2, 4, 5, 6), (6, 4, 3, 3))
     g.outputs = [conv(g, g.inputs[0], g.inputs[1])]
+    g = made["transposed weight that is not known"] = start((2, 4, 5, 6), (4, 6, 3, 3))
+    g.outputs = [g.emit("conv_transpose", [*g.inputs, None, None], **PLAIN)]
     g = made["groups along one axis"] = start((2, 4, 6))
     g.outputs = [conv_of_rank(g, g.inputs[0], known(g, 6, 2, 3), groups=2)]
     g = made["a transposed matrix"] = start((2, 6, 4))
@@ -204,6 +206,27 @@ def test_a_network_along_other_axes_computes_what_it_did(axes, isa):
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
     assert program.report().copies == 2, "input and output are turned, nothing else"
     assert any(name.endswith("_direct") for name, _count in program.report().kernels)
+
+
+@pytest.mark.parametrize("isa", [None, "generic"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_decoder_computes_what_it_did(axes, isa):
+    torch.manual_seed(0)
+    make, norm = getattr(nn, f"ConvTranspose{axes}d"), getattr(nn, f"BatchNorm{axes}d")
+    body = [
+        make(8, 40, 4, 2, 1, bias=False),
+        norm(40),
+        nn.ReLU(),
+        make(40, 12, 3, 2, 1, output_padding=1, groups=4),
+        nn.GELU(),
+        make(12, 5, 2, 2),
+        nn.Tanh(),
+    ]
+    model, x = nn.Sequential(*body).eval(), torch.randn(2, 8, *[7, 5, 3][:axes])
+    program = engine.compile(model, (x,), engine.Config(isa=isa))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+    assert program.report().launches == 5, "three convolutions; input and output are turned"
+    assert any(name.endswith("_phases") for name, _count in program.report().kernels)
 
 
 @pytest.mark.parametrize("pool", [nn.AvgPool2d(5), nn.AdaptiveAvgPool2d(1), nn.MaxPool2d(5)])

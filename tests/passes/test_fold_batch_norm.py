@@ -53,10 +53,19 @@ def test_a_factor_and_a_summand_a_channel_become_weight_and_bias(bias, shape):
 def test_groups_keep_their_own_factors(groups):
     g = start((2, 4, 5, 5))
     y = conv(g, g.inputs[0], known(g, 6, 4 // groups, 3, 3), groups=groups)
-    z = g.emit("conv_transpose", [y, known(g, 6, 8 // groups, 2, 2), None], **PLAIN, groups=groups)
+    z = g.emit("conv_transpose", [y, known(g, 6, 8 // groups, 2, 2), None, None], **PLAIN, groups=groups)
     g.outputs = [scaled(g, z, 8, 1, 1)]
     assert run_pass(g, "fold_batch_norm") == [2]
     assert ops(g) == ["conv", "conv_transpose"]
+
+
+@pytest.mark.parametrize("what", [{"activation": "relu"}, {"residual": True}])
+def test_what_follows_an_epilogue_stays_outside(what):
+    g = start((2, 4, 5, 5), (2, 6, 5, 5))
+    residual = g.inputs[1] if what.pop("residual", False) else None
+    y = g.emit("conv_transpose", [g.inputs[0], known(g, 4, 6, 3, 3), None, residual], **PLAIN, **what)
+    g.outputs = [scaled(g, y, 6, 1, 1)]
+    assert run_pass(g, "fold_batch_norm") == [0]
 
 
 def test_two_convolutions_with_one_weight_fold_apart():
@@ -134,7 +143,7 @@ class Residual(nn.Module):
         return torch.relu(self.norm(self.conv(x)) + x)
 
 
-@pytest.mark.parametrize(("transposed", "left"), [(False, ["conv"]), (True, ["conv_transpose", "pointwise"])])
+@pytest.mark.parametrize(("transposed", "left"), [(False, ["conv"]), (True, ["conv_transpose"])])
 def test_a_residual_block_is_one_launch(transposed, left):
     torch.manual_seed(0)
     model, x = Residual(transposed).eval(), torch.randn(2, 4, 5, 5)

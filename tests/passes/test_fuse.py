@@ -365,6 +365,16 @@ def test_residual_and_activation_join_conv(activation):
     assert g.nodes[0].attributes["activation"] == activation
 
 
+def test_residual_and_activation_join_conv_transpose():
+    g = start((2, 4, 5), (2, 6, 10))
+    how = {"stride": (2,), "low": (1,), "high": (1,), "dilation": (1,)}
+    y = g.emit("conv_transpose", [g.inputs[0], weight(g, 4, 6, 4), None, None], **how)
+    g.outputs = [g.emit("silu", [g.emit("add", [y, g.inputs[1]])])]
+    assert run_pass(g, "fuse_epilogue") == [2]
+    assert ops(g) == ["conv_transpose"]
+    assert g.nodes[0].attributes["activation"] == "silu"
+
+
 def between(g: Graph, x: Value, low: float, high: float) -> Value:
     return g.emit("minimum", [g.emit("maximum", [x, scalar(g, low)]), scalar(g, high)])
 

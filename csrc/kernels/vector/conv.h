@@ -4,12 +4,10 @@
  * where a place begins and of where a piece does from there. Nothing is unfolded, and sums stay in registers over pieces.
  *
  * Around a padded x its rows are first copied into scratch with their zeros. The weight is packed into panels (gemm.h)
- * whose k is in that order. One axis is a column of pictures one place wide, so that its tiles are short, too.
+ * whose k is in that order.
  */
 #include "convolution.h"
 #include "gemm.h"
-
-enum { PLANE, ROW, COLUMN, AXES };
 
 /* private: rows of the result a tile, tiles a plane over rows, panels a tile, tiles over panels */
 enum { AT_ROWS, AT_ROW_TILES, AT_PANELS, AT_COLUMN_TILES };
@@ -22,9 +20,6 @@ typedef struct {
     int64_t pitch, line, plane, step[AXES], rows, columns, pick[AXES];
     int64_t taps, pieces, depth; /* taps that lie in one piece of x, how many such pieces, how long they are */
 } problem;
-
-/* Axis `axis` of `rank - 2` spatial ones, as a number of its attribute or of a shape; -1 for one that is not there. */
-static inline int axis_of(int rank, int axis) { return rank == 3 ? (axis == ROW ? 0 : -1) : axis + rank - 5; }
 
 /* Rows or columns of what a tile reads that `places` of the result reach over. */
 static inline int64_t reach_of(const problem *p, int axis, int64_t places) {

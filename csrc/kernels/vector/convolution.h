@@ -1,9 +1,22 @@
-/* What every vector kernel of conv asks of its operands. */
+/* What vector kernels of conv and conv_transpose have in common. */
 #ifndef EB_CONVOLUTION_H
 #define EB_CONVOLUTION_H
 
 #include "../../engine.h"
 #include "../../iterate.h"
+#include "../../ops.h"
+
+/* Both ops have the same attributes. */
+_Static_assert((int)EB_INT_CONV_GROUPS == (int)EB_INT_CONV_TRANSPOSE_GROUPS, "conv and conv_transpose differ");
+_Static_assert((int)EB_INT_CONV_CHANNELS_LAST == (int)EB_INT_CONV_TRANSPOSE_CHANNELS_LAST, "conv and conv_transpose differ");
+_Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_CONV_TRANSPOSE_ACTIVATION_RELU6, "conv and conv_transpose differ");
+
+/* Three spatial axes; fewer are read as three, those that are not there of size 1. */
+enum { PLANE, ROW, COLUMN, AXES };
+
+/* Axis `axis` of `rank - 2` spatial ones, as a number of its attribute or of a shape; -1 for one that is not there. One
+ * axis is a column of pictures one place wide, so that its tiles are short, too. */
+static inline int axis_of(int rank, int axis) { return rank == 3 ? (axis == ROW ? 0 : -1) : axis + rank - 5; }
 
 /* Floats, a packed weight, dense images, bias and residual. */
 static inline eb_status check_conv_operands(const eb_node *node) {

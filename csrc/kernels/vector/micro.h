@@ -216,21 +216,23 @@ static void (*const micro_tiles[EB_MR][FORMS])(const eb_micro *) = {
 #endif
 };
 
-/* A micro-tile at the right edge: through a small buffer, so that nothing beyond `columns` is touched. */
-static void micro_edge(eb_micro t, int form, int64_t rows, int64_t columns) {
+/* A micro-tile at the right edge, or of rows of y that lie apart: through a small buffer, so that nothing beyond `columns`
+ * is touched. y_places: of the rows, counted from the first one's; or NULL. */
+static void micro_edge(eb_micro t, int form, int64_t rows, int64_t columns, const int64_t *y_places) {
     float sums[EB_MR * EB_NR] = {0}, bias[EB_NR] = {0};
     float *y = t.y;
+    int64_t at[EB_MR];
+    for (int64_t r = 0; r < rows; r++) at[r] = y_places ? y_places[r] - y_places[0] : r * t.ldy;
     if (t.bias) memcpy(bias, t.bias, (size_t)columns * 4);
     for (int64_t r = 0; r < rows && t.residual; r++)
-        memcpy(sums + r * EB_NR, t.residual + r * t.ldr, (size_t)columns * 4);
+        memcpy(sums + r * EB_NR, t.residual + (y_places ? at[r] : r * t.ldr), (size_t)columns * 4);
     t.bias = bias;
     t.residual = sums;
     t.y = sums;
     t.ldr = EB_NR;
-    int64_t ldy = t.ldy;
     t.ldy = EB_NR;
     micro_tiles[rows - 1][form](&t);
-    for (int64_t r = 0; r < rows; r++) memcpy(y + r * ldy, sums + r * EB_NR, (size_t)columns * 4);
+    for (int64_t r = 0; r < rows; r++) memcpy(y + at[r], sums + r * EB_NR, (size_t)columns * 4);
 }
 
 /* --- one panel ---------------------------------------------------------------------------------------------------- */
@@ -285,7 +287,10 @@ void multiply_panel(const eb_product *p) {
         int64_t depth = block.pieces * block.K;
         for (int64_t h = 0; h < heights; h++) {
             int64_t m = eb_piece(p->M, heights, h), rows = eb_piece(p->M, heights, h + 1) - m;
-            float *y = p->y + m * p->ldy;
+            const int64_t *places = p->y_places ? p->y_places + m : NULL;
+            const int64_t y_at = places ? places[0] : m * p->ldy;
+            const int is_apart = places && places[rows - 1] - y_at != (rows - 1) * p->ldy;
+            float *y = p->y + y_at;
             eb_micro t = {.K = block.K,
                           .x = p->x + (p->x_places ? 0 : m * p->x_row) + block.k * p->x_k,
                           .x_row = p->x_row,
@@ -296,7 +301,7 @@ void multiply_panel(const eb_product *p) {
                           .ldy = p->ldy,
                           .alpha = p->alpha,
                           .bias = d ? NULL : p->bias,
-                          .residual = d ? y : p->residual ? p->residual + m * p->ldr : NULL,
+                          .residual = d ? y : p->residual ? p->residual + (places ? y_at : m * p->ldr) : NULL,
                           .ldr = d ? p->ldy : p->ldr,
                           .next = (const char *)(p->b + (block.depth + depth) * EB_NR) + h * share * depth,
                           .next_step = share,
@@ -309,11 +314,13 @@ void multiply_panel(const eb_product *p) {
                 t.next = (const char *)(t.x + rows * p->x_row);
                 t.next_step = rows * 4;
             }
-            if (p->columns % EB_VL)
-                micro_edge(t, form, rows, p->columns);
+            if (is_apart || p->columns % EB_VL)
+                micro_edge(t, form, rows, p->columns, is_apart ? places : NULL);
             else
                 micro_tiles[rows - 1][form](&t);
-            if (p->activation && d == blocks - 1) p->activation(y, rows, p->columns, p->ldy);
+            if (!p->activation || d < blocks - 1) continue;
+            for (int64_t r = 0; r < rows && is_apart; r++) p->activation(y + places[r] - y_at, 1, p->columns, p->ldy);
+            if (!is_apart) p->activation(y, rows, p->columns, p->ldy);
         }
     }
 }

@@ -106,6 +106,7 @@ def _transposed(
         batched(x, value, axes),
         weight,
         bias,
+        None,
         stride=steps,
         low=low,
         high=tuple(cut - add for cut, add in zip(low, more, strict=True)),

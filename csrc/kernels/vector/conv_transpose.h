@@ -1,0 +1,358 @@
+/* conv_transpose over one to three spatial axes of channels-last images: products of matrices that compute what is there
+ * and nothing else. Element i of x reaches places stride * i + dilation * tap, so along an axis a place of the result sees
+ * every stride-th tap only. Places that leave one remainder see the same taps: they are a `phase`, an ordinary convolution
+ * in steps of one. Its places are numbered by v, place = stride * v + remainder - low:
+ *
+ *   kernel 4, stride 2    remainder 0:  taps 2 0 of x[v - 1], x[v]      y  0 1 0 1 0 1 0     which phase
+ *                         remainder 1:  taps 3 1                           a b c ...
+ *
+ * A phase's places are cut into `span`s that the same taps reach: near the ends of x some would lie outside, where there is
+ * nothing to add, not even zeros (an infinite weight would make NaN of them). A span of each axis makes a product
+ * (gemm.h), whose rows are found by tables, in x and in y. Nothing is copied.
+ *
+ *   weight   packed as [phase][group][panel][taps of the phase][channels of x a group][EB_NR], taps in the order of x
+ *   tile     some phases of some rows of a plane of the result by some panels of all groups
+ */
+#include "convolution.h"
+#include "gemm.h"
+
+/* private: rows v of a phase a tile, tiles a plane over rows, phases a tile, tiles over phases, panels a tile, tiles over
+ * panels */
+enum { AT_ROWS, AT_ROW_TILES, AT_PHASES, AT_PHASE_TILES, AT_PANELS, AT_COLUMN_TILES };
+
+typedef struct {
+    int64_t groups, each_in, each_out, panels; /* channels of x and of the result, and panels, a group */
+    int64_t kernel[AXES], stride[AXES], low[AXES], dilation[AXES], in[AXES], out[AXES];
+    int64_t phases, taps; /* of all axes together */
+} problem;
+
+/* All but the images. */
+static problem describe_weight(const eb_node *node) {
+    const eb_tensor *w = eb_input(node, 1);
+    const int64_t *ints = node->ints, groups = ints[EB_INT_CONV_TRANSPOSE_GROUPS];
+    problem p = {.groups = groups, .each_in = w->shape[0] / groups, .each_out = w->shape[1], .phases = 1, .taps = 1};
+    p.panels = eb_ceil_div(p.each_out, EB_NR);
+    for (int a = 0; a < AXES; a++) {
+        int own = axis_of(w->rank, a), present = own >= 0;
+        p.kernel[a] = present ? w->shape[own + 2] : 1;
+        p.stride[a] = present ? ints[EB_INT_CONV_TRANSPOSE_STRIDE + own] : 1;
+        p.dilation[a] = present ? ints[EB_INT_CONV_TRANSPOSE_DILATION + own] : 1;
+        p.low[a] = present ? ints[EB_INT_CONV_TRANSPOSE_LOW + own] : 0;
+        p.phases *= p.stride[a];
+        p.taps *= p.kernel[a];
+    }
+    return p;
+}
+
+static problem describe(const eb_node *node) {
+    problem p = describe_weight(node);
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    for (int a = 0; a < AXES; a++) {
+        int own = axis_of(x->rank, a);
+        p.in[a] = own >= 0 ? x->shape[own + 1] : 1;
+        p.out[a] = own >= 0 ? y->shape[own + 1] : 1;
+    }
+    return p;
+}
+
+/* --- phases and spans of an axis ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t remainder, taps;
+    int64_t before;      /* taps of smaller remainders */
+    int64_t tap, apart;  /* the first tap's place in the kernel; the next ones lie so far in front of it */
+    int64_t first, gap;  /* it reads x[v + first], the next ones x[v + first + gap], ... */
+    int64_t begin, end;  /* of v */
+} phase;
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+static phase phase_of(const problem *p, int a, int64_t remainder) {
+    const int64_t stride = p->stride[a], dilation = p->dilation[a], common = common_divisor(stride, dilation);
+    phase f = {.remainder = remainder, .apart = stride / common, .gap = dilation / common};
+    for (int64_t tap = 0; tap < p->kernel[a]; tap++) {
+        const int64_t left = tap * dilation % stride;
+        f.before += left < remainder;
+        if (left == remainder) f.taps++, f.tap = tap;
+    }
+    if (f.taps) f.first = (remainder - f.tap * dilation) / stride;
+    f.begin = eb_ceil_div(p->low[a] - remainder, stride); /* above -1, which C rounds to 0 */
+    f.end = eb_ceil_div(p->out[a] + p->low[a] - remainder, stride);
+    return f;
+}
+
+/* Phase `number` of all axes together, one an axis. */
+static void phases_of(const problem *p, int64_t number, phase *f) {
+    for (int a = COLUMN; a >= PLANE; number /= p->stride[a], a--) f[a] = phase_of(p, a, number % p->stride[a]);
+}
+
+/* Where the weight of a phase begins, and how long one of its panels is: floats. */
+static int64_t weight_of(const problem *p, const phase *f, int64_t *panel) {
+    int64_t taps = f[PLANE].before * p->kernel[ROW] * p->kernel[COLUMN] +
+                   f[PLANE].taps * (f[ROW].before * p->kernel[COLUMN] + f[ROW].taps * f[COLUMN].before);
+    *panel = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps * p->each_in * EB_NR;
+    return taps * p->groups * p->panels * p->each_in * EB_NR;
+}
+
+/* Places [begin, end) of v that taps [tap, tap_end) reach. */
+typedef struct {
+    int64_t begin, end, tap, tap_end;
+} span;
+
+/* One place; no taps are [0, 0). */
+static span reach(const phase *f, int64_t in, int64_t v) {
+    const int64_t place = v + f->first;
+    int64_t tap = place < 0 ? eb_ceil_div(-place, f->gap) : 0;
+    int64_t end = place < in ? eb_min(f->taps, eb_ceil_div(in - place, f->gap)) : 0;
+    return tap < end ? (span){v, v + 1, tap, end} : (span){v, v + 1, 0, 0};
+}
+
+/* From `v` on, as far as the taps stay the same, up to `limit`. */
+static span span_at(const phase *f, int64_t in, int64_t v, int64_t limit) {
+    span s = reach(f, in, v);
+    for (; s.end < limit; s.end++) {
+        span next = reach(f, in, s.end);
+        if (next.tap != s.tap || next.tap_end != s.tap_end) break;
+    }
+    return s;
+}
+
+/* --- planning and packing ----------------------------------------------------------------------------------------- */
+
+/* Multiply-adds of one channel of x and one of the result of a group, over a picture. */
+static int64_t pairs_of(const problem *p) {
+    int64_t pairs = 1;
+    for (int a = 0; a < AXES; a++) {
+        int64_t count = 0;
+        for (int64_t r = 0; r < p->stride[a]; r++) {
+            phase f = phase_of(p, a, r);
+            for (int64_t v = f.begin; v < f.end; v++) {
+                span s = reach(&f, p->in[a], v);
+                count += s.tap_end - s.tap;
+            }
+        }
+        pairs *= count;
+    }
+    return pairs;
+}
+
+/* Places v of an axis that a phase has at most. */
+static int64_t most_places(const problem *p, int a) { return eb_ceil_div(p->out[a], p->stride[a]); }
+
+/* As conv.h: rows whose x stays in the second-level cache, and as many tiles as a few threads need. Phases of few products
+ * share a tile. */
+static void cut(eb_node *node, const problem *p, int64_t products) {
+    enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8, WORTH = 1 << 19 };
+    int64_t *at = node->private, planes = eb_input(node, 0)->shape[0] * most_places(p, PLANE);
+    const int64_t columns = most_places(p, COLUMN), lines = most_places(p, ROW), panels = p->groups * p->panels;
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p->in[COLUMN] * p->groups * p->each_in);
+    int64_t enough = eb_max(eb_ceil_div(lines * planes * p->phases, TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
+    int64_t rows = eb_max(1, eb_min(eb_min(lines, enough), fitting));
+    at[AT_ROW_TILES] = eb_ceil_div(lines, rows);
+    at[AT_ROWS] = eb_ceil_div(lines, at[AT_ROW_TILES]);
+    int64_t blocks = planes * at[AT_ROW_TILES], each = products / (blocks * p->phases) + 1;
+    at[AT_PHASES] = eb_min(p->phases, eb_max(1, WORTH / each));
+    at[AT_PHASE_TILES] = eb_ceil_div(p->phases, at[AT_PHASES]);
+    blocks *= at[AT_PHASE_TILES];
+    at[AT_PANELS] = eb_ceil_div(panels, eb_min(panels, eb_ceil_div(TILES, blocks)));
+    at[AT_COLUMN_TILES] = eb_ceil_div(panels, at[AT_PANELS]);
+    node->tiles = blocks * at[AT_COLUMN_TILES];
+}
+
+static eb_status plan(eb_node *node) {
+    if (!node->ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST]) return EB_NOT_APPLICABLE;
+    eb_status status = check_conv_operands(node);
+    if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
+    problem p = describe(node);
+    int64_t products = eb_input(node, 0)->shape[0] * p.groups * p.each_in * p.each_out * pairs_of(&p);
+    cut(node, &p, products);
+    node->operations = 2 * products;
+    node->scratch_bytes = (2 * node->private[AT_ROWS] * most_places(&p, COLUMN) + p.taps) * (int64_t)sizeof(int64_t);
+    return EB_OK;
+}
+
+static int64_t packed_bytes(const eb_node *node, int32_t input) {
+    if (input != 1 || eb_input(node, 1)->dtype != EB_F32 || !node->ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST]) return 0;
+    const problem p = describe_weight(node);
+    return p.taps * p.groups * p.panels * p.each_in * EB_NR * 4;
+}
+
+static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
+    const problem p = describe_weight(node);
+    const eb_tensor *w = eb_input(node, input);
+    const int64_t panels = p.groups * p.panels;
+    for (int64_t number = 0; number < p.phases; number++) {
+        phase f[AXES];
+        int64_t panel;
+        phases_of(&p, number, f);
+        float *to = (float *)destination + weight_of(&p, f, &panel);
+        for (int64_t n = 0; n < panels; n++)
+            for (int64_t t = 0; t < f[PLANE].taps * f[ROW].taps * f[COLUMN].taps; t++, to += p.each_in * EB_NR) {
+                const int64_t o = n % p.panels * EB_NR;
+                int64_t at = n / p.panels * p.each_in * w->stride[0] + o * w->stride[1], left = t;
+                for (int a = COLUMN; a >= PLANE; left /= f[a].taps, a--) {
+                    const int own = axis_of(w->rank, a);
+                    if (own >= 0) at += (f[a].tap - left % f[a].taps * f[a].apart) * w->stride[own + 2];
+                }
+                pack_panel((const eb_float_unaligned *)source + at, w->stride[0], w->stride[1], p.each_in,
+                           eb_min(EB_NR, p.each_out - o), to);
+            }
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+/* What the spans of a tile have in common. */
+typedef struct {
+    const problem *p;
+    phase f[AXES];
+    const float *x, *weight; /* the picture; the phase's */
+    float *y;
+    const float *bias, *residual; /* of y's picture */
+    int64_t panel, panel_begin, panel_end;
+    int64_t *x_places, *y_places, *pieces;
+    int64_t activation;
+} work;
+
+/* Where the places of a span of each axis begin, in x at their first tap and in y; answers how many. */
+static int64_t fill_places(const work *k, const span *s) {
+    const problem *p = k->p;
+    const int64_t C = p->groups * p->each_in, O = p->groups * p->each_out, is_reached = s[COLUMN].tap_end && s[ROW].tap_end;
+    int64_t M = 0, from[AXES], to[AXES], v[AXES];
+    for (v[PLANE] = s[PLANE].begin; v[PLANE] < s[PLANE].end; v[PLANE]++)
+        for (v[ROW] = s[ROW].begin; v[ROW] < s[ROW].end; v[ROW]++)
+            for (v[COLUMN] = s[COLUMN].begin; v[COLUMN] < s[COLUMN].end; v[COLUMN]++, M++) {
+                for (int a = 0; a < AXES; a++) {
+                    from[a] = v[a] + k->f[a].first + s[a].tap * k->f[a].gap;
+                    to[a] = v[a] * p->stride[a] + k->f[a].remainder - p->low[a];
+                }
+                k->x_places[M] = ((from[PLANE] * p->in[ROW] + from[ROW]) * p->in[COLUMN] + from[COLUMN]) * C;
+                k->y_places[M] = ((to[PLANE] * p->out[ROW] + to[ROW]) * p->out[COLUMN] + to[COLUMN]) * O;
+                if (!is_reached || !s[PLANE].tap_end) k->x_places[M] = 0;
+            }
+    return M;
+}
+
+/* Taps of some planes and rows of the kernel and of the span's columns, which lie side by side in the packed weight. */
+typedef struct {
+    int64_t plane, planes, row, rows;
+} part;
+
+/* Adds the products of a part to y; what lies there only counts behind the first part. */
+static void multiply_part(const work *k, const span *s, const part *t, eb_product product) {
+    const problem *p = k->p;
+    const phase *f = k->f;
+    const int64_t C = p->groups * p->each_in, columns = s[COLUMN].tap_end - s[COLUMN].tap;
+    const int64_t joined = f[COLUMN].gap == 1 && p->groups == 1 ? columns : 1; /* taps that lie in one piece of x */
+    const int64_t line = p->in[COLUMN] * C, plane = p->in[ROW] * line;
+    int64_t n = 0;
+    for (int64_t i = 0; i < t->planes; i++)
+        for (int64_t j = 0; j < t->rows; j++)
+            for (int64_t c = 0; c < columns; c += joined)
+                k->pieces[n++] = (t->plane - s[PLANE].tap + i) * f[PLANE].gap * plane +
+                                 (t->row - s[ROW].tap + j) * f[ROW].gap * line + c * f[COLUMN].gap * C;
+    product.K = joined * p->each_in;
+    product.pieces = n;
+    product.b += ((t->plane * f[ROW].taps + t->row) * f[COLUMN].taps + s[COLUMN].tap) * p->each_in * EB_NR;
+    multiply_panel(&product);
+}
+
+/* One panel of the places in the tables. Where the span lacks columns or rows of the kernel, its taps are no one run of the
+ * packed weight, but several: each adds to what the one before left in y. */
+static void multiply_span(const work *k, const span *s, eb_product product) {
+    const int64_t planes = s[PLANE].tap_end - s[PLANE].tap, rows = s[ROW].tap_end - s[ROW].tap;
+    const int64_t columns = s[COLUMN].tap_end - s[COLUMN].tap;
+    const int whole_lines = columns == k->f[COLUMN].taps, whole_planes = whole_lines && rows == k->f[ROW].taps;
+    const eb_activation activation = k->activation == EB_CONV_TRANSPOSE_ACTIVATION_RELU ? NULL : activations[k->activation];
+    const int relu = k->activation == EB_CONV_TRANSPOSE_ACTIVATION_RELU;
+    if (!planes || !rows || !columns) { /* no tap reaches these places */
+        k->pieces[0] = 0;
+        product.pieces = 1, product.K = 0;
+        product.relu = relu, product.activation = activation;
+        multiply_panel(&product);
+        return;
+    }
+    part t = {.planes = whole_planes ? planes : 1, .rows = whole_lines ? rows : 1};
+    for (t.plane = s[PLANE].tap; t.plane < s[PLANE].tap_end; t.plane += t.planes)
+        for (t.row = s[ROW].tap; t.row < s[ROW].tap_end; t.row += t.rows) {
+            const int is_last = t.plane + t.planes == s[PLANE].tap_end && t.row + t.rows == s[ROW].tap_end;
+            product.relu = relu && is_last;
+            product.activation = is_last ? activation : NULL;
+            multiply_part(k, s, &t, product);
+            product.bias = NULL;
+            product.residual = product.y;
+        }
+}
+
+/* The panels of a span of each axis. */
+static void run_span(const work *k, const span *s) {
+    const problem *p = k->p;
+    const eb_product whole = {.M = fill_places(k, s),
+                              .x_row = p->groups * p->each_in,
+                              .x_k = 1,
+                              .ldb = EB_NR,
+                              .ldy = p->stride[COLUMN] * p->groups * p->each_out,
+                              .alpha = 1,
+                              .ldr = p->stride[COLUMN] * p->groups * p->each_out,
+                              .x_places = k->x_places,
+                              .x_pieces = k->pieces,
+                              .y_places = k->y_places};
+    for (int64_t n = k->panel_begin; n < k->panel_end; n++) {
+        const int64_t group = n / p->panels, o = n % p->panels * EB_NR, channel = group * p->each_out + o;
+        eb_product product = whole;
+        product.columns = eb_min(EB_NR, p->each_out - o);
+        product.x = k->x + group * p->each_in;
+        product.b = k->weight + n * k->panel;
+        product.y = k->y + channel;
+        product.bias = k->bias ? k->bias + channel : NULL;
+        product.residual = k->residual ? k->residual + channel : NULL;
+        multiply_span(k, s, product);
+    }
+}
+
+/* Rows [first, last) of plane `plane` of a phase, all counted from its first ones. */
+static void run_phase(const work *k, int64_t plane, int64_t first, int64_t last) {
+    const phase *f = k->f;
+    span s[AXES];
+    if (f[PLANE].begin + plane >= f[PLANE].end) return;
+    s[PLANE] = reach(&f[PLANE], k->p->in[PLANE], f[PLANE].begin + plane);
+    last = eb_min(f[ROW].end, f[ROW].begin + last);
+    for (int64_t row = f[ROW].begin + first; row < last; row = s[ROW].end) {
+        s[ROW] = span_at(&f[ROW], k->p->in[ROW], row, last);
+        for (int64_t column = f[COLUMN].begin; column < f[COLUMN].end; column = s[COLUMN].end) {
+            s[COLUMN] = span_at(&f[COLUMN], k->p->in[COLUMN], column, f[COLUMN].end);
+            run_span(k, s);
+        }
+    }
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    const problem p = describe(node);
+    const int64_t *at = node->private, most = at[AT_ROWS] * most_places(&p, COLUMN), planes = most_places(&p, PLANE);
+    const int64_t x_size = p.in[PLANE] * p.in[ROW] * p.in[COLUMN] * p.groups * p.each_in;
+    const int64_t y_size = p.out[PLANE] * p.out[ROW] * p.out[COLUMN] * p.groups * p.each_out;
+    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    work k = {.p = &p,
+              .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
+              .x_places = scratch,
+              .activation = node->ints[EB_INT_CONV_TRANSPOSE_ACTIVATION]};
+    k.y_places = k.x_places + most;
+    k.pieces = k.y_places + most;
+    for (int64_t tile = begin; tile < end; tile++) {
+        const int64_t phases = tile / at[AT_COLUMN_TILES], block = phases / at[AT_PHASE_TILES];
+        const int64_t slice = block / at[AT_ROW_TILES], picture = slice / planes;
+        const int64_t first = block % at[AT_ROW_TILES] * at[AT_ROWS], number = phases % at[AT_PHASE_TILES] * at[AT_PHASES];
+        k.panel_begin = tile % at[AT_COLUMN_TILES] * at[AT_PANELS];
+        k.panel_end = eb_min(p.groups * p.panels, k.panel_begin + at[AT_PANELS]);
+        k.x = (const float *)eb_data(eb_input(node, 0), bases) + picture * x_size;
+        k.y = (float *)eb_data(eb_output(node), bases) + picture * y_size;
+        k.residual = residual ? residual + picture * y_size : NULL;
+        for (int64_t n = number; n < eb_min(p.phases, number + at[AT_PHASES]); n++) {
+            phases_of(&p, n, k.f);
+            k.weight = (const float *)eb_data(eb_input(node, 1), bases) + weight_of(&p, k.f, &k.panel);
+            run_phase(&k, slice % planes, first, first + at[AT_ROWS]);
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel EB_SYMBOL(conv_transpose, phases) = {plan, run, packed_bytes, pack};
