@@ -11,6 +11,7 @@ from engine.compiler import compile, load  # noqa: A004  # the name users expect
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
 from engine.runtime import Program
+from engine.state import State
 from engine.switches import Switch
 from engine.switches import all_switches as switches
 
@@ -22,6 +23,7 @@ __all__ = [
     "Program",
     "ProgramError",
     "ShapeError",
+    "State",
     "Switch",
     "UnsupportedOp",
     "compile",

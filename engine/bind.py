@@ -19,7 +19,7 @@ from engine.program import Artifact, Instruction
 
 
 class Storage(NamedTuple):
-    """What a value's bytes belong to: ``input``, ``output``, ``constant`` or ``arena``, and which of them."""
+    """What a value's bytes belong to: ``input``, ``output``, ``state``, ``constant``, ``arena``; and which of them."""
 
     kind: str
     number: int
@@ -112,6 +112,7 @@ def bind(artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan
     for position, instruction in enumerate(artifact.instructions):
         lowering.lower(position, instruction)
     lowering.return_outputs()
+    lowering.update_states()
     return lowering.finish()
 
 
@@ -135,8 +136,9 @@ class _Lowering:
         self.tenants: dict[Storage, list[Place]] = {}
         self.arena: list[TensorType] = []
         self.forced: dict[str, bool] = {}
-        for number, value in enumerate(artifact.inputs):
-            self.places[value] = self._whole(Storage("input", number), artifact.types[value])
+        for kind, values in (("input", artifact.call_inputs), ("state", artifact.state_inputs)):
+            for number, value in enumerate(values):
+                self.places[value] = self._whole(Storage(kind, number), artifact.types[value])
         for value in artifact.constants:
             self.places[value] = self._whole(Storage("constant", value), artifact.types[value])
 
@@ -226,7 +228,7 @@ class _Lowering:
     def return_outputs(self) -> None:
         """Let each output be written where the caller wants it: directly if it can be, by a copy otherwise."""
         taken: set[Storage] = set()
-        for number, value in enumerate(self.artifact.outputs):
+        for number, value in enumerate(self.artifact.call_outputs):
             place = self.places[value]
             target = Storage("output", number)
             root = place.storage
@@ -242,6 +244,43 @@ class _Lowering:
                 self._move(root, target)
             else:
                 self._copy_into(place, self._whole(target, self.artifact.types[value]))
+
+    def update_states(self) -> None:
+        """Let each state hold what it is to hold: written over in place where nobody reads the old one any more, by a
+        copy after everything else otherwise.
+        """
+        final: list[tuple[Storage, Place]] = []
+        for number, value in enumerate(self.artifact.state_outputs):
+            place, target = self.places[value], Storage("state", number)
+            if place.storage == target and place.layout == Layout.dense(self.artifact.types[value].shape):
+                continue
+            if place.storage.kind == "state":  # it may be written over before the copies below
+                place = self._copy(place)
+            final.append((target, place))
+        for target, place in final:
+            if not self.keep and self._rewrites(place, target):
+                self._move(place.storage, target)
+            else:
+                self._copy_into(place, self._whole(target, TensorType(place.dtype, place.layout.shape)))
+
+    def _rewrites(self, place: Place, state: Storage) -> bool:
+        """Whether the step that makes `place` may write it over `state`, of which it is a new version."""
+        if place.storage.kind != "arena" or not place.layout.is_dense or place.layout.offset:
+            return False
+        users = [
+            (number, position)
+            for number, step in enumerate(self.steps)
+            for position, operand in enumerate(step.operands)
+            if operand is not None and operand.storage == state
+        ]
+        makers = [s for s in self.steps if s.operands[s.n_inputs].storage == place.storage]  # type: ignore[union-attr]
+        if len(makers) != 1 or not users:
+            return False
+        (maker,) = makers
+        number, position = users[-1]
+        output = maker.operands[maker.n_inputs]
+        fits = output is not None and self._can_share(maker, position, output, (state.kind,))
+        return self.steps[number] is maker and position in TABLE[maker.op].inplace and fits
 
     def _move(self, old: Storage, new: Storage) -> None:
         """Everything that lay in `old` lies in `new`."""
@@ -293,6 +332,11 @@ class _Lowering:
             in_place,
         )
 
+    def _nbytes(self, storage: Storage) -> int:
+        if storage.kind == "state":
+            return self.artifact.types[self.artifact.state_inputs[storage.number]].nbytes
+        return self.arena[storage.number].nbytes
+
     def _write_in_place(self) -> int:
         """Give a step's output the buffer of an input that dies there, where the op allows it."""
         last: dict[Storage, int] = {}
@@ -315,13 +359,13 @@ class _Lowering:
                     break
         return count
 
-    def _can_share(self, step: Step, position: int, output: Place) -> bool:
+    def _can_share(self, step: Step, position: int, output: Place, kinds: tuple[str, ...] = ("arena",)) -> bool:
         victim = step.operands[position]
-        if victim is None or victim.storage.kind != "arena" or victim.dtype != output.dtype:
+        if victim is None or victim.storage.kind not in kinds or victim.dtype != output.dtype:
             return False
         if not victim.layout.is_dense or victim.layout.offset or victim.layout.shape != output.layout.shape:
             return False
-        if TensorType(victim.dtype, victim.layout.shape).nbytes != self.arena[victim.storage.number].nbytes:
+        if TensorType(victim.dtype, victim.layout.shape).nbytes != self._nbytes(victim.storage):
             return False
         # Another operand in the same buffer would see what was just written, unless it too is read where it is written.
         others = [(i, p) for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]

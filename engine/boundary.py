@@ -31,8 +31,8 @@ class Boundary:
     def __init__(self, artifact: Artifact, rebuild: Rebuild | None = None) -> None:
         signature = artifact.signature
         self.signature = signature
-        self.input_types = [artifact.types[v] for v in artifact.inputs]
-        self.output_types = [artifact.types[v] for v in artifact.outputs]
+        self.input_types = [artifact.types[v] for v in artifact.call_inputs]
+        self.output_types = [artifact.types[v] for v in artifact.call_outputs]
         self.names = signature.input_names
         self._rebuild: Rebuild = rebuild or (lambda leaves: tree.unflatten(signature.output_tree, leaves))
         arguments = signature.input_tree

@@ -123,11 +123,14 @@ class Graph:
 
     Attributes:
         scope: the sizes that differ from call to call, and what is taken for granted about them.
+        states: buffers that the model writes to, each with its first elements (None: zeros). The last inputs are what
+            they hold before a call and the last outputs what they hold after it, in the same order.
     """
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.scope = sizes.Scope()
+        self.states: list[tuple[str, np.ndarray | None]] = []
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []

@@ -34,6 +34,13 @@ class Instruction(NamedTuple):
     source: str
 
 
+class Slot(NamedTuple):
+    """A buffer that outlives a call: the model's name of it, and the constant that it begins as; None: zeros."""
+
+    name: str
+    initial: int | None
+
+
 class Constants(Mapping[int, np.ndarray]):
     """Value -> array. An array may be kept in another form, and is then made anew whenever somebody looks at it.
 
@@ -98,13 +105,14 @@ class Artifact:
         name: the model's name.
         types: element type and shape of every value.
         names: a name for every value, for reports.
-        inputs: values that a call brings.
-        outputs: values that a call returns (may repeat, may be inputs or constants).
+        inputs: values that a call brings, then what each state holds before it.
+        outputs: values that a call returns (may repeat, may be inputs or constants), then what each state holds after.
         instructions: in execution order.
         constants: value -> array.
         signature: the user's structure.
         passes: ``(pass, what it changed)`` in the order they ran.
         scope: the sizes that differ from call to call, of which shapes and attributes may be formulas.
+        states: what outlives a call.
     """
 
     name: str
@@ -117,6 +125,27 @@ class Artifact:
     signature: Signature
     passes: tuple[tuple[str, int], ...] = field(default=())
     scope: sizes.Scope = field(default_factory=sizes.Scope)
+    states: tuple[Slot, ...] = ()
+
+    @property
+    def call_inputs(self) -> tuple[int, ...]:
+        """Values that a call brings."""
+        return self.inputs[: len(self.inputs) - len(self.states)]
+
+    @property
+    def call_outputs(self) -> tuple[int, ...]:
+        """Values that a call returns."""
+        return self.outputs[: len(self.outputs) - len(self.states)]
+
+    @property
+    def state_inputs(self) -> tuple[int, ...]:
+        """What each state holds before a call."""
+        return self.inputs[len(self.inputs) - len(self.states) :]
+
+    @property
+    def state_outputs(self) -> tuple[int, ...]:
+        """What each state holds after a call."""
+        return self.outputs[len(self.outputs) - len(self.states) :]
 
     @property
     def is_fixed(self) -> bool:
@@ -176,6 +205,7 @@ class Artifact:
             "name": self.name,
             "sizes": {name: list(symbol) for name, symbol in self.scope.symbols.items()},
             "guards": [[g.relation, sizes.encode_terms(g.terms), g.holds] for g in self.scope.guards],
+            "states": [list(slot) for slot in self.states],
             "types": [[t.dtype, sizes.encode(t.shape)] for t in self.types],
             "names": list(self.names),
             "inputs": list(self.inputs),
@@ -260,6 +290,9 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         for node in graph.nodes
     )
     outputs = tuple(number(v) for v in graph.outputs)
+    states = tuple(
+        Slot(name, None if data is None else number(graph.constant(data, name))) for name, data in graph.states
+    )
     return Artifact(
         graph.name,
         tuple(v.type for v in numbers),
@@ -271,6 +304,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         signature,
         passes,
         graph.scope,
+        states,
     )
 
 
@@ -344,6 +378,7 @@ def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifac
         ),
         passes=tuple((str(name), int(n)) for name, n in header["passes"]),
         scope=scope,
+        states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
     )
 
 
@@ -391,6 +426,7 @@ def _check(artifact: Artifact) -> None:
         known.update(i.outputs)
     if not known.issuperset(artifact.outputs):
         raise ValueError("an output is never made")
+    _check_states(artifact)
     if artifact.is_fixed:
         artifact.check_instructions()
     else:
@@ -398,11 +434,26 @@ def _check(artifact: Artifact) -> None:
     _check_signature(artifact)
 
 
+def _check_states(artifact: Artifact) -> None:
+    if len(artifact.states) > min(len(artifact.inputs), len(artifact.outputs)):
+        raise ValueError("more states than inputs or outputs")
+    if len({slot.name for slot in artifact.states}) < len(artifact.states):
+        raise ValueError("two states have one name")
+    for slot, before, after in zip(artifact.states, artifact.state_inputs, artifact.state_outputs, strict=True):
+        kept = artifact.types[before]
+        if kept != artifact.types[after] or not sizes.is_fixed(kept.shape):
+            raise ValueError(f"state {slot.name} changes its type, or its size from call to call")
+        if slot.initial is not None and (
+            slot.initial not in artifact.constants or artifact.types[slot.initial] != kept
+        ):
+            raise ValueError(f"state {slot.name} begins as what does not fit it")
+
+
 def _check_signature(artifact: Artifact) -> None:
     s = artifact.signature
     for t, slots, limit in (
-        (s.input_tree, s.input_slots, len(artifact.inputs)),
-        (s.output_tree, s.output_slots, len(artifact.outputs)),
+        (s.input_tree, s.input_slots, len(artifact.call_inputs)),
+        (s.output_tree, s.output_slots, len(artifact.call_outputs)),
     ):
         tree.check(t)
         if tree.count(t) != len(slots):
@@ -415,5 +466,5 @@ def _check_signature(artifact: Artifact) -> None:
             pass
         case _:
             raise ValueError("the input tree is not one of positional and keyword arguments")
-    if len(s.input_names) != len(artifact.inputs):
+    if len(s.input_names) != len(artifact.call_inputs):
         raise ValueError("input names and inputs differ in number")

@@ -10,15 +10,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine import collector
+import numpy as np
+
+from engine import collector, dtypes
 from engine.boundary import Boundary, Rebuild
 from engine.call import UNUSUAL
 from engine.config import Config
-from engine.errors import ConfigError
+from engine.errors import ConfigError, ShapeError
 from engine.executors import native
-from engine.program import Artifact
+from engine.ops import TensorType
+from engine.program import Artifact, Slot
 from engine.report import Profile, Report, Trace
 from engine.specialised import Specialised, counts
+from engine.state import State
 
 
 class Program:
@@ -26,10 +30,11 @@ class Program:
 
     Made by `engine.compile` and `engine.load`. Calling it takes what the model takes (torch tensors or NumPy arrays)
     and returns what the model returns, in fresh memory. Where sizes may differ from call to call, a memory plan is made
-    for each combination of them at its first call, and the latest `Config.plans` are kept.
+    for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers that the model
+    writes to are in a `State`, which every call is given and changes; profile and trace work on a copy of it.
 
     Raises (when called):
-        ShapeError: the arguments differ from what it was compiled for.
+        ShapeError: the arguments differ from what it was compiled for, or the state is missing.
         ExecutionError: an index out of range, an integer division by zero.
     """
 
@@ -90,7 +95,41 @@ class Program:
             result = self._short_way(args)
             if result is not UNUSUAL:
                 return result
-        return self._for(args, kwargs)(args, kwargs)
+        if not self.artifact.states:
+            return self._for(args, kwargs)(args, kwargs)
+        state, kwargs = self._state_of(kwargs)
+        chosen = self._for(args, kwargs)
+        with state.lock:
+            return chosen(args, kwargs, state.arrays)
+
+    # --- what outlives a call ------------------------------------------------------------------------------------
+
+    def new_state(self) -> State:
+        """What the model's buffers hold at first, in memory of its own, for ``program(..., state=...)``."""
+        return State(self.artifact)
+
+    def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, dict[str, Any]]:
+        """The argument `state`, and the others. ShapeError where it is missing or another program's."""
+        state = kwargs.get("state")
+        wanted = {slot.name: self.artifact.types[v] for slot, v in self._slots()}
+        if not isinstance(state, State):
+            raise ShapeError(
+                f"the model writes to {', '.join(wanted)}: call it with state=program.new_state(), got {state!r}"
+            )
+        got = {name: TensorType(dtypes.from_numpy(array.dtype).name, array.shape) for name, array in state.items()}
+        if got != wanted:
+            raise ShapeError(f"state: expected one of this program, with {wanted}, got one with {got}")
+        return state, {name: value for name, value in kwargs.items() if name != "state"}
+
+    def _slots(self) -> Iterable[tuple[Slot, int]]:
+        return zip(self.artifact.states, self.artifact.state_inputs, strict=True)
+
+    def _copied(self, kwargs: Mapping[str, Any]) -> tuple[list[np.ndarray], Mapping[str, Any]]:
+        """What the argument `state` holds, copied, and the other arguments."""
+        if not self.artifact.states:
+            return [], kwargs
+        state, others = self._state_of(kwargs)
+        return [array.copy() for array in state.arrays], others
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -184,7 +223,8 @@ class Program:
         Raises:
             ConfigError: the program runs in the interpreter, whose times `trace` has.
         """
-        return self._for(args, kwargs).profile(args, kwargs, runs, roofs=roofs)
+        states, others = self._copied(kwargs)
+        return self._for(args, others).profile(args, others, states, runs, roofs=roofs)
 
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
         """Run once, instruction by instruction, and record statistics of every input and output.
@@ -194,4 +234,5 @@ class Program:
             **kwargs: as for a call.
             keep: positions of instructions whose arrays are kept; None keeps none.
         """
-        return self._for(args, kwargs).trace(args, kwargs, keep)
+        states, others = self._copied(kwargs)
+        return self._for(args, others).trace(args, others, states, keep)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,8 @@ from engine.report import NodeProfile, NodeTrace, Profile, TensorStatistics, Thr
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
+States = Sequence[np.ndarray]
+"""What outlives a call, in the order of `Artifact.states`."""
 
 
 class Specialised:
@@ -63,7 +65,8 @@ class Specialised:
 
     def _interpret(self, inputs: list[Any], outputs: list[Any]) -> None:
         results = interpreter.run(self.artifact, [as_array(i) for i in inputs])
-        for target, result in zip(outputs, results, strict=True):
+        states = inputs[len(self.artifact.call_inputs) :]
+        for target, result in zip((*outputs, *states), results, strict=True):
             as_array(target)[...] = result
 
     @cached_property
@@ -74,23 +77,19 @@ class Specialised:
     @cached_property
     def short_way(self) -> Callable[[Args], Any]:
         """From usual arguments to the result; answers `UNUSUAL` to others."""
-        if self.config.executor != "native" or self.config.dispatch != "whole":
+        if self.config.executor != "native" or self.config.dispatch != "whole" or self.artifact.states:
             return lambda _args: UNUSUAL
         return short_way(self.boundary, self.native)
 
-    def __call__(self, args: Args, kwargs: Kwargs) -> Any:
-        """One call. Raises ShapeError and ExecutionError."""
+    def __call__(self, args: Args, kwargs: Kwargs, states: States = ()) -> Any:
+        """One call, which changes `states`. Raises ShapeError and ExecutionError."""
         if not kwargs:
             result = self.short_way(args)
             if result is not UNUSUAL:
                 return result
-        return self.long_way(args, kwargs)
-
-    def long_way(self, args: Args, kwargs: Kwargs) -> Any:
-        """One call of arguments that are not for the short way. Raises ShapeError and ExecutionError."""
         inputs = self.boundary.unpack(args, kwargs)
         outputs = self.boundary.allocate(inputs)
-        self._execute(inputs, outputs)
+        self._execute([*inputs, *states], outputs)
         return self.boundary.pack(outputs)
 
     @cached_property
@@ -103,19 +102,20 @@ class Specialised:
 
     # --- profiling -------------------------------------------------------------------------------------------------
 
-    def profile(self, args: Args, kwargs: Kwargs, runs: int, *, roofs: bool) -> Profile:
+    def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
         """As `Program.profile`."""
         if self.config.executor != "native":
             raise ConfigError("profile measures inside of the native executor; the interpreter's times are in trace()")
         inputs = self.boundary.unpack(args, kwargs)
         outputs = self.boundary.allocate(inputs)
+        inputs += states
         executor = self.native
         samples, calls = [], []
         executor.run_timed(inputs, outputs)
         for _ in range(runs):
             samples.append(executor.run_timed(inputs, outputs))
             start = time.perf_counter()
-            self(args, kwargs)
+            self(args, kwargs, states)
             calls.append(time.perf_counter() - start)
         times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
         isa = self.config.isa or native.isas()[-1]
@@ -165,9 +165,9 @@ class Specialised:
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
-    def trace(self, args: Args, kwargs: Kwargs, keep: Iterable[int] | None) -> Trace:
-        """As `Program.trace`."""
-        inputs = self.boundary.unpack(args, kwargs)
+    def trace(self, args: Args, kwargs: Kwargs, states: States, keep: Iterable[int] | None) -> Trace:
+        """As `Program.trace`; `states` stay as they are."""
+        inputs = [*self.boundary.unpack(args, kwargs), *states]
         kept = frozenset(keep or ())
         recorder = _Recorder(self.artifact, kept)
         if self.config.executor == "interpreter":
@@ -234,7 +234,9 @@ class _Recorder:
 def _trace_native(executor: native.NativeExecutor, inputs: list[Any], recorder: _Recorder) -> None:
     """Run with an arena in which every value keeps its memory, then read the values after each instruction."""
     artifact, plan = executor.artifact, executor.plan
-    outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in (artifact.types[v] for v in artifact.outputs)]
+    types = (artifact.types[v] for v in artifact.call_outputs)
+    outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
+    states = [state.copy() for state in inputs[len(artifact.call_inputs) :]]  # the run writes to them
     known: dict[int, np.ndarray] = dict(artifact.constants)
     known |= zip(artifact.inputs, (as_array(i) for i in inputs), strict=True)
     seconds: dict[int, float] = {}
@@ -247,9 +249,10 @@ def _trace_native(executor: native.NativeExecutor, inputs: list[Any], recorder: 
             seconds[step.instruction] = now - clock
         clock = time.perf_counter()
 
-    roots = {("input", n): known[v] for n, v in enumerate(artifact.inputs)}
+    roots = {("input", n): known[v] for n, v in enumerate(artifact.call_inputs)}
+    roots |= {("state", n): known[v] for n, v in enumerate(artifact.state_inputs)}
     roots |= {("constant", v): a for v, a in artifact.constants.items()}
-    with executor.reading(inputs, outputs, roots, observe) as read:
+    with executor.reading([*inputs[: len(artifact.call_inputs)], *states], outputs, roots, observe) as read:
         for index, instruction in enumerate(artifact.instructions):
             before = [None if v is None else read(plan.places[v]) for v in instruction.inputs]
             after = [read(plan.places[v]) for v in instruction.outputs]

@@ -330,7 +330,7 @@ class NativeExecutor:
         self.threads = threads
         self.count = len(plan.steps)
         self._keep: list[Any] = [weights]
-        self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.outputs)
+        self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
         self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
         self._buffers: dict[Any, int] = {}
         self._nodes = ffi.new("eb_node[]", max(self.count, 1))
@@ -351,6 +351,8 @@ class NativeExecutor:
                 tensor.offset += self.plan.arena_offsets[index]
             elif kind == "input":
                 tensor.buffer = 1 + index
+            elif kind == "state":  # behind the inputs of the call
+                tensor.buffer = 1 + len(self.artifact.call_inputs) + index
             elif kind == "output":
                 tensor.buffer = 1 + self._n_inputs + index
             else:
@@ -395,7 +397,7 @@ class NativeExecutor:
         return call, pointers, words, failed, arena
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One run. `inputs` and `outputs` are dense arrays or CPU tensors of the artifact's types.
+        """One run. `inputs` (states behind them) and `outputs` are dense arrays or CPU tensors of the artifact's types.
 
         Raises:
             ExecutionError: a kernel failed; names op and source.

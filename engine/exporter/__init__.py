@@ -25,6 +25,7 @@ from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity, to_numpy
 from engine.ir import Graph, Value
+from engine.ops import TensorType
 
 __all__ = ["Exported", "export"]
 
@@ -125,12 +126,15 @@ class _Conversion:
         self.input_slots: list[Slot] = []
         self.output_slots: list[Slot] = []
         self._constants: dict[tuple[Any, ...], Value] = {}
+        self._written = frozenset(program.graph_signature.buffers_to_mutate.values())
+        self._states: dict[str, Value] = {}  # what each buffer that is written to holds before a call
 
     def run(self) -> Graph:
         module = self.program.graph_module
         placeholders = module.graph.find_nodes(op="placeholder")
         specs = self.program.graph_signature.input_specs
         env = {node: self._input(node, spec) for node, spec in zip(placeholders, specs, strict=True)}
+        self.walk.graph.inputs += self._states.values()
         self._outputs(self.walk.run(module, env))
         if self.walk.offenders:
             raise UnsupportedOp(list(dict.fromkeys(self.walk.offenders)))
@@ -155,27 +159,44 @@ class _Conversion:
     def _constant(self, spec: InputSpec) -> Value:
         """A parameter, a buffer or a lifted constant; tied ones are one value."""
         target = str(spec.target)
+        if target in self._written:
+            return self._state(target)
+        tensor, _type = self._held(target)
+        key = identity(tensor)
+        if key not in self._constants:
+            self._constants[key] = self.walk.graph.constant(to_numpy(tensor), target)
+        return self._constants[key]
+
+    def _held(self, target: str) -> tuple[torch.Tensor, TensorType]:
+        """The tensor that the program holds under this name; UnsupportedOp where it cannot be a value."""
         held = self.program.state_dict  # without lifted constants and the buffers that are not saved
         tensor = held[target] if target in held else self.program.constants[target]
         if not isinstance(tensor, torch.Tensor):
             raise UnsupportedOp([f"{target}: a {type(tensor).__name__} cannot be a constant of a program"])
-        key = identity(tensor)
-        if key not in self._constants:
-            try:
-                tensor_type(tensor, self.walk.symbols.size)
-            except Refusal as refusal:
-                raise UnsupportedOp([f"{target}: {refusal}"]) from None
-            self._constants[key] = self.walk.graph.constant(to_numpy(tensor), target)
-        return self._constants[key]
+        try:
+            return tensor, tensor_type(tensor, self.walk.symbols.size)
+        except Refusal as refusal:
+            raise UnsupportedOp([f"{target}: {refusal}"]) from None
+
+    def _state(self, target: str) -> Value:
+        """What a buffer that the model writes to holds before a call."""
+        tensor, type_ = self._held(target)
+        graph, first = self.walk.graph, to_numpy(tensor)
+        graph.states.append((target, first.copy() if first.any() else None))
+        self._states[target] = Value(graph.unique(target), type_)
+        return self._states[target]
 
     def _outputs(self, results: list[Lowered]) -> None:
+        after = dict(self._states)
         for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
             if spec.kind is OutputKind.TOKEN:
                 continue
-            if spec.kind is not OutputKind.USER_OUTPUT:
+            if spec.kind is OutputKind.BUFFER_MUTATION and str(spec.target) in after:
+                after[str(spec.target)] = result
+            elif spec.kind is not OutputKind.USER_OUTPUT:
                 what = spec.kind.name.lower().removesuffix("_mutation").replace("_", " ")
                 self.walk.offenders.append(
-                    f"{what} {spec.target}: the model writes to it, and state that outlives a call is not supported"
+                    f"{what} {spec.target}: the model writes to it; only buffers may be written to"
                 )
             elif isinstance(result, Value):
                 self.output_slots.append(len(self.walk.graph.outputs))
@@ -184,3 +205,4 @@ class _Conversion:
                 raise EngineError(f"internal: output {spec.arg.name} was lost while lowering")
             else:
                 self.output_slots.append({"constant": result})
+        self.walk.graph.outputs += after.values()

@@ -14,6 +14,7 @@ from torch.export import Dim
 import engine
 from engine.errors import ConfigError, ProgramError, ShapeError
 from suites import models
+from tests.files import saved_with
 
 SEQUENCE = Dim("sequence", min=4, max=64)
 BATCH = Dim("batch", min=2, max=8)
@@ -198,25 +199,9 @@ def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
         ]
     ):
         path = tmp_path / f"{number}.engine"
-        _saved_with(program, path, change)
+        saved_with(program, path, change)
         with pytest.raises(ProgramError):
             engine.load(path)
-
-
-def _saved_with(program, path, change):
-    """`program` saved with a header that `change` has altered, under a right hash."""
-    import json
-
-    from engine import container
-    from engine.program import _canonical
-
-    program.save(path)
-    raw, tensors = container.read(path)
-    header = json.loads(raw)
-    change(header)
-    arrays = {name: np.array(tensor) for name, tensor in tensors.items()}
-    path.unlink()
-    container.write(path, arrays, _canonical(header))
 
 
 @pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "gpt2-tiny"])

@@ -1,0 +1,168 @@
+"""Buffers that a model writes to: against eager call by call, states apart, in place or by a copy, files."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.errors import ProgramError, ShapeError
+from tests.files import saved_with
+
+
+class Counter(nn.Module):
+    """A sum that grows, and a count that begins at 3."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.register_buffer("calls", torch.tensor(3))
+
+    def forward(self, x):
+        self.total.add_(x)
+        self.calls.add_(1)
+        return self.total * 2, self.calls.clone()
+
+
+class Swap(nn.Module):
+    """Two buffers that change places; the result is what one of them held."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("a", torch.arange(4.0))
+        self.register_buffer("b", -torch.arange(4.0))
+
+    def forward(self, x):
+        before = self.a.clone()
+        self.a.copy_(self.b)
+        self.b.copy_(before + x)
+        return before
+
+
+class History(nn.Module):
+    """The last element moves out at the front; the new one comes in behind."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(5, 2))
+
+    def forward(self, x):
+        self.kept.copy_(torch.cat([self.kept[1:], x[None]]))
+        return self.kept.sum(0)
+
+
+CASES = [(Counter, (4,)), (Swap, (4,)), (History, (2,))]
+CONFIGS = [
+    engine.Config(),
+    engine.Config(executor="interpreter"),
+    engine.Config(dispatch="per_node"),
+    engine.Config(threads=2),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["native", "interpreter", "per_node", "two_threads"])
+@pytest.mark.parametrize(("network", "shape"), CASES, ids=["counter", "swap", "history"])
+def test_every_call_goes_on_from_the_last_one(network, shape, config):
+    model = network().eval()
+    program = engine.compile(model, (torch.zeros(shape),), config)
+    state = program.new_state()
+    for number in range(4):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(number))
+        expected, got = model(x), program(x, state=state)
+        flat = torch.utils._pytree.tree_leaves
+        for one, other in zip(flat(got), flat(expected), strict=True):
+            torch.testing.assert_close(one, other)
+        for name, array in state.items():
+            torch.testing.assert_close(torch.from_numpy(array), model.get_buffer(name))
+
+
+def test_the_model_is_as_it_was_and_states_are_apart():
+    model = Counter().eval()
+    program = engine.compile(model, (torch.zeros(4),))
+    one, other = program.new_state(), program.new_state()
+    program(torch.ones(4), state=one)
+    program(torch.ones(4), state=one)
+    program(np.ones(4, np.float32), state=other)
+    assert one["total"].tolist() == [2.0] * 4
+    assert other["total"].tolist() == [1.0] * 4
+    assert (one["calls"], other["calls"]) == (5, 4)
+    assert model.total.tolist() == [0.0] * 4
+    one.reset()
+    assert one["total"].tolist() == [0.0] * 4
+    assert one["calls"] == 3
+
+
+def test_a_call_without_its_state_is_refused():
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    with pytest.raises(ShapeError, match=r"writes to total, calls: call it with state=program.new_state\(\), got None"):
+        program(torch.zeros(4))
+    other = engine.compile(Swap().eval(), (torch.zeros(4),))
+    with pytest.raises(ShapeError, match="state: expected one of this program"):
+        program(torch.zeros(4), state=other.new_state())
+
+
+def test_profile_and_trace_leave_the_state_as_it_is():
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    state = program.new_state()
+    program(torch.ones(4), state=state)
+    program.profile(torch.ones(4), state=state, runs=2, roofs=False)
+    trace = program.trace(torch.ones(4), state=state)
+    assert state["total"].tolist() == [1.0] * 4
+    read = next(node for node in trace.nodes if node.op == "add")
+    assert read.input_statistics[0].maximum == 1.0
+    assert read.output_statistics[0].maximum == 2.0
+
+
+def test_a_file_has_the_state(tmp_path):
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program.save(tmp_path / "c.engine")
+    loaded = engine.load(tmp_path / "c.engine")
+    state = loaded.new_state()
+    loaded(np.ones(4, np.float32), state=state)
+    doubled, calls = loaded(np.ones(4, np.float32), state=state)
+    assert doubled.tolist() == [4.0] * 4
+    assert calls == 5
+    assert loaded.digest == program.digest
+
+
+def test_a_file_with_a_damaged_state_is_refused(tmp_path):
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    for number, change in enumerate(
+        [
+            lambda h: h["states"].append(["more", None]),
+            lambda h: h["states"].__setitem__(0, ["total", 999]),
+            lambda h: h["states"].__setitem__(0, ["calls", None]),
+            lambda h: h.update(states=[["x", None]] * 9),
+        ]
+    ):
+        path = tmp_path / f"{number}.engine"
+        saved_with(program, path, change)
+        with pytest.raises(ProgramError):
+            engine.load(path)
+
+
+def test_a_state_serves_one_call_at_a_time():
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    state = program.new_state()
+
+    def many():
+        for _ in range(200):
+            program(np.ones(4, np.float32), state=state)
+
+    threads = [threading.Thread(target=many) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert state["total"].tolist() == [800.0] * 4
+
+
+def test_a_buffer_is_written_in_place_where_nobody_reads_what_it_was():
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    assert program.report().copies <= 2  # of the results, which are fresh memory; none of the states
+    swap = engine.compile(Swap().eval(), (torch.zeros(4),)).report()
+    assert swap.copies >= 2
