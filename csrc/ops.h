@@ -190,6 +190,16 @@ enum { /* cumsum */
     EB_INT_CUMSUM_AXIS = 0,
 };
 
+enum { /* cumprod */
+    EB_INT_CUMPROD_AXIS = 0,
+};
+
+enum { /* argsort */
+    EB_INT_ARGSORT_AXIS = 0,
+    EB_INT_ARGSORT_COUNT = 1,
+    EB_INT_ARGSORT_DESCENDING = 2,
+};
+
 enum { /* pad */
     EB_INT_PAD_LOW = 0,
     EB_INT_PAD_HIGH = 8,
@@ -246,6 +256,21 @@ enum { /* index_select */
 
 enum { /* index */
     EB_INT_INDEX_AXES = 0,
+};
+
+enum { /* scatter */
+    EB_INT_SCATTER_AXIS = 0,
+    EB_INT_SCATTER_REDUCE = 1,
+    EB_SCATTER_REDUCE_NONE = 0,
+    EB_SCATTER_REDUCE_SUM = 1,
+    EB_SCATTER_REDUCE_PROD = 2,
+    EB_SCATTER_REDUCE_AMAX = 3,
+    EB_SCATTER_REDUCE_AMIN = 4,
+};
+
+enum { /* index_put */
+    EB_INT_INDEX_PUT_AXES = 0,
+    EB_INT_INDEX_PUT_ACCUMULATE = 1,
 };
 
 enum { /* pointwise */

@@ -116,6 +116,34 @@ static inline void eb_store_any(int32_t dtype, void *data, int64_t i, int is_rea
         eb_store_int(dtype, data, i, is_real ? eb_real_to_int(dtype, real) : integer);
 }
 
+/* Coordinates of element `flat` of `t`. */
+static inline void eb_coordinates(const eb_tensor *t, int64_t flat, int64_t *index) {
+    for (int axis = t->rank - 1; axis >= 0; axis--) {
+        index[axis] = flat % t->shape[axis];
+        flat /= t->shape[axis];
+    }
+}
+
+/* Where the element at `index` lies. */
+static inline int64_t eb_offset_at(const eb_tensor *t, const int64_t *index) {
+    int64_t offset = 0;
+    for (int axis = 0; axis < t->rank; axis++) offset += index[axis] * t->stride[axis];
+    return offset;
+}
+
+/* Lines of `t` along `axis`, and the coordinates where line number `line` of them begins. */
+static inline int64_t eb_lines(const eb_tensor *t, int axis) {
+    int64_t lines = 1;
+    for (int a = 0; a < t->rank; a++) lines *= a == axis ? 1 : t->shape[a];
+    return lines;
+}
+static inline void eb_line_start(const eb_tensor *t, int axis, int64_t line, int64_t *at) {
+    for (int a = t->rank - 1; a >= 0; a--) {
+        at[a] = a == axis ? 0 : line % t->shape[a];
+        if (a != axis) line /= t->shape[a];
+    }
+}
+
 /* Tiles over `count` units of `elements` each; tile t has units eb_piece(count, tiles, t) up to the next tile's first. */
 static inline int64_t eb_tile_count(int64_t count, int64_t elements) {
     int64_t units = eb_max(1, EB_REFERENCE_TILE / eb_max(1, elements));

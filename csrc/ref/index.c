@@ -1,25 +1,12 @@
 /* Reference of embedding, gather, index_select and index; an index outside of its axis stops the run. */
 #include "../ops.h"
 #include "element.h"
+#include "indexed.h"
 
 static eb_status plan_output(eb_node *node) {
     if (eb_input(node, 0)->is_packed) return EB_NOT_APPLICABLE;
     node->tiles = eb_ceil_div(eb_size(eb_output(node)), EB_REFERENCE_TILE);
     return EB_OK;
-}
-
-/* Coordinates of element `flat` of `t`. */
-static void coordinates(const eb_tensor *t, int64_t flat, int64_t *index) {
-    for (int axis = t->rank - 1; axis >= 0; axis--) {
-        index[axis] = flat % t->shape[axis];
-        flat /= t->shape[axis];
-    }
-}
-
-static int64_t offset_at(const eb_tensor *t, const int64_t *index) {
-    int64_t offset = 0;
-    for (int axis = 0; axis < t->rank; axis++) offset += index[axis] * t->stride[axis];
-    return offset;
 }
 
 /* Where element `out` (coordinates of the output) of each op comes from; -1 where an index is out of range. */
@@ -29,10 +16,10 @@ static eb_status run_source(const eb_node *node, void *const *bases, int64_t beg
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     int64_t size = eb_element_size(x->dtype), index[EB_MAX_RANK];
     for (int64_t i = begin * EB_REFERENCE_TILE; i < eb_min(eb_size(y), end * EB_REFERENCE_TILE); i++) {
-        coordinates(y, i, index);
+        eb_coordinates(y, i, index);
         int64_t from = source(node, bases, index);
         if (from < 0) return EB_INDEX_OUT_OF_RANGE;
-        memcpy((char *)eb_data(y, bases) + offset_at(y, index) * size, (char *)eb_data(x, bases) + from * size,
+        memcpy((char *)eb_data(y, bases) + eb_offset_at(y, index) * size, (char *)eb_data(x, bases) + from * size,
                (size_t)size);
     }
     return EB_OK;
@@ -40,7 +27,7 @@ static eb_status run_source(const eb_node *node, void *const *bases, int64_t beg
 
 static int64_t read_index(const eb_node *node, void *const *bases, int input, const int64_t *at) {
     const eb_tensor *t = eb_input(node, input);
-    return eb_load_int(t->dtype, eb_data(t, bases), offset_at(t, at));
+    return eb_load_int(t->dtype, eb_data(t, bases), eb_offset_at(t, at));
 }
 
 /* table [V, ...], ids [...] */
@@ -70,28 +57,9 @@ static int64_t index_select_source(const eb_node *node, void *const *bases, cons
     return offset;
 }
 
-/* Advanced indexing: the indices' common block stands at the first indexed axis if these are adjacent, else in front. */
 static int64_t index_source(const eb_node *node, void *const *bases, const int64_t *out) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
-    int64_t axes = node->ints[EB_INT_INDEX_AXES], offset = 0;
-    int indices = node->n_inputs - 1, block = y->rank - (x->rank - indices), first = __builtin_ctzll((uint64_t)axes);
-    int adjacent = axes >> first == ((int64_t)1 << indices) - 1, front = adjacent ? first : 0;
-    for (int axis = 0, input = 1, kept = 0; axis < x->rank; axis++) {
-        if (!(axes >> axis & 1)) {
-            offset += out[kept < front ? kept : kept + block] * x->stride[axis];
-            kept++;
-            continue;
-        }
-        const eb_tensor *t = eb_input(node, input);
-        int64_t at = 0;
-        for (int i = 0; i < block; i++) at += out[front + i] * eb_broadcast_stride(t, block, i);
-        int64_t position = eb_load_int(t->dtype, eb_data(t, bases), at);
-        if (position < 0) position += x->shape[axis];
-        if (position < 0 || position >= x->shape[axis]) return -1;
-        offset += position * x->stride[axis];
-        input++;
-    }
-    return offset;
+    eb_indexed indexed = eb_indexed_axes(node, 1, node->ints[EB_INT_INDEX_AXES]);
+    return eb_indexed_offset(&indexed, node, bases, eb_input(node, 0), out);
 }
 
 #define KERNEL(op)                                                                                                 \

@@ -62,6 +62,10 @@ static int64_t floor_div_integer(int64_t a, int64_t b) {
     if (b == -1) return neg_integer(a);
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
+static int64_t fmod_integer(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+/* Widths beyond the type's own shift everything out by themselves: the value is held in 64 bits. */
+static int64_t shift_left_integer(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
+static int64_t shift_right_integer(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 static int64_t pow_integer(int64_t a, int64_t b) {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
     uint64_t power = 1, base = (uint64_t)a;
@@ -145,7 +149,7 @@ static eb_status run2(const eb_node *node, void *const *bases, int64_t begin, in
     const eb_tensor *a = eb_input(node, 0), *b = eb_input(node, 1), *y = eb_output(node);
     const void *a_data = eb_data(a, bases), *b_data = eb_data(b, bases);
     void *y_data = eb_data(y, bases);
-    int is_real = eb_is_real(a->dtype), divides = integer == floor_div_integer || integer == remainder_integer;
+    int is_real = eb_is_real(a->dtype), divides = integer == floor_div_integer || integer == remainder_integer || integer == fmod_integer;
     eb_loop loop = pointwise_loop(node);
     EB_WALK(loop, begin, end, {
         if (is_real) {
@@ -290,11 +294,24 @@ KERNEL(1, log1p, plan_real, log1p, NULL)
 KERNEL(1, sqrt, plan_real, sqrt, NULL)
 KERNEL(1, rsqrt, plan_real, rsqrt_real, NULL)
 KERNEL(1, reciprocal, plan_real, reciprocal_real, NULL)
+KERNEL(1, exp2, plan_real, exp2, NULL)
+KERNEL(1, log2, plan_real, log2, NULL)
+KERNEL(1, log10, plan_real, log10, NULL)
 KERNEL(1, sin, plan_real, sin, NULL)
 KERNEL(1, cos, plan_real, cos, NULL)
+KERNEL(1, tan, plan_real, tan, NULL)
+KERNEL(1, asin, plan_real, asin, NULL)
+KERNEL(1, acos, plan_real, acos, NULL)
+KERNEL(1, atan, plan_real, atan, NULL)
+KERNEL(1, sinh, plan_real, sinh, NULL)
+KERNEL(1, cosh, plan_real, cosh, NULL)
+KERNEL(1, asinh, plan_real, asinh, NULL)
+KERNEL(1, acosh, plan_real, acosh, NULL)
+KERNEL(1, atanh, plan_real, atanh, NULL)
 KERNEL(1, tanh, plan_real, tanh, NULL)
 KERNEL(1, sigmoid, plan_real, sigmoid_real, NULL)
 KERNEL(1, erf, plan_real, erf, NULL)
+KERNEL(1, erfc, plan_real, erfc, NULL)
 KERNEL(1, relu, plan_pointwise, relu_real, relu_integer)
 KERNEL(1, silu, plan_real, silu_real, NULL)
 KERNEL(1, floor, plan_pointwise, floor, same_integer)
@@ -311,6 +328,9 @@ KERNEL(2, mul, plan_pointwise, mul_real, mul_integer)
 KERNEL(2, div, plan_real, div_real, NULL)
 KERNEL(2, floor_div, plan_pointwise, floor_div_real, floor_div_integer)
 KERNEL(2, remainder, plan_pointwise, remainder_real, remainder_integer)
+KERNEL(2, fmod, plan_pointwise, fmod, fmod_integer)
+KERNEL(2, atan2, plan_real, atan2, NULL)
+KERNEL(2, copysign, plan_real, copysign, NULL)
 KERNEL(2, pow, plan_pointwise, pow, pow_integer)
 KERNEL(2, maximum, plan_pointwise, maximum_real, maximum_integer)
 KERNEL(2, minimum, plan_pointwise, minimum_real, minimum_integer)
@@ -326,6 +346,8 @@ KERNEL(2, logical_xor, plan_pointwise, logical_xor_real, logical_xor_integer)
 KERNEL(2, bitwise_and, plan_whole, NULL, bitwise_and_integer)
 KERNEL(2, bitwise_or, plan_whole, NULL, bitwise_or_integer)
 KERNEL(2, bitwise_xor, plan_whole, NULL, bitwise_xor_integer)
+KERNEL(2, shift_left, plan_whole, NULL, shift_left_integer)
+KERNEL(2, shift_right, plan_whole, NULL, shift_right_integer)
 
 const eb_kernel any_where__generic_reference = {plan_pointwise, run_where, NULL, NULL};
 const eb_kernel any_gelu__generic_reference = {plan_real, run_gelu, NULL, NULL};

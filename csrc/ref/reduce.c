@@ -1,4 +1,4 @@
-/* Reference of the reductions, var, argmax, argmin and cumsum. Floats accumulate in double, integers in int64. */
+/* Reference of the reductions, var, argmax, argmin, cumsum and cumprod. Floats accumulate in double, integers in int64. */
 #include "../ops.h"
 #include "element.h"
 
@@ -185,29 +185,35 @@ static eb_status run_argmin(const eb_node *node, void *const *bases, int64_t beg
 const eb_kernel any_argmax__generic_reference = {plan_arg, run_argmax, NULL, NULL};
 const eb_kernel any_argmin__generic_reference = {plan_arg, run_argmin, NULL, NULL};
 
-/* --- cumsum ------------------------------------------------------------------------------------------------------- */
+/* --- cumsum, cumprod ---------------------------------------------------------------------------------------------- */
 
-static eb_status run_cumsum(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
+static eb_status run_running(const eb_node *node, void *const *bases, int64_t begin, int64_t end, reduction r) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
-    int axis = (int)node->ints[EB_INT_CUMSUM_AXIS], is_real = eb_is_real(x->dtype);
+    int axis = (int)node->ints[0], is_real = eb_is_real(x->dtype);
     int64_t size = x->rank ? x->shape[axis] : 1, step = x->rank ? x->stride[axis] : 0, y_step = x->rank ? y->stride[axis] : 0;
     eb_loop kept, reduced;
     split(node, x->rank ? (int64_t)1 << axis : 0, 1, &kept, &reduced);
     for (int64_t i = eb_piece(kept.count, node->tiles, begin); i < eb_piece(kept.count, node->tiles, end); i++) {
         eb_cursor c;
         eb_cursor_seek(&kept, &c, i);
-        double real = 0;
-        int64_t whole = 0;
+        sum_of a = {r.real_start, r.whole_start};
         for (int64_t j = 0; j < size; j++) {
             int64_t at = c.offset[0] + j * step;
             if (is_real)
-                real += eb_load_real(x->dtype, eb_data(x, bases), at);
+                a.real = r.real(a.real, eb_load_real(x->dtype, eb_data(x, bases), at));
             else
-                whole = sum_whole(whole, eb_load_int(x->dtype, eb_data(x, bases), at));
-            eb_store_any(y->dtype, eb_data(y, bases), c.offset[1] + j * y_step, is_real, real, whole);
+                a.whole = r.whole(a.whole, eb_load_int(x->dtype, eb_data(x, bases), at));
+            eb_store_any(y->dtype, eb_data(y, bases), c.offset[1] + j * y_step, is_real, a.real, a.whole);
         }
     }
     return EB_OK;
 }
-const eb_kernel any_cumsum__generic_reference = {plan_arg, run_cumsum, NULL, NULL};
+
+#define RUNNING(op, ...)                                                                                           \
+    static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
+        (void)scratch;                                                                                             \
+        return run_running(n, bases, begin, end, (reduction){__VA_ARGS__});                                        \
+    }                                                                                                              \
+    const eb_kernel any_##op##__generic_reference = {plan_arg, run_##op, NULL, NULL};
+RUNNING(cumsum, 0, 0, sum_real, sum_whole)
+RUNNING(cumprod, 1, 1, prod_real, prod_whole)

@@ -23,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from engine.errors import ConfigError, EngineError, ShapeError
+from engine.exporter.decompositions import chosen, composite
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
 
@@ -137,8 +138,8 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     for _ in range(_MAX_ROUNDS):
         unknown = set(_targets(program)) - HANDLERS.keys() - REFUSED.keys() - DROPPED.keys() - table.keys()
         known_rules = default_decompositions() if unknown else {}  # torch takes a third of a second to list them
-        rules = {op: known_rules[op] for op in unknown if op in known_rules}
-        if not rules and not any(map(_mutates, _targets(program))):
+        rules = chosen(unknown) | {op: known_rules[op] for op in unknown if op in known_rules}
+        if not rules and not composite(unknown) and not any(map(_mutates, _targets(program))):
             break
         table |= rules
         with _captured():

@@ -93,6 +93,26 @@ def broadcast_of(op: str, operands: Sequence[TensorType]) -> tuple[int, ...]:
         raise wrong(op, "shapes that broadcast", ", ".join(map(str, operands))) from None
 
 
+def indexed_shape(op: str, x: TensorType, indices: Types, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of x[..., i, j, ...]: the indices' common shape replaces `axes`, at the first if adjacent, or in front."""
+    if not axes or len(axes) != len(indices):
+        raise wrong(op, f"one index for each of the axes {list(axes)}, one at least", f"{len(indices)} indices")
+    names = [f"indices[{i}]" for i in range(len(axes))]
+    given = [of_dtype(op, name, present(op, indices, i, name), INDICES) for i, name in enumerate(names)]
+    for axis in axes:
+        axis_of(op, axis, x)
+    kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    front = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
+    return (*kept[:front], *broadcast_of(op, given), *kept[front:])
+
+
+def in_range(op: str, indices: np.ndarray, least: int, size: int) -> None:
+    """IndexError unless every index lies in [least, size)."""
+    bad = indices[(indices < least) | (indices >= size)]
+    if bad.size:
+        raise IndexError(f"{op}: index {bad.reshape(-1)[0]} is outside of [{least}, {size})")
+
+
 def result(op: str, dtype: str, shape: Sequence[int]) -> tuple[TensorType]:
     """The single output of an op, its rank checked."""
     if len(shape) > MAX_RANK:

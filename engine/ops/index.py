@@ -9,19 +9,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.ops.check import ANY, INDICES, axis_of, broadcast_of, of_dtype, of_rank, present, result, wrong
+from engine.ops.check import (
+    ANY,
+    INDICES,
+    axis_of,
+    in_range,
+    indexed_shape,
+    of_dtype,
+    of_rank,
+    present,
+    result,
+    wrong,
+)
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 
 def _rows_read(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
     """The indices, and each element of the result once read and once written."""
     return sum(t.nbytes for t in inputs[1:] if t is not None) + 2 * outputs[0].nbytes
-
-
-def _in_range(op: str, indices: np.ndarray, least: int, size: int) -> None:
-    bad = indices[(indices < least) | (indices >= size)]
-    if bad.size:
-        raise IndexError(f"{op}: index {bad.reshape(-1)[0]} is outside of [{least}, {size})")
 
 
 def _infer_embedding(inputs: Types, _attributes: Attributes) -> tuple[TensorType, ...]:
@@ -33,7 +38,7 @@ def _infer_embedding(inputs: Types, _attributes: Attributes) -> tuple[TensorType
 
 
 def _embedding_reference(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    _in_range("embedding", ids, 0, table.shape[0])
+    in_range("embedding", ids, 0, table.shape[0])
     return np.array(table[ids])
 
 
@@ -61,7 +66,7 @@ def _infer_gather(inputs: Types, attributes: Attributes) -> tuple[TensorType, ..
 
 
 def _gather_reference(x: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    _in_range("gather", index, 0, x.shape[axis])
+    in_range("gather", index, 0, x.shape[axis])
     kept = tuple(slice(None) if a == axis else slice(size) for a, size in enumerate(index.shape))
     return np.take_along_axis(x[kept], index, axis)
 
@@ -89,7 +94,7 @@ def _infer_index_select(inputs: Types, attributes: Attributes) -> tuple[TensorTy
 
 
 def _index_select_reference(x: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    _in_range("index_select", index, 0, x.shape[axis])
+    in_range("index_select", index, 0, x.shape[axis])
     return np.take(x, index, axis=axis)
 
 
@@ -107,30 +112,15 @@ declare(
 )
 
 
-def _adjacent(axes: tuple[int, ...]) -> bool:
-    return axes == tuple(range(axes[0], axes[0] + len(axes)))
-
-
 def _infer_index(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
-    x, axes = of_dtype("index", "x", present("index", inputs, 0, "x"), ANY), attributes["axes"]
-    if not axes or len(axes) != len(inputs) - 1:
-        raise wrong("index", f"one index for each of the axes {list(axes)}, one at least", f"{len(inputs) - 1} indices")
-    indices = [
-        of_dtype("index", f"indices[{i}]", present("index", inputs, 1 + i, f"indices[{i}]"), INDICES)
-        for i in range(len(axes))
-    ]
-    for axis in axes:
-        axis_of("index", axis, x)
-    block = broadcast_of("index", indices)
-    kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
-    front = axes[0] if _adjacent(axes) else 0
-    return result("index", x.dtype, (*kept[:front], *block, *kept[front:]))
+    x = of_dtype("index", "x", present("index", inputs, 0, "x"), ANY)
+    return result("index", x.dtype, indexed_shape("index", x, inputs[1:], attributes["axes"]))
 
 
 def _index_reference(x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     where: list[slice | np.ndarray] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):
-        _in_range("index", index, -x.shape[axis], x.shape[axis])
+        in_range("index", index, -x.shape[axis], x.shape[axis])
         where[axis] = index
     return np.array(x[tuple(where)], order="C")
 

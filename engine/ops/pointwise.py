@@ -143,11 +143,24 @@ _unary("log1p", np.log1p, FLOATS, "log(1 + x), exact near 0")
 _unary("sqrt", np.sqrt, FLOATS, "square root")
 _unary("rsqrt", lambda x: 1 / np.sqrt(x), FLOATS, "1 / sqrt(x)", 2)
 _unary("reciprocal", lambda x: 1 / x, FLOATS, "1 / x")
+_unary("exp2", np.exp2, FLOATS, "2 to the power x")
+_unary("log2", np.log2, FLOATS, "logarithm to the base 2")
+_unary("log10", np.log10, FLOATS, "logarithm to the base 10")
 _unary("sin", np.sin, FLOATS, "sine")
 _unary("cos", np.cos, FLOATS, "cosine")
+_unary("tan", np.tan, FLOATS, "tangent")
+_unary("asin", np.arcsin, FLOATS, "angle in [-pi/2, pi/2] of that sine; NaN beyond [-1, 1]")
+_unary("acos", np.arccos, FLOATS, "angle in [0, pi] of that cosine; NaN beyond [-1, 1]")
+_unary("atan", np.arctan, FLOATS, "angle in [-pi/2, pi/2] of that tangent")
+_unary("sinh", np.sinh, FLOATS, "hyperbolic sine")
+_unary("cosh", np.cosh, FLOATS, "hyperbolic cosine")
 _unary("tanh", np.tanh, FLOATS, "hyperbolic tangent")
+_unary("asinh", np.arcsinh, FLOATS, "inverse of sinh")
+_unary("acosh", np.arccosh, FLOATS, "inverse of cosh; NaN below 1")
+_unary("atanh", np.arctanh, FLOATS, "inverse of tanh; NaN beyond [-1, 1]")
 _unary("sigmoid", sigmoid, FLOATS, "1 / (1 + exp(-x))", ACTIVATION_FLOPS["sigmoid"])
 _unary("erf", erf, FLOATS, "error function")
+_unary("erfc", erfc, FLOATS, "1 - erf(x), exact for large x")
 _unary("relu", relu, NUMBERS, "max(x, 0)")
 _unary("silu", silu, FLOATS, "x * sigmoid(x)", ACTIVATION_FLOPS["silu"])
 _unary("floor", np.floor, FLOATS, "largest integer <= x")
@@ -226,6 +239,25 @@ def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.remainder(a, b)
 
 
+def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    _nonzero_divisor("fmod", b)
+    return np.fmod(a, b)
+
+
+def _in_width(a: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    return (bits >= 0) & (bits < 8 * a.itemsize)
+
+
+def _shift_left(a: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    inside = _in_width(a, bits)
+    return np.where(inside, np.left_shift(a, np.where(inside, bits, 0)), 0).astype(a.dtype)
+
+
+def _shift_right(a: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    inside = _in_width(a, bits)
+    return np.where(inside, np.right_shift(a, np.where(inside, bits, 0)), np.where(a < 0, -1, 0)).astype(a.dtype)
+
+
 def _pow(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     """Floats as C's pow; an integer to a negative power is 0, save for the bases 1 and -1, as in torch."""
     if is_float(base):
@@ -259,6 +291,9 @@ _binary("mul", np.multiply, ANY, "a * b; and for bool")
 _binary("div", np.divide, FLOATS, "a / b")
 _binary("floor_div", _floor_div, NUMBERS, "floor(a / b); an integer divided by zero is an error")
 _binary("remainder", _remainder, NUMBERS, "a - b * floor(a / b), with the sign of b; an integer by zero is an error")
+_binary("fmod", _fmod, NUMBERS, "remainder of a / b with the sign of a; an integer by zero is an error")
+_binary("atan2", np.arctan2, FLOATS, "angle in [-pi, pi] of the point (b, a)")
+_binary("copysign", np.copysign, FLOATS, "|a| with the sign of b, that of a zero too")
 _binary("pow", _pow, NUMBERS, "a to the power b")
 _binary("maximum", np.maximum, ANY, "the larger one; NaN wins")
 _binary("minimum", np.minimum, ANY, "the smaller one; NaN wins")
@@ -274,6 +309,8 @@ _relation("logical_xor", np.logical_xor, "exactly one is not zero")
 _binary("bitwise_and", np.bitwise_and, INTS | BOOL, "a & b")
 _binary("bitwise_or", np.bitwise_or, INTS | BOOL, "a | b")
 _binary("bitwise_xor", np.bitwise_xor, INTS | BOOL, "a ^ b")
+_binary("shift_left", _shift_left, INTS, "a * 2^b; 0 where b is negative or no less than a's bits")
+_binary("shift_right", _shift_right, INTS, "floor(a / 2^b); 0 or -1 by a's sign where b is negative or too large")
 
 
 # --- three operands ---------------------------------------------------------------------------------------------

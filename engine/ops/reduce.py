@@ -127,21 +127,17 @@ declare(
 )
 
 
-def _infer_cumsum(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
-    x = of_dtype("cumsum", "x", present("cumsum", inputs, 0, "x"), NUMBERS)
-    axis_of("cumsum", attributes["axis"], x)
-    return result("cumsum", x.dtype, x.shape)
+def _declare_running(name: str, function: np.ufunc, doc: str) -> None:
+    def infer(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+        x = of_dtype(name, "x", present(name, inputs, 0, "x"), NUMBERS)
+        axis_of(name, attributes["axis"], x)
+        return result(name, x.dtype, x.shape)
+
+    def reference(x: np.ndarray, axis: int) -> np.ndarray:
+        return rounded(lambda wide: function.accumulate(wide, axis=axis, dtype=wide.dtype), x)
+
+    declare(Op(name, "reduce", ("x",), infer, reference, {"axis": Attribute("axis")}, flops=_flops(1), doc=doc))
 
 
-declare(
-    Op(
-        "cumsum",
-        "reduce",
-        ("x",),
-        _infer_cumsum,
-        lambda x, axis: rounded(lambda wide: np.cumsum(wide, axis=axis, dtype=wide.dtype), x),
-        {"axis": Attribute("axis")},
-        flops=_flops(1),
-        doc="running sum along an axis; integers wrap",
-    )
-)
+_declare_running("cumsum", np.add, "running sum along an axis; integers wrap")
+_declare_running("cumprod", np.multiply, "running product along an axis; integers wrap")

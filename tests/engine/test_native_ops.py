@@ -161,7 +161,18 @@ def test_a_tap_out_of_range_is_an_error(bad):
         run(g, arrays, Config())
 
 
-@pytest.mark.parametrize("op", ["floor_div", "remainder"])
+@pytest.mark.parametrize("bad", [-5, 4, 1 << 40])
+@pytest.mark.parametrize(("op", "attributes"), [("scatter", {"axis": 0}), ("index_put", {"axes": (0,)})])
+def test_a_write_out_of_range_is_an_error(op, attributes, bad):
+    x, index, values = np.zeros(4, np.float32), np.array([0, bad]), np.ones(2, np.float32)
+    arrays = [x, index, values] if op == "scatter" else [x, values, index]
+    g = Graph()
+    g.outputs = [g.emit(op, [dense(g, n, a)[0] for n, a in enumerate(arrays)], **attributes)]
+    with pytest.raises(ExecutionError, match="out of range"):
+        run(g, arrays, Config())
+
+
+@pytest.mark.parametrize("op", ["floor_div", "remainder", "fmod"])
 def test_division_of_integers_by_zero_is_an_error(op):
     a, b = np.array([1, 2]), np.array([1, 0])
     g = Graph()

@@ -161,7 +161,8 @@ ONE = (lambda op, a: op(a, -1), lambda op, a: op(a, 0, True))
 CASES += [case("prod.dim_int", (t,), *ONE, *(lambda op, a: op(a, 0, dtype=torch.float64),)) for t in TENSORS]
 CASES += [case("prod", (t,), lambda op, a: op(a), lambda op, a: op(a, dtype=torch.float64)) for t in TENSORS]
 CASES += [
-    case("cumsum", (t,), lambda op, a: op(a, -1), lambda op, a: op(a, 0, dtype=torch.float64))
+    case(name, (t,), lambda op, a: op(a, -1), lambda op, a: op(a, 0, dtype=torch.float64))
+    for name in ("cumsum", "cumprod")
     for t in (*TENSORS, flags(3, 4))
 ]
 CASES += [

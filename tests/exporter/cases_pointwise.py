@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.exporter.aten.pointwise import ARITHMETIC, COMPARISONS, IN_RESULT_TYPE, LOGICAL, ROUNDINGS, TESTS
+from engine.exporter.aten.pointwise import ARITHMETIC, COMPARISONS, IN_RESULT_TYPE, LOGICAL, ROUNDINGS, SHIFTS, TESTS
 from tests.exporter.cases import case, f32, flags, i64, nonzero, positive, special
 
 ONLY_FLOAT = {"silu"}
@@ -24,7 +24,7 @@ CASES += [case("square", (tensor,)) for tensor in (special(), i64(4))]
 # --- two operands -----------------------------------------------------------------------------------------------
 
 BITS = ("bitwise", "__")
-DIVISIONS = {"floor_div", "remainder"}
+DIVISIONS = {"floor_div", "remainder", "fmod"}
 NUMBER_FIRST = ".Scalar_Tensor"
 
 
@@ -59,6 +59,17 @@ def _call(op, *operands):
 
 for name, op in ARITHMETIC.items():
     CASES += [case(name, pair) for pair in _operands(name, op)]
+WIDTHS = torch.tensor([0, 1, 5, 31, 63, 64, -1])
+for name in SHIFTS:
+    if name.endswith(NUMBER_FIRST):
+        CASES += [case(name, (-37, WIDTHS))]
+    elif name.endswith("Scalar"):
+        CASES += [case(name, (i64(9),), *(lambda op, a, b=b: op(a, b) for b in (0, 3, 64)))]
+    else:
+        CASES += [case(name, (i64(9, 1), WIDTHS)), case(name, (i64(9, dtype=torch.int32), torch.tensor(4)))]
+CASES += [case(name, (a, b)) for name in ("fmax", "fmin") for a, b in ((special(), f32(12)), (f32(12), special()))]
+CASES += [case(name, (i64(3, 4), f32(4))) for name in ("fmax", "fmin")]
+CASES += [case(name, (i64(3, 4), i64(4))) for name in ("fmax", "fmin")]
 for name in COMPARISONS:
     ties = i64(4, 5, low=0, high=3)
     CASES += [

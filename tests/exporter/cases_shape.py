@@ -142,6 +142,24 @@ CASES += [
     case("split.sizes", (f32(5, 7),), lambda op, a: op(a, [2, 3]), lambda op, a: op(a, [1, 0, 6], -1)),
 ]
 
+CASES += [
+    case("flip", CUBE, lambda op, a: op(a, [0]), lambda op, a: op(a, [-1, 1]), lambda op, a: op(a, [])),
+    case("flip", EMPTY, lambda op, a: op(a, [0, 1])),
+    case("flip", RANK_0, lambda op, a: op(a, [0])),
+    case(
+        "diagonal",
+        CUBE,
+        lambda op, a: op(a),
+        lambda op, a: op(a, 1),
+        lambda op, a: op(a, -1, 1, 2),
+        lambda op, a: op(a, 2, -1, 0),
+        lambda op, a: op(a, 9),
+        lambda op, a: op(a, -1, dim1=2, dim2=1),
+    ),
+    case("unfold", CUBE, lambda op, a: op(a, 2, 2, 1), lambda op, a: op(a, -2, 2, 3), lambda op, a: op(a, 0, 0, 1)),
+    case("unfold", RANK_0, lambda op, a: op(a, 0, 1, 1)),
+]
+
 # --- joins ------------------------------------------------------------------------------------------------------
 
 LISTS = (lambda op, a, b: op([a, b]), lambda op, a, b: op([a, b, a], -1), lambda op, a, _b: op([a], 1))

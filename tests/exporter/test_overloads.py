@@ -9,11 +9,12 @@ import torch
 from engine.exporter import export
 from engine.exporter.capture import capture
 from engine.exporter.registry import COMMON, HANDLERS, REFUSED, overload
-from tests.exporter import cases_numeric, cases_pointwise, cases_shape, cases_spatial
+from tests.exporter import cases_numeric, cases_order, cases_pointwise, cases_shape, cases_spatial
 from tests.exporter.cases import Module, Recorder
 from tests.exporter.evaluate import call
 
-CASES = [*cases_pointwise.CASES, *cases_numeric.CASES, *cases_shape.CASES, *cases_spatial.CASES]
+MODULES = (cases_pointwise, cases_numeric, cases_shape, cases_order, cases_spatial)
+CASES = [case for module in MODULES for case in module.CASES]
 NAMES = {id(c): f"{c.name}-{i}" for i, c in enumerate(CASES)}
 
 

@@ -18,6 +18,7 @@ from tests.ops.case import (
     BROADCASTS,
     FEW,
     FLOATS,
+    INTS,
     NUMBERS,
     SHAPES,
     SMALL_INTS,
@@ -46,6 +47,8 @@ UNARY = {
     **dict.fromkeys(("neg", "abs", "sign", "relu"), NUMBERS),
     **dict.fromkeys(("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh"), FLOATS),
     **dict.fromkeys(("sigmoid", "erf", "silu", "floor", "ceil", "round", "trunc", "isnan", "isinf"), FLOATS),
+    **dict.fromkeys(("exp2", "log2", "log10", "tan", "asin", "acos", "atan", "sinh", "cosh"), FLOATS),
+    **dict.fromkeys(("asinh", "acosh", "atanh", "erfc"), FLOATS),
     "logical_not": ANY,
     "bitwise_not": BITS,
 }
@@ -84,11 +87,12 @@ ARITHMETIC = {
     **dict.fromkeys(("add", "mul", "maximum", "minimum"), ANY),
     "sub": NUMBERS,
     "div": FLOATS,
-    **dict.fromkeys(("floor_div", "remainder", "pow"), NUMBERS),
+    **dict.fromkeys(("floor_div", "remainder", "fmod", "pow"), NUMBERS),
+    **dict.fromkeys(("atan2", "copysign"), FLOATS),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"), ANY),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), BITS),
 }
-DIVIDES = ("floor_div", "remainder")
+DIVIDES = ("floor_div", "remainder", "fmod")
 
 
 def _second(op: str, shape: tuple[int, ...], dtype: str) -> Maker:
@@ -111,6 +115,19 @@ for _op, _allowed in ARITHMETIC.items():
         if _op in DIVIDES:  # a quotient that does not fit wraps; the processor's own division would trap
             case(_op, "lowest_by_minus_one", given([-(2**31), -(2**31) + 1], "int32"), given(-1, "int32"))
         case(_op, "wraps", given([127, -128, 100], "int8"), given([1, 3, 100], "int8"))
+
+for _op in ("shift_left", "shift_right"):
+    for _dtype in INTS:
+        case(_op, _dtype, any_of(5, 13, dtype=_dtype), integers(5, 13, low=0, high=9, dtype=_dtype))
+    for _dtype in ("int8", "int64"):
+        case(
+            _op,
+            f"widths_{_dtype}",
+            given([[-9], [-1], [0], [1], [100]], _dtype),
+            given([[-1, 0, 1, 6, 7, 8, 63, 64]], _dtype),
+        )
+    case(_op, "scalar", given(3, "int64"), given(2, "int64"))
+    case(_op, "empty", integers(2, 0), integers(2, 1, low=0))
 
 for _dtype in ANY:
     case("where", _dtype, flags(5, 13), any_of(5, 13, dtype=_dtype), any_of(5, 13, dtype=_dtype))
@@ -325,12 +342,31 @@ for _op in ("argmax", "argmin"):
     case(_op, "nan", given([[1.0, np.nan, 5.0, np.nan], [np.inf, -np.inf, np.inf, -np.inf]]), axis=1)
     case(_op, "no_results", normal(0, 3), axis=1)
 
-for _dtype in NUMBERS:
-    case("cumsum", _dtype, any_of(3, 11, dtype=_dtype), axis=1)
-for _axis in range(3):
-    case("cumsum", f"axis{_axis}", normal(4, 5, 7), axis=_axis)
-case("cumsum", "nothing", normal(3, 0), axis=1)
-case("cumsum", "special", given([1.0, np.inf, 2.0, -np.inf, 3.0]), axis=0)
+for _op in ("cumsum", "cumprod"):
+    for _dtype in NUMBERS:
+        case(_op, _dtype, any_of(3, 11, dtype=_dtype), axis=1)
+    for _axis in range(3):
+        case(_op, f"axis{_axis}", normal(4, 5, 7), axis=_axis)
+    case(_op, "nothing", normal(3, 0), axis=1)
+    case(_op, "special", given([1.0, np.inf, 2.0, -np.inf, 3.0]), axis=0)
+case("cumprod", "wraps", given([100, 100, 3], "int8"), axis=0)
+
+# --- order ------------------------------------------------------------------------------------------------------
+
+for _down in (False, True):
+    for _dtype in ANY:  # integers and flags repeat, so that the order of equals shows
+        case("argsort", f"{_dtype}_{_down:d}", any_of(3, 11, dtype=_dtype), axis=1, count=11, descending=_down)
+    for _axis in range(3):
+        _count = (4, 5, 7)[_axis]
+        case("argsort", f"axis{_axis}_{_down:d}", normal(4, 5, 7), axis=_axis, count=_count, descending=_down)
+    case("argsort", f"special_{_down:d}", given([FEW, [0.0, -0.0] * 5]), axis=1, count=10, descending=_down)
+    for _count in (0, 1, 12, 13, 99):  # a heap selects up to an eighth of them
+        case("argsort", f"first{_count}_{_down:d}", integers(2, 99), axis=1, count=_count, descending=_down)
+    case("argsort", f"ends_{_down:d}", given([3, -(2**63), 2**63 - 1, 0], "int64"), axis=0, count=4, descending=_down)
+    case("argsort", f"first_of_special_{_down:d}", given(SPECIAL), axis=0, count=3, descending=_down)
+case("argsort", "one", normal(3, 1), axis=1, count=1)
+case("argsort", "nothing", normal(3, 0), axis=1, count=0)
+case("argsort", "no_lines", normal(0, 3), axis=1, count=2)
 
 # --- shape ------------------------------------------------------------------------------------------------------
 
@@ -429,6 +465,7 @@ case("index_select", "indices_int32", normal(4, 6), _ids32, axis=0)
 case("index_select", "middle", normal(3, 5, 4), integers(7, low=0, high=5), axis=1)
 case("index_select", "empty", normal(3, 5), integers(0, low=0, high=5), axis=1)
 _three, _column, _row = integers(3, low=-4, high=4), integers(3, 1, low=-4, high=4), integers(1, 2, low=-4, high=4)
+_three_of_two = integers(3, low=-2, high=2)
 case("index", "two_axes", normal(4, 4, 3), _three, _three, axes=(0, 1))
 case("index", "last_two", normal(3, 4, 4), _column, _row, axes=(1, 2))
 case("index", "apart", normal(4, 5, 4), _column, _row, axes=(0, 2))
@@ -438,6 +475,42 @@ case("index", "scalar_apart", normal(4, 3, 4), integers(low=-4, high=4), _three,
 case("index", "matrix", normal(3, 4, 5), integers(2, 3, low=-4, high=4), axes=(1,))
 case("index", "indices_int32", normal(4, 6), _ids32, axes=(0,))
 case("index", "empty", normal(4, 6), integers(0, low=0, high=4), axes=(0,))
+
+# --- write ------------------------------------------------------------------------------------------------------
+
+for _reduce in TABLE["scatter"].attributes["reduce"].choices:
+    for _dtype in ANY if _reduce in ("none", "sum") else NUMBERS:
+        _places = integers(4, 3, low=0, high=6)
+        case("scatter", f"{_reduce}_{_dtype}", any_of(4, 6, dtype=_dtype), _places, any_of(4, 3, dtype=_dtype), axis=1,
+             reduce=_reduce)  # fmt: skip
+    case(
+        "scatter", f"{_reduce}_front", normal(4, 6), integers(9, 5, low=0, high=4), normal(9, 7), axis=0, reduce=_reduce
+    )
+    case("scatter", f"{_reduce}_smaller", normal(4, 6, 3), integers(2, 9, 1, low=0, high=6), normal(3, 9, 2), axis=1,
+         reduce=_reduce)  # fmt: skip
+    case("scatter", f"{_reduce}_special", given(FEW), given([*range(9, -1, -1), 3, 4], "int64"),
+         given([np.nan, *FEW, 1.0]), axis=0, reduce=_reduce)  # fmt: skip
+case("scatter", "indices_int32", normal(4), _ids32, normal(3), axis=0)
+case("scatter", "no_indices", normal(4, 6), integers(4, 0, low=0, high=6), normal(4, 2), axis=1)
+case("scatter", "empty", normal(0, 6), integers(0, 2, low=0, high=6), normal(0, 2), axis=1)
+case("scatter", "large", normal(70, 130), integers(70, 200, low=0, high=130), normal(70, 200), axis=1, reduce="sum")
+for _add in (False, True):
+    for _dtype in ANY:
+        _places = integers(9, low=-6, high=6) if _add else given([-1, 0, 3, 1], "int64")
+        case("index_put", f"{_dtype}_{_add:d}", any_of(4, 6, dtype=_dtype), any_of(4, 9 if _add else 4, dtype=_dtype),
+             _places, axes=(1,), accumulate=_add)  # fmt: skip
+    for _label, _x, _values, _indices, _axes in (
+        ("two_axes", normal(4, 4, 3), normal(3, 3), [_three, _three], (0, 1)),
+        ("last_two", normal(3, 4, 4), normal(3, 3, 2), [_column, _row], (1, 2)),
+        ("apart", normal(4, 5, 4), normal(3, 2, 5), [_column, _row], (0, 2)),
+        ("scalar_apart", normal(4, 3, 4), normal(3), [integers(low=-4, high=4), _three], (0, 2)),
+        ("one_value", normal(4, 6), normal(), [_ids32], (0,)),
+        ("row_of_values", normal(4, 6), normal(1, 6), [_ids32], (0,)),
+        ("no_indices", normal(4, 6), normal(0, 6), [integers(0, low=0, high=4)], (0,)),
+        ("empty", normal(4, 0), normal(3, 0), [_ids32], (0,)),
+        ("more_axes_than_most", normal(*[2] * 8), normal(3), [_three_of_two] * 8, tuple(range(8))),
+    ):
+        case("index_put", f"{_label}_{_add:d}", _x, _values, *_indices, axes=_axes, accumulate=_add)
 
 
 # --- fused -------------------------------------------------------------------------------------------------------

@@ -142,6 +142,14 @@ COUNTED = [
     ),
     ("gather", [f32(1000, 4), i64(2, 4)], {"axis": 0}, 0, 64 + 2 * 32),
     ("index_select", [f32(1000, 4), i64(2)], {"axis": 0}, 0, 16 + 2 * 32),
+    # n log2(count) comparisons
+    ("argsort", [f32(3, 64)], {"axis": 1, "count": 64}, 192 * 6, 4 * 192 + 8 * 192),
+    ("argsort", [f32(3, 64)], {"axis": 1, "count": 4}, 192 * 2, 4 * 192 + 8 * 12),
+    # all of x read and written, the indices, and of the source what they read
+    ("scatter", [f32(5, 4), i64(2, 3), f32(9, 9)], {"axis": 1}, 0, 2 * 80 + 48 + 24),
+    ("scatter", [f32(5, 4), i64(2, 3), f32(9, 9)], {"axis": 1, "reduce": "sum"}, 6, 2 * 80 + 48 + 24),
+    ("index_put", [f32(5, 4), f32(3, 4), i64(3)], {"axes": (0,)}, 0, 2 * 80 + 48 + 24),
+    ("index_put", [f32(5, 4), f32(), i64(3)], {"axes": (0,), "accumulate": True}, 12, 2 * 80 + 4 + 24),
     ("index", [f32(1000, 4), i64(3), i64(3)], {"axes": (0, 1)}, 0, 48 + 2 * 12),
 ]
 

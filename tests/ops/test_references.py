@@ -164,7 +164,34 @@ def _embedding_norm(first, first_ids, second, second_ids, third, third_ids, weig
     return functional.rms_norm(total, width, weight, epsilon)
 
 
+def _argsort(x, axis, count, descending):
+    return torch.argsort(x, dim=axis, descending=descending, stable=True).narrow(axis, 0, count)
+
+
+def _scatter(x, index, source, axis, reduce):
+    if reduce == "none":
+        return torch.scatter(x, axis, index.long(), source)
+    if x.dtype == torch.bool:
+        return torch.scatter_add(x.long(), axis, index.long(), source.long()).bool()
+    return torch.scatter_reduce(x, axis, index.long(), source, reduce)
+
+
+def _index_put(x, values, *indices, axes, accumulate):
+    where: list[Any] = [None] * x.ndim
+    for axis, index in zip(axes, indices, strict=True):
+        where[axis] = index.long()
+    return torch.ops.aten.index_put(x, where, values, accumulate)
+
+
 TORCH: dict[str, Any] = {
+    "argsort": _argsort,
+    "scatter": _scatter,
+    "index_put": _index_put,
+    **{name: getattr(torch, name) for name in ("exp2", "log2", "log10", "tan", "asin", "acos", "atan", "sinh", "cosh")},
+    **{name: getattr(torch, name) for name in ("asinh", "acosh", "atanh", "erfc", "fmod", "atan2", "copysign")},
+    "shift_left": torch.bitwise_left_shift,
+    "shift_right": torch.bitwise_right_shift,
+    "cumprod": _in_own_type(lambda x, axis: x.cumprod(axis)),
     "embedding_norm": _embedding_norm,
     "pointwise": _pointwise,
     **SPATIAL,

@@ -203,6 +203,21 @@ REFUSED = [
     ("gather", [f32(4, 5), boolean(4, 5)], {"axis": 1}, "bool[4, 5]"),
     ("index_select", [f32(4, 5), i64(2, 2)], {"axis": 1}, "'index' of rank 1, got int64[2, 2]"),
     ("index_select", [f32(4, 5), i64(2)], {"axis": 2}, "axis 2"),
+    ("cumprod", [boolean(3)], {"axis": 0}, "bool[3]"),
+    ("argsort", [f32(4, 5)], {"axis": 2, "count": 1}, "axis 2"),
+    ("argsort", [f32(4, 5)], {"axis": 1, "count": 6}, "a count of 0 to the size of axis 1 of float32[4, 5], got 6"),
+    ("argsort", [f32(4, 5)], {"axis": 1, "count": -1}, "got -1"),
+    ("scatter", [f32(4, 5), i64(4, 2), f32(4, 2)], {"axis": 2}, "axis 2"),
+    ("scatter", [f32(4, 5), f32(4, 2), f32(4, 2)], {"axis": 1}, "int64 or int32"),
+    ("scatter", [f32(4, 5), i64(2), f32(2)], {"axis": 1}, "'index' of rank 2, got int64[2]"),
+    ("scatter", [f32(4, 5), i64(5, 2), f32(5, 2)], {"axis": 1}, "on every axis but 1, got int64[5, 2]"),
+    ("scatter", [f32(4, 5), i64(4, 3), f32(4, 2)], {"axis": 1}, "'index' no larger than 'source'"),
+    ("scatter", [f32(4, 5), i64(4, 2), i64(4, 2)], {"axis": 1}, "'source' of float32"),
+    ("scatter", [boolean(4), i64(2), boolean(2)], {"axis": 0, "reduce": "amax"}, "for reduce='amax', got bool[4]"),
+    ("index_put", [f32(4, 5), f32(), i64(2)], {"axes": (0, 1)}, "got 1 indices"),
+    ("index_put", [f32(4, 5), f32(3), i64(2)], {"axes": (1,)}, "shapes that broadcast"),
+    ("index_put", [f32(4, 5), f32(6, 4, 2), i64(2)], {"axes": (1,)}, "'values' that broadcast to [4, 2]"),
+    ("index_put", [f32(4, 5), i64(), i64(2)], {"axes": (1,)}, "'values' of float32"),
     ("index", [f32(4, 5), i64(2)], {"axes": (0, 1)}, "got 1 indices"),
     ("index", [f32(4, 5)], {"axes": ()}, "one at least, got 0 indices"),
     ("index", [f32(4, 5), boolean(4)], {"axes": (0,)}, "bool[4]"),
@@ -332,7 +347,7 @@ def test_an_op_cannot_be_declared_twice():
 # --- what only data can show ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", ["floor_div", "remainder"])
+@pytest.mark.parametrize("op", ["floor_div", "remainder", "fmod"])
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8, np.uint8])
 def test_integer_division_by_zero_is_an_error(op, dtype):
     with pytest.raises(ZeroDivisionError, match=f"^{op}: integer division by zero"):
@@ -348,6 +363,8 @@ def test_integer_division_by_zero_is_an_error(op, dtype):
         ("gather", 4, {"axis": 0}),
         ("index_select", -1, {"axis": 0}),
         ("index_select", 4, {"axis": 0}),
+        ("scatter", -1, {"axis": 0, "source": np.ones(3, np.float32), "reduce": "none"}),
+        ("scatter", 4, {"axis": 0, "source": np.ones(3, np.float32), "reduce": "none"}),
         ("index", -5, {"axes": (0,)}),
         ("index", 4, {"axes": (0,)}),
     ],

@@ -8,15 +8,17 @@ from engine.exporter.aten import (
     indexing,
     linear,
     norm,
+    order,
     pointwise,
     pool,
     reduction,
     refusals,
     resample,
     shape,
+    writing,
 )
 
 FAMILIES = (
-    *(activation, channel_norm, conv, creation, indexing, linear, norm),
-    *(pointwise, pool, reduction, refusals, resample, shape),
+    *(activation, channel_norm, conv, creation, indexing, linear, norm, order),
+    *(pointwise, pool, reduction, refusals, resample, shape, writing),
 )

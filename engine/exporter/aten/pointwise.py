@@ -20,7 +20,8 @@ def _is_float(dtype: str) -> bool:
 
 IN_RESULT_TYPE = (
     *("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh"),
-    *("sigmoid", "erf", "relu", "silu", "bitwise_not"),
+    *("exp2", "log2", "log10", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+    *("sigmoid", "erf", "erfc", "relu", "silu", "bitwise_not"),
 )
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 TESTS = ("isnan", "isinf")
@@ -75,6 +76,11 @@ ARITHMETIC = {  # ATen overload -> op, computed in the result's type
     "remainder.Tensor": "remainder",
     "remainder.Scalar": "remainder",
     "remainder.Scalar_Tensor": "remainder",
+    "fmod.Tensor": "fmod",
+    "fmod.Scalar": "fmod",
+    "atan2": "atan2",
+    "copysign.Tensor": "copysign",
+    "copysign.Scalar": "copysign",
     "maximum": "maximum",
     "minimum": "minimum",
     "max.other": "maximum",
@@ -94,6 +100,18 @@ ARITHMETIC = {  # ATen overload -> op, computed in the result's type
     "__or__.Scalar": "bitwise_or",
     "__xor__.Tensor": "bitwise_xor",
     "__xor__.Scalar": "bitwise_xor",
+}
+SHIFTS = {
+    "bitwise_left_shift.Tensor": "shift_left",
+    "bitwise_left_shift.Tensor_Scalar": "shift_left",
+    "bitwise_left_shift.Scalar_Tensor": "shift_left",
+    "bitwise_right_shift.Tensor": "shift_right",
+    "bitwise_right_shift.Tensor_Scalar": "shift_right",
+    "bitwise_right_shift.Scalar_Tensor": "shift_right",
+    "__lshift__.Tensor": "shift_left",
+    "__lshift__.Scalar": "shift_left",
+    "__rshift__.Tensor": "shift_right",
+    "__rshift__.Scalar": "shift_right",
 }
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
@@ -119,12 +137,27 @@ def _logical(op: str) -> None:
         return x.emit(op, x.cast(self, "bool"), x.cast(other, "bool"))
 
 
-for _name, _op in ARITHMETIC.items():
+for _name, _op in (*ARITHMETIC.items(), *SHIFTS.items()):
     _arithmetic(_name, _op)
 for _op in COMPARISONS:
     _comparison(_op)
 for _op in LOGICAL:
     _logical(_op)
+
+
+def _extreme_of_numbers(name: str, op: str) -> None:
+    @aten(name)
+    def lower(x: Lowering, self: Value, other: Value) -> Value:
+        """Where one is NaN the other."""
+        a, b = x.cast(self, x.result.dtype), x.cast(other, x.result.dtype)
+        y = x.emit(op, a, b)
+        if not _is_float(y.dtype):
+            return y
+        return x.emit("where", x.emit("isnan", a), b, x.emit("where", x.emit("isnan", b), a, y))
+
+
+_extreme_of_numbers("fmax", "maximum")
+_extreme_of_numbers("fmin", "minimum")
 
 
 def _times(x: Lowering, operand: Operand, alpha: Number) -> Value:

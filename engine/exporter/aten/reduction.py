@@ -58,10 +58,15 @@ def prod_all(x: Lowering, self: Value) -> Value:
     return _reduced(x, "prod", self, None, False)
 
 
-@aten("cumsum", harmless=_DTYPE)
-def cumsum(x: Lowering, self: Value, dim: int) -> Value:
-    value = x.lifted(x.cast(self, x.result.dtype))
-    return x.reshape(x.emit("cumsum", value, axis=x.axis(dim, len(value.shape))), self.shape)
+def _running(op: str) -> None:
+    @aten(op, harmless=_DTYPE)
+    def lower(x: Lowering, self: Value, dim: int) -> Value:
+        value = x.lifted(x.cast(self, x.result.dtype))
+        return x.reshape(x.emit(op, value, axis=x.axis(dim, len(value.shape))), self.shape)
+
+
+_running("cumsum")
+_running("cumprod")
 
 
 @aten("diff")

@@ -16,4 +16,4 @@ refused(
     *("empty.memory_format", "empty_like", "new_empty", "empty_strided", "empty_permuted", "new_empty_strided"),
 )
 refused("it reads the bits of one element type as another", "view.dtype")
-refused("it needs negative strides, which no layout here has", "flip")
+refused("it says where elements lie in memory, which is the planner's to choose", "as_strided", "as_strided_scatter")

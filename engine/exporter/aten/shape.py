@@ -260,6 +260,46 @@ def chunk(x: Lowering, self: Value, chunks: int, dim: int) -> list[Value]:
     return _parts(x, self, dim, _even(size, -(-size // chunks)) if size else [0] * chunks)
 
 
+@aten("flip")
+def flip(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
+    """No layout has negative strides, so that each axis is read backwards by its positions."""
+    value = self
+    for axis in sorted({x.axis(dim, len(self.shape)) for dim in dims}):
+        if len(value.shape) > axis and value.shape[axis] > 1:
+            backwards = np.arange(value.shape[axis] - 1, -1, -1, dtype=np.int64)
+            value = x.emit("index_select", value, x.constant(backwards), axis=axis)
+    return value
+
+
+@aten("diagonal")
+def diagonal(x: Lowering, self: Value, offset: int, dim1: int, dim2: int) -> Value:
+    """Over both axes as one, each element of a diagonal stands a row and one further than that before."""
+    rank = len(self.shape)
+    a, b = x.axis(dim1, rank), x.axis(dim2, rank)
+    rest = [axis for axis in range(rank) if axis not in (a, b)]
+    value = x.permute(self, [*rest, a, b])
+    (*lead, rows, columns), count = value.shape, x.result.shape[-1]
+    flat = x.reshape(value, (*lead, rows * columns))
+    first = offset if offset >= 0 else -offset * columns
+    if not count:
+        return x.slice(flat, len(lead), 0, 0)
+    return x.slice(flat, len(lead), first, first + (count - 1) * (columns + 1) + 1, columns + 1)
+
+
+@aten("unfold")
+def unfold(x: Lowering, self: Value, dimension: int, size: int, step: int) -> Value:
+    """Windows of an axis, which overlap: their elements in order, then as an axis of windows and one of places."""
+    rank, value = len(self.shape), x.lifted(self)
+    axis = x.axis(dimension, rank)
+    count = (value.shape[axis] - size) // step + 1
+    positions = np.add.outer(np.arange(count) * step, np.arange(size)).reshape(-1)
+    taken = x.emit("index_select", value, x.constant(positions), axis=axis)
+    if not rank:
+        return x.reshape(taken, (size,))
+    windows = x.reshape(taken, (*value.shape[:axis], count, size, *value.shape[axis + 1 :]))
+    return x.permute(windows, [*(a for a in range(rank + 1) if a != axis + 1), axis + 1])
+
+
 # --- joins ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,41 @@
+"""Sorting, and the first few of a sorted axis: positions by one op, values read at these positions."""
+
+from __future__ import annotations
+
+from engine.exporter.context import Lowering
+from engine.exporter.registry import aten
+from engine.ir import Value
+
+
+def _first(x: Lowering, value: Value, count: int | None, dim: int, descending: bool) -> list[Value]:
+    """[values, positions] of the first `count` along `dim` in order, or of all. Equal elements keep their order."""
+    shape, line = value.shape, x.lifted(value)
+    axis = x.axis(dim, len(shape))
+    wanted = line.shape[axis] if count is None else count
+    places = x.emit("argsort", line, axis=axis, count=wanted, descending=descending)
+    values = x.emit("gather", line, places, axis=axis)
+    if shape:
+        return [values, places]
+    return [x.reshape(values, x.result.shape), x.reshape(places, x.result.shape)]
+
+
+@aten("sort")
+def sort(x: Lowering, self: Value, dim: int, descending: bool) -> list[Value]:
+    return _first(x, self, None, dim, descending)
+
+
+@aten("sort.stable", harmless={"stable": "a stable order is one of those that False allows"})
+def sort_stable(x: Lowering, self: Value, dim: int, descending: bool) -> list[Value]:
+    return _first(x, self, None, dim, descending)
+
+
+@aten("topk", harmless={"sorted": "the sorted order is one of those that False allows"})
+def topk(x: Lowering, self: Value, k: int, dim: int, largest: bool) -> list[Value]:
+    return _first(x, self, k, dim, largest)
+
+
+@aten("kthvalue")
+def kthvalue(x: Lowering, self: Value, k: int, dim: int, keepdim: bool) -> list[Value]:
+    axis, rank = x.axis(dim, len(self.shape)), len(self.shape)
+    parts = [x.slice(part, axis, k - 1, k) if rank else part for part in _first(x, self, k, dim, False)]
+    return parts if keepdim else [x.reshape(part, x.result.shape) for part in parts]
