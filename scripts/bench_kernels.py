@@ -152,6 +152,24 @@ def _conv_transpose(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual:
     return functional.conv_transpose2d(first, weight, bias, stride, low, more, groups).relu_()
 
 
+def _channels_first(x: Tensor, axis: int) -> Tensor:
+    """An image that is turned along or padded at `axis`: of those cases 3 is the one with channels on axis 1."""
+    return x if axis == 3 else x.permute(0, 3, 1, 2)
+
+
+def _resample(c: Case, x: Tensor, index: Tensor, _weight: Tensor) -> Tensor:
+    first, axis = _channels_first(x, c.ints[0]), c.ints[0]
+    size = list(first.shape[2:])
+    size[axis - 2 if axis == 3 else axis - 1] = index.shape[0]
+    return functional.interpolate(first, size, mode="bicubic" if index.shape[1] == 4 else "bilinear")
+
+
+def _pad(c: Case, x: Tensor) -> Tensor:
+    """One pixel around pictures."""
+    first = _channels_first(x, 3 if c.ints[3] else 1)
+    return functional.pad(first, (1, 1, 1, 1), ("constant", "reflect", "replicate", "circular")[c.ints[16]])
+
+
 def _matmul(c: Case, a: Tensor, b: Tensor) -> Tensor:
     return (a.mT if c.ints[0] else a) @ (b.mT if c.ints[1] else b)
 
@@ -176,6 +194,8 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "matmul": _matmul,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
+    "resample": _resample,
+    "pad": _pad,
     "attention": _attention,
     "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),

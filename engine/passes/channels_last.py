@@ -132,12 +132,34 @@ def _concat(graph: Graph, node: Node) -> Value | None:
     return _back(graph, node, graph.emit("concat", parts, before=node, source=node.source, axis=axis))
 
 
+def _along_an_axis(graph: Graph, node: Node) -> Value | None:
+    """One whose other inputs say what becomes of the elements of an axis."""
+    beneath = _beneath(node.input(0))
+    if beneath is None:
+        return None
+    how = {**node.attributes, "axis": _moved(node.attributes["axis"], len(beneath.shape))}
+    inputs = [beneath, *node.inputs[1:]]
+    return _back(graph, node, graph.emit(node.op.name, inputs, before=node, source=node.source, **how))
+
+
+def _pad(graph: Graph, node: Node) -> Value | None:
+    beneath = _beneath(node.input(0))
+    if beneath is None:
+        return None
+    order = _to_last(len(beneath.shape))
+    how = {**node.attributes, **{end: tuple(node.attributes[end][axis] for axis in order) for end in ("low", "high")}}
+    return _back(graph, node, graph.emit("pad", [beneath], before=node, source=node.source, **how))
+
+
 RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
     "conv": _conv,
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
     "concat": _concat,
+    "resample": _along_an_axis,
+    "index_select": _along_an_axis,
+    "pad": _pad,
     **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduce),
 }
 

@@ -232,6 +232,27 @@ static void bench_conv_transpose(void) {
     }
 }
 
+/* Interpolation along an axis to twice its length, with the channels last (axes 1 and 2) and in the model's order (axis 3),
+ * and one pixel of padding around pictures in every mode, likewise. */
+static void bench_borders(void) {
+    static const int64_t last[] = {1, 56, 56, 64}, first[] = {1, 64, 56, 56}, around_last[] = {0, 1, 1, 0}, around_first[] = {0, 0, 1, 1};
+    static const char *const modes[] = {"constant", "reflect", "replicate", "circular"};
+    test_case c;
+    for (int taps = 2; taps <= 4; taps += 2)
+        for (int axis = 1; axis <= 3; axis++) {
+            make_resample(&c, axis, taps, axis == 3 ? first : last);
+            memmove(c.name, strchr(c.name, ' ') + 1, strlen(strchr(c.name, ' ')));
+            bench_case(&c, 2.0 * 2 * 56 * 56 * 64 * taps);
+        }
+    for (int64_t mode = EB_PAD_MODE_CONSTANT; mode <= EB_PAD_MODE_CIRCULAR; mode++)
+        for (int is_last = 0; is_last < 2; is_last++) {
+            const int64_t *around = is_last ? around_last : around_first;
+            make_pad(&c, EB_F32, mode, 4, is_last ? last : first, around, around);
+            snprintf(c.name, sizeof c.name, "56 x 56 x 64, %s%s", modes[mode], is_last ? ", channels last" : "");
+            bench_case(&c, 0);
+        }
+}
+
 static void bench_matmul(void) {
     static const int64_t shapes[][4] = {{128, 128, 64, 1}, {128, 64, 128, 0}, {512, 512, 512, 0}, {16, 768, 768, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -346,6 +367,7 @@ void bench(const char *isa, const char *part) {
     bench_conv();
     bench_groups();
     bench_conv_transpose();
+    bench_borders();
     bench_attention();
     bench_streams();
     bench_index();

@@ -1,4 +1,5 @@
 /* conv, conv_transpose, pooling, pad and resample: one to three spatial axes, groups, uneven padding, every epilogue. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -194,6 +195,80 @@ static void check_resample(int axis, layout how, int64_t wrong) {
     case_check(&c);
 }
 
+/* Axes longer and shorter than vectors, rows that are no whole number of them; 0 to 5 taps, some of them none. */
+static void check_resample_size(int i) {
+    static const int64_t inner[] = {1, 1, 3, 16, 17, 40}, taps[] = {2, 4, 1, 2, 5, 0, 3};
+    int64_t outer = 1 + random_below(40), n = 1 + random_below(40), m = 1 + random_below(50), count = taps[i % 7];
+    test_case c;
+    case_begin(&c, "resample", 1e-6, "%ld x %ld to %ld x %ld, %ld taps", (long)outer, (long)n, (long)m, (long)inner[i % 6],
+               (long)count);
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(outer, n, inner[i % 6]));
+    case_input(&c, i % 2 ? EB_I64 : EB_I32, DENSE, (double)n, SHAPE(m, count));
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(m, count));
+    case_output(&c, EB_F32, DENSE, SHAPE(outer, m, inner[i % 6]));
+    for (int64_t t = 0; t < m * count; t += 7) {
+        if (i % 2)
+            ((int64_t *)c.data[1])[t] = -1;
+        else
+            ((int32_t *)c.data[1])[t] = -1;
+    }
+    if (i % 3 == 0) { /* nothing huge, whose sums would cancel to their rounding */
+        float *x = c.data[0];
+        x[random_below(c.bytes[0] / 4)] = NAN, x[random_below(c.bytes[0] / 4)] = INFINITY;
+    }
+    c.node.n_ints = 1;
+    c.ints[EB_INT_RESAMPLE_AXIS] = 1;
+    case_check(&c);
+}
+
+/* The linear (2 taps) or cubic (4) interpolation of an axis to twice its length. */
+void make_resample(test_case *c, int axis, int taps, const int64_t *shape) {
+    int64_t x[4], y[4], n = shape[axis];
+    memcpy(x, shape, sizeof x), memcpy(y, shape, sizeof y);
+    y[axis] = 2 * n;
+    case_begin(c, "resample", 1e-6, "axis %d of %ld x %ld x %ld, %d taps", axis, (long)shape[1], (long)shape[2], (long)shape[3], taps);
+    case_input(c, EB_F32, DENSE, 1, 4, x);
+    case_input(c, EB_I64, DENSE, 1, SHAPE(2 * n, taps));
+    case_input(c, EB_F32, DENSE, 1, SHAPE(2 * n, taps));
+    case_output(c, EB_F32, DENSE, 4, y);
+    for (int64_t i = 0; i < 2 * n; i++)
+        for (int64_t t = 0; t < taps; t++)
+            ((int64_t *)c->data[1])[i * taps + t] = eb_max(0, eb_min(n - 1, (i - 1) / 2 + t + 1 - taps / 2));
+    c->node.n_ints = 1;
+    c->ints[EB_INT_RESAMPLE_AXIS] = axis;
+}
+
+void make_pad(test_case *c, eb_dtype dtype, int64_t mode, int rank, const int64_t *shape, const int64_t *low, const int64_t *high) {
+    int64_t y[EB_MAX_RANK];
+    for (int a = 0; a < rank; a++) y[a] = low[a] + shape[a] + high[a];
+    case_begin(c, "pad", 0, "%d axes, last %ld + %ld + %ld, dtype %d mode %ld", rank, (long)low[rank - 1], (long)shape[rank - 1],
+               (long)high[rank - 1], (int)dtype, (long)mode);
+    case_input(c, dtype, DENSE, 50, rank, shape);
+    case_output(c, dtype, DENSE, rank, y);
+    set_ints(c, EB_INT_PAD_LOW, rank, low);
+    set_ints(c, EB_INT_PAD_HIGH, rank, high);
+    c->node.n_ints = EB_INT_PAD_MODE + 1;
+    c->ints[EB_INT_PAD_MODE] = mode;
+    c->node.n_reals = 1;
+    c->reals[EB_REAL_PAD_VALUE] = 3;
+}
+
+/* Every axis padded or not, elements of 1 to 8 bytes, several tiles. */
+static void check_pad_size(int i) {
+    static const eb_dtype dtypes[] = {EB_F32, EB_U8, EB_I64, EB_BF16, EB_BOOL, EB_F64, EB_I32};
+    int64_t shape[4], low[4], high[4], mode = i % 4;
+    int rank = 1 + i % 3 + i % 2;
+    for (int a = 0; a < rank; a++) {
+        shape[a] = 2 + random_below(a ? 20 : 6);
+        low[a] = random_below(2) * random_below(shape[a]);
+        high[a] = random_below(2) * random_below(shape[a]);
+    }
+    if (i % 9 == 8) shape[rank - 1] = 9000;
+    test_case c;
+    make_pad(&c, dtypes[i % 7], mode, rank, shape, low, high);
+    case_check(&c);
+}
+
 void test_spatial(void) {
     static const conv_shape shapes[] = {
         {.N = 2, .C = 3, .O = 8, .groups = 1, .axes = 2, .in = {11, 9}, .kernel = {7, 7}, .stride = {2, 2},
@@ -266,6 +341,9 @@ void test_spatial(void) {
         }
         for (int axis = 0; axis < 3; axis++) check_resample(axis, (layout)how, -1);
     }
+    for (int i = 0; i < 84; i++) check_resample_size(i);
+    for (int i = 0; i < 72; i++) check_pad_size(i);
     check_resample(1, DENSE, -2);
+    check_resample(2, DENSE, 6);
     check_resample(1, DENSE, 5);
 }

@@ -38,6 +38,9 @@ typedef struct {
 void make_conv(test_case *c, const conv_shape *s);
 void make_conv_transpose(test_case *c, const conv_shape *s); /* a negative `high` appends places */
 
+void make_resample(test_case *c, int axis, int taps, const int64_t *shape); /* of 4 axes, one of them doubled */
+void make_pad(test_case *c, eb_dtype dtype, int64_t mode, int rank, const int64_t *shape, const int64_t *low, const int64_t *high);
+
 /* Two spatial axes, channels last. */
 typedef struct {
     int64_t N, H, W, C, O, kernel_h, kernel_w, stride, dilation, low_h, low_w, high_h, high_w;

@@ -111,6 +111,21 @@ def test_joined_channels_are_joined_on_the_last_axis():
     assert [n.attributes["axis"] for n in g.nodes if n.op.name == "concat"] == [3]
 
 
+def test_images_are_padded_and_interpolated_as_they_lie():
+    g = start((2, 4, 5, 6))
+    y = g.emit("pad", [conv(g, g.inputs[0])], low=(0, 1, 2, 3), high=(0, 2, 0, 1), mode="reflect")
+    y = g.emit("index_select", [y, g.constant(np.array([0, 0, 3, 2]), "places")], axis=2)
+    taps = g.constant(np.array([[0, 1], [1, 2], [2, 3]]), "taps")
+    g.outputs = [g.emit("resample", [y, taps, known(g, 3, 2)], axis=3)]
+    assert run_pass(g, "channels_last") == [4]
+    assert permutes(g) == 2, "input and output"
+    padded, chosen, turned = (n for n in g.nodes if n.op.name in ("pad", "index_select", "resample"))
+    assert padded.attributes["low"] == (0, 2, 3, 1)
+    assert padded.attributes["high"] == (0, 0, 1, 2)
+    assert (chosen.attributes["axis"], turned.attributes["axis"]) == (1, 2)
+    assert g.outputs[0].shape == (2, 9, 4, 3)
+
+
 @pytest.mark.parametrize("shape", [(2, 6, 1, 1), (6, 1, 1), (5, 1), (6,)])
 def test_what_is_broadcast_is_turned_with_the_image(shape):
     g = start((2, 4, 5, 6), shape)
@@ -227,6 +242,22 @@ def test_a_decoder_computes_what_it_did(axes, isa):
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
     assert program.report().launches == 5, "three convolutions; input and output are turned"
     assert any(name.endswith("_phases") for name, _count in program.report().kernels)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("padding", ["reflect", "replicate", "circular"])
+def test_an_upsampling_network_turns_its_input_and_output_alone(mode, padding):
+    torch.manual_seed(0)
+    body = [
+        nn.Conv2d(3, 20, 3, padding=1),
+        nn.Upsample(scale_factor=2, mode=mode, align_corners=True),
+        nn.Conv2d(20, 7, 3, padding=2, padding_mode=padding),
+    ]
+    model, x = nn.Sequential(*body).eval(), torch.randn(2, 3, 9, 8)
+    program = engine.compile(model, (x,))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+    assert program.report().copies == 2
+    assert not any("reference" in name for name, _count in program.report().kernels)
 
 
 @pytest.mark.parametrize("pool", [nn.AvgPool2d(5), nn.AdaptiveAvgPool2d(1), nn.MaxPool2d(5)])

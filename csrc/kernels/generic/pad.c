@@ -1,0 +1,123 @@
+/* pad of any dtype: whole runs of x from the last axis that is padded on, beside what is put around them. */
+#include <string.h>
+
+#include "../../engine.h"
+#include "../../iterate.h"
+#include "../../ops.h"
+#include "../../ref/element.h"
+
+/* private: rows of the result a tile. A row is the last axis that is padded and all behind it. */
+enum { AT_ROWS };
+
+typedef struct {
+    int axis;                /* the last one that is padded; those behind it are a run of `run` bytes */
+    int64_t n, low, high;    /* along it */
+    int64_t lines, x_lines;  /* rows along the axis in front of it: of the result and of x */
+    int64_t run, size, rows; /* size: of an element; rows: of the result */
+    int64_t mode;
+    char filler[8];
+} problem;
+
+static problem describe(const eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const int64_t *low = node->ints + EB_INT_PAD_LOW, *high = node->ints + EB_INT_PAD_HIGH;
+    problem p = {.axis = x->rank - 1, .size = eb_element_size(x->dtype), .rows = 1, .mode = node->ints[EB_INT_PAD_MODE]};
+    while (p.axis > 0 && !low[p.axis] && !high[p.axis]) p.axis--;
+    p.n = x->shape[p.axis], p.low = low[p.axis], p.high = high[p.axis];
+    p.lines = p.axis ? y->shape[p.axis - 1] : 1, p.x_lines = p.axis ? x->shape[p.axis - 1] : 1;
+    p.run = p.size;
+    for (int a = p.axis + 1; a < x->rank; a++) p.run *= x->shape[a];
+    for (int a = 0; a < p.axis; a++) p.rows *= y->shape[a];
+    eb_store_any(x->dtype, p.filler, 0, 1, node->reals[EB_REAL_PAD_VALUE], 0);
+    return p;
+}
+
+static eb_status plan(eb_node *node) {
+    enum { TILE_BYTES = 1 << 16 };
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    if (x->rank == 0 || x->dtype != y->dtype || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
+    const problem p = describe(node);
+    if (eb_size(y) == 0) return EB_OK;
+    node->private[AT_ROWS] = eb_max(1, TILE_BYTES / (y->shape[p.axis] * p.run));
+    node->tiles = eb_ceil_div(p.rows, node->private[AT_ROWS]);
+    return EB_OK;
+}
+
+/* The element of an axis of `size` that place `at` stands for, counted from the axis's first one; -1: the filler. */
+static int64_t source_of(int64_t mode, int64_t at, int64_t size) {
+    if (at >= 0 && at < size) return at;
+    switch (mode) {
+    case EB_PAD_MODE_REFLECT: return at < 0 ? -at : 2 * (size - 1) - at;
+    case EB_PAD_MODE_REPLICATE: return at < 0 ? 0 : size - 1;
+    case EB_PAD_MODE_CIRCULAR: return at < 0 ? at + size : at - size;
+    default: return -1;
+    }
+}
+
+/* A copy; of single floats without a call. */
+static inline void put(char *to, const char *from, int64_t bytes) {
+    if (bytes == 4)
+        memcpy(to, from, 4);
+    else
+        memcpy(to, from, (size_t)bytes);
+}
+
+/* `bytes` of fillers: what is there already, again and again. */
+static void fill(const problem *p, char *to, int64_t bytes) {
+    int64_t done = eb_min(bytes, p->size);
+    put(to, p->filler, done);
+    for (; done < bytes; done *= 2) put(to + done, to, eb_min(done, bytes - done));
+}
+
+/* Places [begin, end) of a row that lie outside of x. */
+static inline void put_around(const problem *p, const char *x, char *y, int64_t begin, int64_t end) {
+    if (p->mode == EB_PAD_MODE_CONSTANT) {
+        fill(p, y + (begin + p->low) * p->run, (end - begin) * p->run);
+        return;
+    }
+    for (int64_t at = begin; at < end; at++)
+        put(y + (at + p->low) * p->run, x + source_of(p->mode, at, p->n) * p->run, p->run);
+}
+
+/* Row `row` of x, or a row of fillers where it is -1, with what is around it. */
+static void put_row(const problem *p, const char *x, int64_t row, char *y) {
+    if (row < 0 || p->n == 0) {
+        fill(p, y, (p->low + p->n + p->high) * p->run);
+        return;
+    }
+    x += row * p->n * p->run;
+    put_around(p, x, y, -p->low, 0);
+    memcpy(y + p->low * p->run, x, (size_t)(p->n * p->run));
+    put_around(p, x, y, p->n, p->n + p->high);
+}
+
+/* The plane of x, `x_lines` rows of it, that plane `plane` of the result is made of; -1: all of it is filler. */
+static int64_t plane_of(const eb_node *node, const problem *p, int64_t plane) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    int64_t from = 0, step = 1;
+    for (int a = p->axis - 2; a >= 0; plane /= y->shape[a], step *= x->shape[a], a--) {
+        const int64_t at = source_of(p->mode, plane % y->shape[a] - node->ints[EB_INT_PAD_LOW + a], x->shape[a]);
+        if (at < 0) return -1;
+        from += at * step;
+    }
+    return from;
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const problem p = describe(node);
+    const char *x = eb_data(eb_input(node, 0), bases);
+    const int64_t whole = (p.low + p.n + p.high) * p.run, each = node->private[AT_ROWS], last = eb_min(p.rows, end * each);
+    const int64_t above = p.axis ? node->ints[EB_INT_PAD_LOW + p.axis - 1] : 0;
+    for (int64_t row = begin * each; row < last;) {
+        const int64_t plane = plane_of(node, &p, row / p.lines);
+        for (int64_t line = row % p.lines; line < p.lines && row < last; line++, row++) {
+            const int64_t at = source_of(p.mode, line - above, p.x_lines);
+            put_row(&p, x, plane < 0 || at < 0 ? -1 : plane * p.x_lines + at,
+                    (char *)eb_data(eb_output(node), bases) + row * whole);
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel any_pad__generic_rows = {plan, run, NULL, NULL};
