@@ -9,6 +9,7 @@
 
 from engine.compiler import compile, load  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
+from engine.decoder import Decoder, compile_decoder, load_decoder
 from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
 from engine.runtime import Program
 from engine.state import State
@@ -18,6 +19,7 @@ from engine.switches import all_switches as switches
 __all__ = [
     "Config",
     "ConfigError",
+    "Decoder",
     "EngineError",
     "ExecutionError",
     "Program",
@@ -27,6 +29,8 @@ __all__ = [
     "Switch",
     "UnsupportedOp",
     "compile",
+    "compile_decoder",
     "load",
+    "load_decoder",
     "switches",
 ]

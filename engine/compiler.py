@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine import collector, passes, program
+from engine.boundary import Rebuild
 from engine.config import Config
 from engine.errors import ConfigError, UnsupportedOp
 from engine.runtime import Program
@@ -38,13 +39,42 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         ConfigError: an argument asks for what does not exist.
         EngineError: torch.export could not capture the model; its reason is passed on.
     """
+    if calibration is not None:
+        raise ConfigError("calibration: quantisation is not offered yet; expected None")
+    config = Config() if config is None else config
+    made = artifact_of(model, example_inputs, config, dynamic_shapes)
+    return Program(
+        made.artifact,
+        config,
+        rebuild=made.rebuild,
+        borrowed=True,
+        export_seconds=made.export_seconds,
+        started=made.started,
+    )
+
+
+class Made(NamedTuple):
+    """An artifact whose constants may be memory of the model, and how it came about.
+
+    Attributes:
+        artifact: the model, compiled for no machine in particular.
+        rebuild: makes the user's own output structure from leaves; None: plain containers.
+        export_seconds: spent in torch.export.
+        started: when the engine's own work began, by `time.perf_counter`.
+    """
+
+    artifact: program.Artifact
+    rebuild: Rebuild | None
+    export_seconds: float
+    started: float
+
+
+def artifact_of(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> Made:
+    """Export, passes, artifact. Raises as `compile`."""
     # Imported here: the exporter needs torch, and a process that only loads programs does not have to have it.
     from engine import exporter
     from engine.exporter import trees
 
-    if calibration is not None:
-        raise ConfigError("calibration: quantisation is not offered yet; expected None")
-    config = Config() if config is None else config
     exported = exporter.export(model, example_inputs, dynamic_shapes)
     started = time.perf_counter() - exported.lower_seconds
     with collector.paused():
@@ -65,9 +95,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         )
         artifact = program.from_graph(exported.graph, signature, log)
         rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-        return Program(
-            artifact, config, rebuild=rebuild, borrowed=True, export_seconds=exported.export_seconds, started=started
-        )
+        return Made(artifact, rebuild, exported.export_seconds, started)
 
 
 def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:
@@ -84,10 +112,15 @@ def load(path: str | Path, verify: str = "full", *, config: Config | None = None
     """
     if isinstance(verify, Config):
         raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")
+    check_load(verify, config)
+    started = time.perf_counter()
+    return Program(program.load(path, verify), config or Config(), started=started)
+
+
+def check_load(verify: str, config: Config | None) -> None:
+    """ConfigError for an unknown `verify`, or a switch of passes, which have run already."""
     for switch in ("disable", "pipeline"):
         if config is not None and getattr(config, switch):
             raise ConfigError(f"{switch}: passes ran when the program was compiled; compile it anew to change them")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))
-    started = time.perf_counter()
-    return Program(program.load(path, verify), config or Config(), started=started)

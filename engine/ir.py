@@ -5,7 +5,7 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,26 @@ from engine.ops import TABLE, Op, TensorType
 
 Form = np.ndarray | Callable[[], np.ndarray]
 """A constant's elements, or what makes them whenever somebody looks."""
+
+
+def identity(form: Form) -> Hashable:
+    """Equal for forms that are the same elements of the same memory, or made of such in the same way."""
+    if callable(form):
+        return getattr(form, "identity", id(form))
+    return (form.ctypes.data, form.shape, form.strides, str(form.dtype))
+
+
+class Joined:
+    """Constants one after the other along an axis; made when called."""
+
+    def __init__(self, parts: Sequence[Value], axis: int) -> None:
+        self.parts = parts
+        self.axis = axis
+        self.identity = ("joined", axis, *(identity(part.form) for part in parts if part.form is not None))
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return np.concatenate([part.elements for part in self.parts], self.axis)
 
 
 class Value:
@@ -172,11 +192,8 @@ class Graph:
             raise ValueError(f"{', '.join(map(repr, parts))}: expected constants")
         shape = list(parts[0].shape)
         shape[axis] = sum(part.shape[axis] for part in parts)
-
-        def make() -> np.ndarray:
-            return np.concatenate([part.elements for part in parts], axis)
-
-        return self.later(make, TensorType(parts[0].dtype, tuple(shape)), "+".join(part.name for part in parts))
+        name = "+".join(part.name for part in parts)
+        return self.later(Joined(parts, axis), TensorType(parts[0].dtype, tuple(shape)), name)
 
     def scalar(self, value: float, dtype: str) -> Value:
         """A constant of rank 0."""

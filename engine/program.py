@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +61,10 @@ class Constants(Mapping[int, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def form(self, value: int) -> Form:
+        """The array, or what makes it."""
+        return self._kept[value]
 
     def keep(self, value: int, form: Form) -> None:
         """From now on keep `value` as `form`, which has or makes the same elements."""
@@ -248,14 +253,22 @@ class Artifact:
         """Hash of structure and weights; the same on every machine."""
         return hashlib.sha256(_canonical([self.structure_digest, self.checksums])).hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Write one safetensors file: tensors are the weights, metadata is the header."""
-        header = self.header() | {
+    def document(self) -> dict[str, Any]:
+        """The header and what else a file holds beside the weights."""
+        return self.header() | {
             "sources": [i.source for i in self.instructions],
             "passes": [list(p) for p in self.passes],
-            "checksums": self.checksums,
         }
-        container.write(Path(path), {_tensor_name(v): a for v, a in self.constants.items()}, _canonical(header))
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file: tensors are the weights, metadata is the header."""
+        write(path, self.document(), self)
+
+
+def write(path: str | Path, document: Mapping[str, Any], artifact: Artifact) -> None:
+    """Write `document`, and the constants of `artifact` with their checksums, as one file."""
+    text = _canonical({**document, "checksums": artifact.checksums})
+    container.write(Path(path), {_tensor_name(v): a for v, a in artifact.constants.items()}, text)
 
 
 def _tensor_name(value: int) -> str:
@@ -323,6 +336,29 @@ def load(path: str | Path, verify: str = "full") -> Artifact:
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
     """
+    with reading(path) as (header, tensors):
+        if "entries" in header:
+            raise ProgramError(f"{path}: holds a decoder, which engine.load_decoder reads")
+        artifact = parse(header, Constants({int(v): tensors[name] for v, name in header["constants"].items()}))
+        check_weights(path, artifact, header, verify)
+    return artifact
+
+
+_DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    ShapeError,
+)
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[tuple[dict[str, Any], Mapping[str, np.ndarray]]]:
+    """The document and the tensors of a file; what is wrong with them becomes a ProgramError that names it."""
     raw, tensors = container.read(Path(path))
     try:
         header = json.loads(raw)
@@ -330,29 +366,23 @@ def load(path: str | Path, verify: str = "full") -> Artifact:
             raise ProgramError(f"{path}: not a program of this engine")
         if header.get("version") != VERSION:
             raise ProgramError(f"{path}: format version {header.get('version')!r}; this engine reads {VERSION}")
-        artifact = _parse(header, tensors)
-        _check(artifact)
-        if verify == "full" and (artifact.checksums != header["checksums"]):
-            raise ProgramError(f"{path}: the checksum of a weight does not match: the file is damaged")
+        yield header, tensors
     except ProgramError:
         raise
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        ShapeError,
-    ) as e:
+    except _DAMAGE as e:
         raise ProgramError(f"{path}: damaged program header: {type(e).__name__}: {e}") from None
-    return artifact
 
 
-def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifact:
+def check_weights(path: str | Path, artifact: Artifact, header: Mapping[str, Any], verify: str) -> None:
+    """ProgramError where `verify` is ``full`` and a weight's checksum is not the one in `header`."""
+    if verify == "full" and artifact.checksums != header["checksums"]:
+        raise ProgramError(f"{path}: the checksum of a weight does not match: the file is damaged")
+
+
+def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
+    """The artifact that a document describes, every rule checked. Raises one of many errors where it breaks one."""
     s, scope = header["signature"], sizes.scope_of(header["sizes"], header["guards"])
-    return Artifact(
+    artifact = Artifact(
         name=str(header["name"]),
         types=tuple(TensorType(d, tuple(_extent(size, scope) for size in shape)) for d, shape in header["types"]),
         names=tuple(map(str, header["names"])),
@@ -368,7 +398,7 @@ def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifac
             )
             for i, source in zip(header["instructions"], header["sources"], strict=True)
         ),
-        constants=Constants({int(v): tensors[name] for v, name in header["constants"].items()}),
+        constants=constants,
         signature=Signature(
             s["input_tree"],
             s["output_tree"],
@@ -380,6 +410,8 @@ def _parse(header: dict[str, Any], tensors: Mapping[str, np.ndarray]) -> Artifac
         scope=scope,
         states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
     )
+    _check(artifact)
+    return artifact
 
 
 def _extent(data: Any, scope: sizes.Scope) -> int:

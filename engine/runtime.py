@@ -45,6 +45,7 @@ class Program:
         *,
         rebuild: Rebuild | None = None,
         borrowed: bool = False,
+        weights: native.Weights | None = None,
         export_seconds: float | None = None,
         started: float | None = None,
     ) -> None:
@@ -54,7 +55,7 @@ class Program:
         self._rebuild = rebuild
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
-        self._weights = native.Weights(artifact, borrowed=borrowed)
+        self._weights = native.Weights(artifact, borrowed=borrowed) if weights is None else weights
         if config.executor != "native":
             self._weights.own()
         self._lock = threading.Lock()
@@ -100,7 +101,7 @@ class Program:
         state, kwargs = self._state_of(kwargs)
         chosen = self._for(args, kwargs)
         with state.lock:
-            return chosen(args, kwargs, state.arrays)
+            return chosen(args, kwargs, self._arrays(state))
 
     # --- what outlives a call ------------------------------------------------------------------------------------
 
@@ -129,7 +130,10 @@ class Program:
         if not self.artifact.states:
             return [], kwargs
         state, others = self._state_of(kwargs)
-        return [array.copy() for array in state.arrays], others
+        return [array.copy() for array in self._arrays(state)], others
+
+    def _arrays(self, state: State) -> list[np.ndarray]:
+        return [state[slot.name] for slot in self.artifact.states]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

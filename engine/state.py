@@ -38,11 +38,6 @@ class State(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    @property
-    def arrays(self) -> list[np.ndarray]:
-        """In the order of `Artifact.states`."""
-        return list(self._arrays.values())
-
     def reset(self) -> None:
         """Everything as the model had it when it was compiled."""
         for name, initial, _type in self._initial:

@@ -263,6 +263,18 @@ class Weights:
             if self._borrowed:
                 self._let_go()
 
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Several plans are prepared in here; memory of the model is let go after the last of them."""
+        borrowed, self._borrowed = self._borrowed, False
+        try:
+            yield
+        finally:
+            self._borrowed = borrowed
+        with self._lock:
+            if borrowed:
+                self._let_go()
+
     def own(self) -> None:
         """Make every constant independent of memory that others may change; for executors that read them plain."""
         if self._borrowed:

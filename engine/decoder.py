@@ -1,0 +1,229 @@
+"""Text generation: two entry points, prefill and decode, over one packed copy of the weights and a cache.
+
+What a module must be is said at `compile_decoder`; how a model becomes one is the caller's business.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine import sharing
+from engine.compiler import artifact_of, check_load
+from engine.config import Config
+from engine.errors import ConfigError, ProgramError, ShapeError
+from engine.executors import native
+from engine.program import Artifact
+from engine.report import Report
+from engine.runtime import Program
+from engine.state import State
+
+ENTRIES = ("prefill", "decode")
+
+
+class Cache(State):
+    """The state of one batch of texts: the module's buffers, and how many tokens of each text they hold.
+
+    Attributes:
+        lengths: int64 [batch].
+    """
+
+    def __init__(self, artifact: Artifact, batch: int) -> None:
+        self.lengths = np.zeros(batch, np.int64)
+        super().__init__(artifact)
+
+    def reset(self) -> None:
+        """Empty, as at first."""
+        super().reset()
+        self.lengths[:] = 0
+
+
+class Decoder:
+    """Made by `compile_decoder` and `load_decoder`. May be used from several threads, with a state of its own each.
+
+    Ids are torch tensors or NumPy arrays, int64 [batch, length]; logits come back in the same kind.
+    """
+
+    def __init__(
+        self, artifacts: Mapping[str, Artifact], facts: Mapping[str, int], config: Config, *, borrowed: bool
+    ) -> None:
+        self.max_length, self.batch = int(facts["max_length"]), int(facts["batch"])
+        self.config = config
+        self._artifacts = dict(artifacts)
+        weights = native.Weights(artifacts["prefill"], borrowed=borrowed)
+        with weights.gathering():
+            self._prefill, self._decode = (Program(artifacts[name], config, weights=weights) for name in ENTRIES)
+        self._state = self.new_state()
+
+    # --- generating ------------------------------------------------------------------------------------------------
+
+    def new_state(self) -> Cache:
+        """An empty cache of one's own, for ``state=``."""
+        return Cache(self._artifacts["prefill"], self.batch)
+
+    def prefill(self, ids: Any, lengths: Any = None, state: Cache | None = None) -> Any:
+        """Begin texts anew: put them into the cache. Returns the logits behind the last token of each, [batch, vocab].
+
+        Args:
+            ids: int64 [batch, length], 1 to `max_length` long; texts that are shorter are filled up at their end.
+            lengths: how long each text is, [batch]; None: all of them are `length` long.
+            state: None: the decoder's own.
+
+        Raises:
+            ShapeError: wrong shape or type, a text that is longer than the cache, or lengths that fit no text.
+            ExecutionError: an id that the vocabulary does not have.
+        """
+        state = self._state if state is None else state
+        length = self._length(ids)
+        if length > self.max_length:
+            raise ShapeError(f"prefill: the cache holds {self.max_length} tokens, got {length}")
+        whole = np.full(self.batch, length, np.int64) if lengths is None else np.array(lengths, np.int64)
+        if whole.shape != (self.batch,) or whole.min() < 1 or whole.max() > length:
+            raise ShapeError(f"prefill: expected {self.batch} lengths from 1 to {length}, got {lengths!r}")
+        entry = self._decode if length == 1 else self._prefill
+        logits = entry(*_alike(ids, np.zeros(self.batch, np.int64), whole), state=state)
+        state.lengths[:] = whole
+        return logits
+
+    def decode(self, ids: Any, state: Cache | None = None) -> Any:
+        """Go on by one token a text. Returns the logits behind it, [batch, vocab].
+
+        Args:
+            ids: int64 [batch, 1].
+            state: None: the decoder's own.
+
+        Raises:
+            ShapeError: wrong shape or type, nothing was put into the cache before, or it is full.
+            ExecutionError: an id that the vocabulary does not have.
+        """
+        state = self._state if state is None else state
+        if self._length(ids) != 1:
+            raise ShapeError(f"decode: expected ids [{self.batch}, 1], got {list(ids.shape)}")
+        if not state.lengths.all():
+            raise ShapeError("decode: the cache is empty; prefill it first")
+        if state.lengths.max() >= self.max_length:
+            raise ShapeError(f"decode: the cache holds {self.max_length} tokens and is full")
+        logits = self._decode(*_alike(ids, state.lengths.copy(), state.lengths + 1), state=state)
+        state.lengths += 1
+        return logits
+
+    def generate(self, ids: Any, max_new_tokens: int = 64, lengths: Any = None, *, state: Cache | None = None) -> Any:
+        """The likeliest token, again and again. Returns int64 [batch, length + max_new_tokens]: each text, what follows
+        it, and zeros behind where a text was shorter than the longest.
+
+        Raises:
+            ShapeError: as `prefill` and `decode`; more tokens than the cache holds are refused before anything runs.
+        """
+        length = self._length(ids)
+        if max_new_tokens < 1 or length + max_new_tokens - 1 > self.max_length:
+            raise ShapeError(
+                f"generate: {length} tokens and {max_new_tokens} new ones; the cache holds {self.max_length}, "
+                "and the last new one need not be in it"
+            )
+        state = self._state if state is None else state
+        found = np.zeros((self.batch, length + max_new_tokens), np.int64)
+        logits, given = self.prefill(ids, lengths, state), np.asarray(ids)
+        rows = np.arange(self.batch)
+        for row, kept in enumerate(state.lengths):
+            found[row, :kept] = given[row, :kept]
+        ends = state.lengths.copy()
+        for number in range(max_new_tokens):
+            chosen = np.asarray(logits).argmax(1)
+            found[rows, ends + number] = chosen
+            if number + 1 < max_new_tokens:
+                logits = self.decode(_alike(ids, chosen[:, None])[1], state)
+        return _alike(ids, found)[1]
+
+    def _length(self, ids: Any) -> int:
+        shape = tuple(getattr(ids, "shape", ()))
+        if len(shape) != 2 or shape[0] != self.batch or not shape[1]:
+            raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {list(shape)}")
+        return int(shape[1])
+
+    # --- reading it ------------------------------------------------------------------------------------------------
+
+    def report(self) -> dict[str, Report]:
+        """The report of each entry point."""
+        return {name: entry.report() for name, entry in zip(ENTRIES, (self._prefill, self._decode), strict=True)}
+
+    def entry(self, name: str) -> Program:
+        """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for others."""
+        return {"prefill": self._prefill, "decode": self._decode}[name]
+
+    def save(self, path: str | Path) -> None:
+        """Write one file, which `load_decoder` reads. Raises ProgramError where it cannot be written."""
+        sharing.save(path, self._artifacts, {"max_length": self.max_length, "batch": self.batch})
+
+
+def _alike(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:
+    """`ids`, and the arrays as what `ids` is."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(ids, torch.Tensor):
+        return ids, *map(torch.from_numpy, arrays)
+    return ids, *arrays
+
+
+def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config: Config | None = None) -> Decoder:
+    """Compile a language model that keeps a cache in buffers.
+
+    Args:
+        module: ``forward(ids, position, lengths)``: ids int64 [batch, length] are the tokens behind the first
+            `position` int64 [batch] of each text, of which `lengths` int64 [batch] tokens are then in the cache. It
+            writes to its buffers and returns the logits behind the last token of each text, [batch, vocab]. It is
+            exported twice: with position 0 and any length from 2 to `max_length`, and with length 1.
+        max_length: tokens that the buffers of the module hold a text.
+        batch: texts at once.
+        config: the switches; None is ``Config()``.
+
+    Raises:
+        ConfigError: `module` writes to no buffer, or the two exports do not write to the same ones.
+        UnsupportedOp, EngineError: as `compile`.
+    """
+    import torch
+
+    config = Config() if config is None else config
+    for name, value in (("max_length", max_length), ("batch", batch)):
+        if type(value) is not int or value < 1 + (name == "max_length"):
+            raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
+    artifacts = {}
+    for name, length in (("prefill", min(8, max_length)), ("decode", 1)):
+        counts = torch.zeros(batch, dtype=torch.long), torch.full((batch,), length)
+        sequence = torch.export.Dim("sequence", min=2, max=max_length)
+        free = name == "prefill" and max_length > 2
+        shapes = {"ids": {1: sequence}, "position": None, "lengths": None} if free else None
+        example = (torch.zeros(batch, length, dtype=torch.long), *counts)
+        artifacts[name] = artifact_of(module, example, config, shapes).artifact
+    _check(artifacts, batch)
+    return Decoder(sharing.shared(artifacts), {"max_length": max_length, "batch": batch}, config, borrowed=True)
+
+
+def _check(artifacts: Mapping[str, Artifact], batch: int) -> None:
+    """ConfigError unless both write to the same buffers and return one row of logits a text."""
+    kept = [{s.name: a.types[v] for s, v in zip(a.states, a.state_inputs, strict=True)} for a in artifacts.values()]
+    if not kept[0] or kept[0] != kept[1]:
+        raise ConfigError(
+            f"module: it must keep its cache in buffers, the same in both exports; prefill writes to {list(kept[0])}, "
+            f"decode to {list(kept[1])}"
+        )
+    for name, artifact in artifacts.items():
+        results = [artifact.types[v] for v in artifact.call_outputs]
+        if len(results) != 1 or len(results[0].shape) != 2 or results[0].shape[0] != batch:
+            raise ConfigError(f"module: {name} must return logits [{batch}, vocab], got {', '.join(map(str, results))}")
+
+
+def load_decoder(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Decoder:
+    """Load what `Decoder.save` wrote. Needs no torch and executes nothing from the file.
+
+    Raises:
+        ProgramError: the file is missing, damaged, foreign, of another version, or holds no decoder.
+        ConfigError: unknown `verify`, or a switch of passes.
+    """
+    check_load(verify, config)
+    artifacts, facts = sharing.load(path, verify)
+    if set(artifacts) != set(ENTRIES):
+        raise ProgramError(f"{path}: expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
+    return Decoder(artifacts, facts, config or Config(), borrowed=False)

@@ -1,0 +1,94 @@
+"""Several artifacts over one table of values: constants that are the same are there, and are packed, once.
+
+A file of them holds each weight once, too. Knows artifacts; knows no executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine import program
+from engine.errors import ProgramError
+from engine.ir import Form, identity
+from engine.ops import TensorType
+from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Slot
+
+
+def shared(artifacts: Mapping[str, Artifact]) -> dict[str, Artifact]:
+    """The artifacts with their values numbered through, a constant that several have by one number, and one mapping of
+    constants for all. What is another's alone has a type without elements.
+    """
+    tables = _Tables()
+    numbered = {name: tables.add(artifact) for name, artifact in artifacts.items()}
+    constants = Constants(tables.constants)
+    found = {}
+    for name, (artifact, own) in numbered.items():
+        types = tuple(t if v in own or v in constants else _FOREIGN for v, t in enumerate(tables.types))
+        found[name] = replace(artifact, types=types, names=tuple(tables.names), constants=constants)
+    return found
+
+
+_FOREIGN = TensorType("bool", (0,))
+
+
+class _Tables:
+    def __init__(self) -> None:
+        self.types: list[TensorType] = []
+        self.names: list[str] = []
+        self.constants: dict[int, Form] = {}
+        self._known: dict[Hashable, int] = {}
+
+    def add(self, artifact: Artifact) -> tuple[Artifact, set[int]]:
+        """`artifact` in the numbers of these tables, and which of them it has."""
+        to: dict[int, int] = {}
+        for value, (type_, name) in enumerate(zip(artifact.types, artifact.names, strict=True)):
+            form = artifact.constants.form(value) if value in artifact.constants else None
+            key = value if form is None else (type_, identity(form))
+            if form is not None and key in self._known:
+                to[value] = self._known[key]
+                continue
+            to[value] = len(self.types)
+            self.types.append(type_)
+            self.names.append(name)
+            if form is not None:
+                self.constants[to[value]] = form
+                self._known[key] = to[value]
+        numbered = replace(
+            artifact,
+            inputs=tuple(to[v] for v in artifact.inputs),
+            outputs=tuple(to[v] for v in artifact.outputs),
+            instructions=tuple(_renumbered(i, to) for i in artifact.instructions),
+            states=tuple(Slot(s.name, None if s.initial is None else to[s.initial]) for s in artifact.states),
+        )
+        return numbered, set(to.values())
+
+
+def _renumbered(instruction: Instruction, to: Mapping[int, int]) -> Instruction:
+    inputs = tuple(None if v is None else to[v] for v in instruction.inputs)
+    return instruction._replace(inputs=inputs, outputs=tuple(to[v] for v in instruction.outputs))
+
+
+def save(path: str | Path, artifacts: Mapping[str, Artifact], facts: Mapping[str, Any]) -> None:
+    """Write artifacts that `shared` made, and `facts` about them, as one file."""
+    entries = {name: artifact.document() for name, artifact in artifacts.items()}
+    document = {"format": FORMAT, "version": VERSION, "entries": entries, "facts": dict(facts)}
+    program.write(path, document, next(iter(artifacts.values())))
+
+
+def load(path: str | Path, verify: str) -> tuple[dict[str, Artifact], dict[str, Any]]:
+    """What `save` wrote: artifacts by name, and facts.
+
+    Raises:
+        ProgramError: as `program.load`.
+    """
+    with program.reading(path) as (header, tensors):
+        if "entries" not in header:
+            raise ProgramError(f"{path}: holds one program, which engine.load reads")
+        first = next(iter(header["entries"].values()))
+        constants = Constants({int(v): tensors[name] for v, name in first["constants"].items()})
+        artifacts = {str(name): program.parse(entry, constants) for name, entry in header["entries"].items()}
+        program.check_weights(path, next(iter(artifacts.values())), header, verify)
+        return artifacts, dict(header["facts"])

@@ -1,0 +1,195 @@
+"""Text generation against transformers' own: ids, batches of different lengths, states, files, bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
+from suites import models
+
+LONGEST = 48
+FAMILIES = ["gpt2-tiny"]
+
+
+def network(name):
+    """A tiny model of transformers, its weights such that tokens differ from step to step."""
+    model, _inputs = models.get(name).build()
+    return model.network
+
+
+def cached(name, batch=1):
+    from suites.models.nets.cached import CachedLM
+
+    return CachedLM(network(name), batch, LONGEST).eval()
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def decoder(family):
+    return engine.compile_decoder(cached(family), LONGEST)
+
+
+@pytest.fixture(scope="module")
+def reference(family):
+    """The same network, without a cache."""
+    return network(family).eval()
+
+
+def greedy(reference, ids, count):
+    """Token by token, everything computed anew."""
+    with torch.no_grad():
+        for _ in range(count):
+            ids = torch.cat([ids, reference(ids, use_cache=False).logits[:, -1:].argmax(-1)], 1)
+    return ids
+
+
+def some_ids(rows, length, seed=0):
+    return torch.randint(0, 200, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 20])
+def test_the_tokens_are_those_of_the_model_without_a_cache(decoder, reference, length):
+    ids = some_ids(1, length, length)
+    assert decoder.generate(ids, 24).tolist() == greedy(reference, ids, 24).tolist()
+
+
+def test_the_logits_are_those_of_the_model(decoder, reference):
+    ids = some_ids(1, 12)
+    with torch.no_grad():
+        expected = reference(ids, use_cache=False).logits
+    torch.testing.assert_close(decoder.prefill(ids[:, :9]), expected[:, 8], rtol=1e-4, atol=1e-4)
+    for place in range(9, 12):
+        torch.testing.assert_close(decoder.decode(ids[:, place : place + 1]), expected[:, place], rtol=1e-4, atol=1e-4)
+
+
+def test_texts_of_different_lengths_do_not_disturb_each_other(family, reference):
+    decoder = engine.compile_decoder(cached(family, 3), LONGEST, 3)
+    lengths = [4, 11, 7]
+    texts = [some_ids(1, length, length) for length in lengths]
+    ids = torch.stack([nn.functional.pad(text[0], (0, 11 - text.shape[1]), value=9) for text in texts])
+    found = decoder.generate(ids, 10, lengths)
+    for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+        assert found[row, : length + 10].tolist() == greedy(reference, text, 10)[0].tolist()
+        assert found[row, length + 10 :].tolist() == [0] * (11 - length)
+
+
+def test_two_states_are_two_texts(decoder, reference):
+    one, other = decoder.new_state(), decoder.new_state()
+    first, second = some_ids(1, 5, 1), some_ids(1, 9, 2)
+    expected = [greedy(reference, text, 6) for text in (first, second)]
+    logits = [decoder.prefill(first, state=one), decoder.prefill(second, state=other)]
+    for step in range(5):
+        for number, state in enumerate((one, other)):
+            token = logits[number].argmax(1, keepdim=True)
+            assert token.item() == expected[number][0, -6 + step]
+            logits[number] = decoder.decode(token, state=state)
+    assert (one.lengths.tolist(), other.lengths.tolist()) == ([10], [14])
+
+
+def test_weights_are_packed_once(decoder):
+    reports = decoder.report()
+    assert reports["prefill"].packed_bytes == reports["decode"].packed_bytes
+    assert reports["decode"].packed_bytes < 1.3 * reports["decode"].weight_bytes
+    assert reports["prefill"].sizes == (f"sequence=8 of 2..{LONGEST}",)
+
+
+def test_the_cache_is_written_in_place(decoder):
+    """A copy of the cache for each layer would be a launch each."""
+    for report in decoder.report().values():
+        assert report.copies < 3
+
+
+def test_a_file_generates_the_same_without_torch(decoder, tmp_path):
+    decoder.save(tmp_path / "d.engine")
+    ids = some_ids(1, 6)
+    np.save(tmp_path / "ids.npy", ids.numpy())
+    np.save(tmp_path / "expected.npy", decoder.generate(ids, 12).numpy())
+    code = f"""
+import sys, numpy as np, engine
+decoder = engine.load_decoder({str(tmp_path / "d.engine")!r})
+found = decoder.generate(np.load({str(tmp_path / "ids.npy")!r}), 12)
+assert np.array_equal(found, np.load({str(tmp_path / "expected.npy")!r}))
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ProgramError, match=r"holds a decoder, which engine.load_decoder reads"):
+        engine.load(tmp_path / "d.engine")
+
+
+def test_a_file_of_a_program_is_no_decoder(tmp_path):
+    engine.compile(nn.Linear(2, 2).eval(), (torch.zeros(1, 2),)).save(tmp_path / "p.engine")
+    with pytest.raises(ProgramError, match=r"holds one program, which engine.load reads"):
+        engine.load_decoder(tmp_path / "p.engine")
+
+
+def test_what_the_cache_cannot_hold_is_refused(decoder):
+    with pytest.raises(ShapeError, match="prefill: the cache holds 48 tokens, got 49"):
+        decoder.prefill(some_ids(1, 49))
+    with pytest.raises(ShapeError, match="generate: 40 tokens and 10 new ones; the cache holds 48"):
+        decoder.generate(some_ids(1, 40), 10)
+    state = decoder.new_state()
+    decoder.prefill(some_ids(1, 48), state=state)
+    with pytest.raises(ShapeError, match="decode: the cache holds 48 tokens and is full"):
+        decoder.decode(some_ids(1, 1), state=state)
+
+
+@pytest.mark.parametrize(
+    ("ids", "lengths", "message"),
+    [
+        (torch.zeros(2, 5, dtype=torch.long), None, r"ids: expected int64 \[1, 1 to 48\], got \[2, 5\]"),
+        (torch.zeros(5, dtype=torch.long), None, r"got \[5\]"),
+        (torch.zeros(1, 0, dtype=torch.long), None, r"got \[1, 0\]"),
+        ([1, 2], None, r"got \[\]"),
+        (torch.zeros(1, 5), None, r"expected int64\[1, 5\] on cpu, got float32\[1, 5\]"),
+        (torch.zeros(1, 5, dtype=torch.long), [6], "expected 1 lengths from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [0], "expected 1 lengths from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [2, 2], "expected 1 lengths from 1 to 5"),
+    ],
+)
+def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
+    with pytest.raises(ShapeError, match=message):
+        decoder.prefill(ids, lengths)
+
+
+def test_decoding_an_empty_cache_is_refused(decoder):
+    with pytest.raises(ShapeError, match="decode: the cache is empty; prefill it first"):
+        decoder.decode(some_ids(1, 1), state=decoder.new_state())
+    with pytest.raises(ShapeError, match=r"decode: expected ids \[1, 1\], got \[1, 2\]"):
+        decoder.decode(some_ids(1, 2))
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_a_token_that_the_vocabulary_lacks_is_an_error_and_leaves_the_length(decoder, length):
+    state = decoder.new_state()
+    decoder.prefill(some_ids(1, 3), state=state)
+    ids = torch.full((1, length), 5000)
+    with pytest.raises(ExecutionError, match=r"embedding at .*index"):
+        (decoder.decode if length == 1 else decoder.prefill)(ids, state=state)
+    assert state.lengths.tolist() == [3]
+
+
+def test_a_module_without_a_cache_is_refused():
+    class Plain(nn.Module):
+        def forward(self, ids, position, lengths):
+            return (ids + position[:, None] + lengths[:, None]).float()[:, :1].expand(-1, 7)
+
+    with pytest.raises(ConfigError, match="module: it must keep its cache in buffers"):
+        engine.compile_decoder(Plain().eval(), 8)
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_length", 1), ("max_length", 2.0), ("batch", 0), ("batch", True)])
+def test_sizes_of_the_cache_are_checked(name, value):
+    with pytest.raises(ConfigError, match=f"{name}: expected a whole number"):
+        engine.compile_decoder(nn.Identity().eval(), **{name: value})
