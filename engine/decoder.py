@@ -183,20 +183,17 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
         ConfigError: `module` writes to no buffer, or the two exports do not write to the same ones.
         UnsupportedOp, EngineError: as `compile`.
     """
-    import torch
+    # Imported here: a process that only loads decoders does not have to have torch.
+    from engine.exporter import decoding
 
     config = Config() if config is None else config
     for name, value in (("max_length", max_length), ("batch", batch)):
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
-    artifacts = {}
-    for name, length in (("prefill", min(8, max_length)), ("decode", 1)):
-        counts = torch.zeros(batch, dtype=torch.long), torch.full((batch,), length)
-        sequence = torch.export.Dim("sequence", min=2, max=max_length)
-        free = name == "prefill" and max_length > 2
-        shapes = {"ids": {1: sequence}, "position": None, "lengths": None} if free else None
-        example = (torch.zeros(batch, length, dtype=torch.long), *counts)
-        artifacts[name] = artifact_of(module, example, config, shapes).artifact
+    artifacts = {
+        name: artifact_of(module, example, config, shapes).artifact
+        for name, (example, shapes) in decoding.examples(batch, max_length).items()
+    }
     _check(artifacts, batch)
     return Decoder(sharing.shared(artifacts), {"max_length": max_length, "batch": batch}, config, borrowed=True)
 
