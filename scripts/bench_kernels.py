@@ -179,6 +179,11 @@ def _attention(c: Case, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) ->
     return functional.scaled_dot_product_attention(q, k, v, mask, is_causal=bool(c.ints[0]), enable_gqa=grouped)
 
 
+def _rope(_c: Case, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    low, high = x.chunk(2, -1)
+    return x * cosines + torch.cat([-high, low], -1) * sines
+
+
 def _axes(c: Case, x: Tensor) -> list[int]:
     return [axis for axis in range(x.ndim) if c.ints[0] >> axis & 1]
 
@@ -199,6 +204,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "attention": _attention,
     "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
+    "rope": _rope,
     "softmax": lambda c, x: torch.softmax(x, c.ints[0]),
     "gelu": lambda _c, x: functional.gelu(x),
     "pointwise": lambda _c, x, scale, bias, gate: torch.relu(x * scale + bias) * gate - x,

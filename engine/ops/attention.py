@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, grouped-query form included."""
+"""Scaled dot-product attention, grouped-query form included, and the rotary embedding of its operands."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from engine.ops.check import (
     optional,
     present,
     result,
+    rounded,
     widened,
     wrong,
 )
@@ -121,5 +122,47 @@ declare(
         "G divides H; the mask is bool (true takes part) or added, and broadcasts to [..., H, S, T]; causal: key j "
         "counts for query i if j <= i; a row whose scores are all -inf gives zeros or NaN (masked_rows), and zeros "
         "where T is 0; result [..., H, S, E], or [..., S, H, E] with transpose_output",
+    )
+)
+
+
+# --- rope ----------------------------------------------------------------------------------------------------------
+
+ROPE_FLOPS = 3  # an element: two products and their sum
+
+
+def _rope_infer(inputs: Types, _attributes: Attributes) -> tuple[TensorType, ...]:
+    x = of_rank("rope", "x", of_dtype("rope", "x", present("rope", inputs, 0, "x"), FLOATS), 1)
+    if x.shape[-1] % 2:
+        raise wrong("rope", "'x' with an even last axis", x)
+    for position, name in enumerate(("cos", "sin"), 1):
+        angles = of_same_dtype("rope", name, present("rope", inputs, position, name), x.dtype)
+        if angles.shape[-1:] != x.shape[-1:] or broadcast_of("rope", [angles, x]) != x.shape:
+            raise wrong("rope", f"{name!r} that broadcasts to {list(x.shape)} along other axes than the last", angles)
+    return result("rope", x.dtype, x.shape)
+
+
+def _rope_reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    def turned(wide: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
+        low, high = np.split(wide, 2, axis=-1)
+        return wide * cosine + np.concatenate([-high, low], axis=-1) * sine
+
+    return rounded(turned, x, cos, sin)
+
+
+def _rope_flops(_inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
+    return ROPE_FLOPS * outputs[0].size
+
+
+declare(
+    Op(
+        "rope",
+        "attention",
+        ("x", "cos", "sin"),
+        _rope_infer,
+        _rope_reference,
+        flops=_rope_flops,
+        doc="x * cos + [-x2, x1] * sin, where x1 and x2 are the halves of x along its last axis; cos and sin are "
+        "broadcast to x along the others (rotary position embedding, Su et al. 2021)",
     )
 )

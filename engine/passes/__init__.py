@@ -13,6 +13,7 @@ from engine import verify
 from engine.config import Config
 from engine.ir import Graph
 from engine.passes import (
+    absorb_groups,
     absorb_mask,
     absorb_pad,
     absorb_scalar,
@@ -32,6 +33,8 @@ from engine.passes import (
     fuse_gelu,
     fuse_layer_norm,
     fuse_pointwise,
+    fuse_rms_norm,
+    fuse_rope,
     fuse_softmax,
     merge_linear,
     move_reshape,
@@ -65,8 +68,11 @@ PASSES: dict[str, Pass] = {
         fold_norm_forward,
         fuse_softmax,
         fuse_layer_norm,
+        fuse_rms_norm,
+        fuse_rope,
         fuse_gelu,
         fuse_attention,
+        absorb_groups,
         absorb_mask,
         use_linear,
         move_reshape,
@@ -81,7 +87,8 @@ PASSES: dict[str, Pass] = {
     )
 }
 
-# Folding first, so that masks and scalars are constants when patterns look at them; transposes and scalars before
+# Folding first, so that masks and scalars are constants when patterns look at them; rotations before
+# identities, for at position 0 the cosines are all 1; transposes and scalars before
 # attention, whose pattern then has one spelling; pads before layout, which would have to turn them; batch norms before
 # epilogues, since nothing can be folded into a convolution that activates, and first into the one in front, which may
 # pad; reshapes of rows out of the way of gated pairs, merging and epilogues; gated pairs before merging, which would
@@ -93,6 +100,7 @@ PASSES: dict[str, Pass] = {
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
+    "fuse_rope",
     "drop_identities",
     "simplify_views",
     "absorb_transpose",
@@ -102,8 +110,10 @@ PIPELINE: tuple[str, ...] = (
     "fold_norm_forward",
     "fuse_softmax",
     "fuse_layer_norm",
+    "fuse_rms_norm",
     "fuse_gelu",
     "fuse_attention",
+    "absorb_groups",
     "absorb_mask",
     "simplify_views",
     "absorb_transpose",

@@ -14,9 +14,10 @@ from engine.ops import TABLE
 from suites import models
 from suites.harness.reference import Upcast
 
-NAMES = ("gpt2-tiny",)
+NAMES = ("gpt2-tiny", "qwen3-tiny")
 # Sums in another order, exp and tanh by other polynomials: eager's own float32 error, several times over.
 FACTOR = 4.0
+OPS = ("linear", "gated_linear", "layer_norm", "rms_norm", "rope", "attention")
 SHAPES = ((1, 1), (1, 2), (2, 17), (3, 64))
 
 
@@ -58,7 +59,7 @@ def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     model, inputs = models.get(name).build(batch=2, sequence=9)
     program = engine.compile(model, inputs, engine.Config(isa=isa))
     steps = bind.bind(program.artifact, program.config).steps
-    assert {s.kernel.isa for s in steps if s.op in ("linear", "layer_norm", "attention", "gated_linear")} == {isa}
+    assert {s.kernel.isa for s in steps if s.op in OPS} == {isa}
     ours, eagers = relative_errors(model, inputs, program(*inputs))
     assert ours <= FACTOR * eagers
 
@@ -81,6 +82,21 @@ def test_a_layer_of_gpt2_takes_seven_launches():
     assert [op for op, _ in found] == ["embedding", "add", *layer, *layer, "layer_norm", "linear"]
     activations = [attributes["activation"] for op, attributes in found if op == "linear"]
     assert activations == [*(["none", "none", "gelu_tanh", "none"] * 2), "none"]
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("sequence", [1, 12])
+def test_a_layer_of_qwen3_takes_eleven_launches_and_copies_nothing(attention, sequence):
+    model, inputs = models.get("qwen3-tiny").build(batch=2, sequence=sequence, attention=attention)
+    program = engine.compile(model, inputs)
+    heads = ["rms_norm", "rms_norm", "rope", "rope", "attention"]
+    layer = ["rms_norm", "linear", *heads, "linear", "rms_norm", "gated_linear", "linear"]
+    found = [op for op, _ in launched(program)]
+    assert sorted(found) == sorted(["embedding", *layer, *layer, "rms_norm", "linear"])
+    assert program.report().copies == 0
+    instructions = [i for i in program.artifact.instructions if i.op == "attention"]
+    key_heads = [program.artifact.types[position].shape[1] for i in instructions for position in i.inputs[:3]]
+    assert key_heads == [4, 2, 2] * 2, "key heads are shared, not repeated"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -312,6 +312,7 @@ static void bench_streams(void) {
         for (int j = 0; j < 2; j++)
             for (int sum = 0; sum < 2; sum++)
                 make_norm(&c, norms[j], rows / 2, n, 1, sum, DENSE), name_and_bench(&c, rows, n, sum ? " of a sum" : "", 8 * count);
+        make_rope(&c, 1, rows, n / 128, 128, 0, DENSE), name_and_bench(&c, rows, n, " in heads of 128", 3 * count);
         make_softmax(&c, "softmax", rows, n, 1, DENSE), name_and_bench(&c, rows, n, "", 5 * count);
         for (int j = 0; j < 3; j++) {
             for (int axes = 2; axes <= 4; axes += 2) {

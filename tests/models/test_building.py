@@ -11,7 +11,7 @@ import torch
 from suites import models
 
 PICTURES = ("resnet18-tiny", "resnet50-tiny", "resnet50-imagenet-tiny", "cifar10-cnn-tiny", "efficientnet-lite0-tiny")
-LANGUAGE = ("gpt2-tiny",)
+LANGUAGE = ("gpt2-tiny", "qwen3-tiny")
 LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES, *LANGUAGE)
 
 
@@ -177,7 +177,7 @@ def test_no_norm_or_bias_of_a_language_model_is_neutral(name):
 
 @pytest.mark.parametrize(
     ("module", "published", "configuration", "family", "parameters"),
-    [("gpt2", "SMALL", "GPT2Config", "gpt2", 124_439_808)],
+    [("gpt2", "SMALL", "GPT2Config", "gpt2", 124_439_808), ("qwen3", "SMALL", "Qwen3Config", "qwen3", 596_049_920)],
 )
 def test_language_models_have_the_published_size(module, published, configuration, family, parameters):
     import importlib

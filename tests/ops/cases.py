@@ -249,6 +249,12 @@ for _label, _q, _k, _v in (
 for _rows in ("zero", "nan"):
     _q, _k, _v = normal(2, 2, 3, 4), normal(2, 2, 0, 4), normal(2, 2, 0, 5)
     case("attention", f"no_keys_{_rows}", _q, _k, _v, None, scale=1.0, masked_rows=_rows)
+for _dtype in FLOATS:
+    case("rope", _dtype, *(normal(*_s, dtype=_dtype) for _s in ((2, 3, 5, 8), (1, 1, 5, 8), (1, 1, 5, 8))))
+case("rope", "own_angles", normal(2, 5, 6), normal(2, 5, 6), normal(6))
+case("rope", "rank_1", normal(2), normal(2), normal(2))
+case("rope", "special", given(SPECIAL[:24]), normal(24), normal(24))
+case("rope", "empty", normal(2, 0, 4), normal(1, 4), normal(4))
 case("attention", "scalar_mask", normal(*_Q), normal(*_KV), normal(*_KV), given(0.5), scale=0.3)
 case("attention", "nan_query", given([[[np.nan, 1], [0, 1]]]), normal(1, 3, 2), normal(1, 3, 2), None, scale=1.0)
 case("attention", "large", normal(*_Q, scale=40), normal(*_KV, scale=40), normal(*_KV), None, scale=1.0)

@@ -100,6 +100,7 @@ COUNTED = [
     ("avg_pool", [f32(2, 3, 4, 6)], HALVES, 36 * 4, 4 * (144 + 36)),
     ("pad", [f32(2, 3)], {"low": (0, 1), "high": (0, 1)}, 0, 4 * (6 + 10)),
     ("resample", [f32(2, 3), i64(7, 2), f32(7, 2)], {"axis": 1}, 2 * 2 * 14, 4 * (6 + 14 + 14) + 8 * 14),
+    ("rope", [f32(2, 3, 4), f32(3, 4), f32(3, 4)], {}, 3 * 24, 4 * (24 + 12 + 12 + 24)),
     # 35 pairs in each of 8 heads: 2 * 8 for the score, 1 for the scale, 5 for the softmax, 2 * 6 for the sum
     ("attention", [Q, K, V, None], {"scale": 0.5}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES),
     ("attention", [Q, K, V, f32(5, 7)], {"scale": 1.0}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES + 140),

@@ -120,6 +120,14 @@ def _slice(x, axis, start, stop, step):
     return x[(*[slice(None)] * axis, slice(start, stop, step))]
 
 
+def _rope(x, cos, sin):
+    """As complex numbers: (x1 + i x2) turned by the angle, where the angles of both halves may differ."""
+    wide, cos, sin = (t.double() for t in (x, cos, sin))
+    halves = torch.complex(*wide.chunk(2, -1))
+    low, high = (halves * torch.complex(c, s) for c, s in zip(cos.chunk(2, -1), sin.chunk(2, -1), strict=True))
+    return torch.cat([low.real, high.imag], -1).to(x.dtype)
+
+
 def _norm(function):
     def apply(x, *rest, axes, epsilon):
         *affine, addend = rest
@@ -215,6 +223,7 @@ TORCH: dict[str, Any] = {
     "attention": _attention,
     "layer_norm": _norm(functional.layer_norm),
     "rms_norm": _norm(functional.rms_norm),
+    "rope": _rope,
     "softmax": lambda x, axis: x.softmax(axis),
     "log_softmax": lambda x, axis: x.log_softmax(axis),
     "sum": _in_own_type(_over_axes(torch.sum)),

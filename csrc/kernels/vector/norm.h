@@ -1,4 +1,5 @@
-/* layer_norm, rms_norm, softmax and log_softmax over dense rows, and embedding_norm over rows of tables. A row is read
+/* layer_norm, rms_norm, softmax and log_softmax over rows, and embedding_norm over rows of tables. A row is dense, but
+ * need not follow the one before it. It is read
  * again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of
  * two large sums. */
 #include "../../ops.h"
@@ -7,8 +8,8 @@
 
 enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
 
-/* private: n (elements a row), x_row, rows a tile, whether the result goes past the caches */
-enum { AT_N, AT_X_ROW, AT_TILE, AT_STREAM };
+/* private: n (elements a row), the first of a row's axes, rows a tile, whether the result goes past the caches */
+enum { AT_N, AT_FIRST, AT_TILE, AT_STREAM };
 
 typedef struct {
     const float *x, *weight, *bias, *addend, *second; /* x + addend + second: the latter two may be absent, in order */
@@ -182,11 +183,11 @@ static eb_status plan_rows(eb_node *node, int first) {
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
     eb_loop rows = eb_loop_axes(x, 0, first);
-    if (!eb_is_dense_from(x, first) || rows.rank != 1) return EB_NEEDS_DENSE;
+    if (!eb_is_dense_from(x, first)) return EB_NEEDS_DENSE;
     for (int i = 1; i < node->n_inputs; i++)
         if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
     node->private[AT_N] = eb_loop_axes(x, first, x->rank).count;
-    node->private[AT_X_ROW] = rows.stride[0][0];
+    node->private[AT_FIRST] = first;
     node->private[AT_TILE] = eb_max(1, TILE_ELEMENTS / eb_max(1, node->private[AT_N]));
     node->tiles = node->private[AT_N] ? eb_ceil_div(rows.count, node->private[AT_TILE]) : 0;
     return EB_OK;
@@ -232,8 +233,11 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
     const float *addend = eb_is_present(node, addend_at) ? eb_data(eb_input(node, addend_at), bases) : NULL;
     r.streams = can_stream(node, y);
     int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * node->private[AT_TILE]);
-    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
-        r.x = x + i * node->private[AT_X_ROW];
+    eb_loop x_rows = eb_loop_axes(eb_input(node, 0), 0, (int)node->private[AT_FIRST]);
+    eb_cursor at;
+    eb_cursor_seek(&x_rows, &at, begin * node->private[AT_TILE]);
+    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
+        r.x = x + at.offset[0];
         r.y = y + i * r.n;
         if (addend) r.addend = addend + i * r.n;
         function(&r);
@@ -248,8 +252,11 @@ static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t be
     row r = {.n = node->private[AT_N]};
     pending_row before = {0};
     int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * node->private[AT_TILE]);
-    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
-        r.x = (const float *)eb_data(eb_input(node, 0), bases) + i * node->private[AT_X_ROW];
+    eb_loop x_rows = eb_loop_axes(eb_input(node, 0), 0, (int)node->private[AT_FIRST]);
+    eb_cursor at;
+    eb_cursor_seek(&x_rows, &at, begin * node->private[AT_TILE]);
+    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
+        r.x = (const float *)eb_data(eb_input(node, 0), bases) + at.offset[0];
         r.y = y + i * r.n;
         softmax_past_caches(&r, &before, kept + i % 2 * r.n);
     }

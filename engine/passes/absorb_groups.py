@@ -1,0 +1,53 @@
+"""Let attention read key heads that groups of query heads share, in place of copies of them for each."""
+
+from __future__ import annotations
+
+from engine.ir import Graph, Node, Value
+
+
+def _shared(value: Value) -> Value | None:
+    """What the heads of `value` [..., G * n, T, D] repeat n times each, [..., G, T, D]; None where it is no repetition.
+
+    Two spellings: reshape(expand(reshape(x))) with an axis behind the heads, and expand(x) of a single head.
+    """
+    node = value.node
+    if node is None or len(value.shape) < 3:
+        return None
+    if node.op.name == "expand":
+        one = node.input(0)
+        heads = len(value.shape) - 3
+        same = len(one.shape) == len(value.shape) and one.shape == (*value.shape[:heads], 1, *value.shape[heads + 1 :])
+        return one if same else None
+    return _repeated(node, value)
+
+
+def _repeated(node: Node, value: Value) -> Value | None:
+    expand = node.input(0).node if node.op.name == "reshape" else None
+    apart = expand.input(0).node if expand is not None and expand.op.name == "expand" else None
+    if expand is None or apart is None or apart.op.name != "reshape":
+        return None
+    x, (*batch, heads, rows, width) = apart.input(0), value.shape
+    if len(x.shape) != len(value.shape):
+        return None
+    groups, wide = x.shape[-3], expand.output.shape
+    fits = (
+        x.shape == (*batch, groups, rows, width)
+        and apart.output.shape == (*batch, groups, 1, rows, width)
+        and wide[:-3] == (*batch, groups)
+        and wide[-2:] == (rows, width)
+        and groups * wide[-3] == heads
+    )
+    return x if fits else None
+
+
+def run(graph: Graph) -> int:
+    """Number of attentions that share heads now."""
+    count = 0
+    for node in graph.nodes:
+        if node.op.name != "attention":
+            continue
+        key, value = _shared(node.input(1)), _shared(node.input(2))
+        if key is not None and value is not None and key.shape[-3] == value.shape[-3]:
+            node.inputs[1:3] = [key, value]
+            count += 1
+    return count

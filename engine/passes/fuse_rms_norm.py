@@ -1,0 +1,65 @@
+"""Recognise RMSNorm written by hand, then take its scale in."""
+
+from __future__ import annotations
+
+from engine.ir import Graph, Value
+from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
+
+_X = Var("x")
+_SQUARE = OneOf((call("pow", _X, Scalar(value=2.0)), call("mul", _X, _X)))
+_SHIFTED = call("add", call("mean", _SQUARE, keepdims=True, name="mean"), Scalar("epsilon"))
+_NORM = OneOf(
+    (
+        call("mul", _X, call("rsqrt", _SHIFTED)),
+        call("mul", _X, call("reciprocal", call("sqrt", _SHIFTED))),
+        call("div", _X, call("sqrt", _SHIFTED)),
+    )
+)
+
+
+def _trailing_axes(found: Match) -> bool:
+    axes = found.calls["mean"].attributes["axes"]
+    rank = len(found.values["x"].shape)
+    return bool(axes) and axes == tuple(range(rank - len(axes), rank))
+
+
+def _same_type(found: Match) -> bool:
+    """An epsilon of a higher rank than x could add axes."""
+    return found.values["x"].type == found.nodes[0].output.type
+
+
+def _norm(graph: Graph, found: Match) -> Value:
+    root = found.nodes[0]
+    return graph.emit(
+        "rms_norm",
+        [found.values["x"], None, None],
+        before=root,
+        source=root.source,
+        axes=len(found.calls["mean"].attributes["axes"]),
+        epsilon=found.scalar("epsilon"),
+    )
+
+
+def _weight_fits(found: Match) -> bool:
+    """The slot is free and the constant has exactly the shape of what is normalised."""
+    norm, other = found.calls["norm"], found.values["other"]
+    shape = norm.output.shape[len(norm.output.shape) - norm.attributes["axes"] :]
+    free = norm.inputs[1] is None and other.is_constant
+    return free and other.shape == shape and other.dtype == norm.output.dtype
+
+
+def _scale(graph: Graph, found: Match) -> Value:
+    norm, root = found.calls["norm"], found.nodes[0]
+    inputs = [norm.input(0), found.values["other"], norm.inputs[2]]
+    return graph.emit("rms_norm", inputs, before=root, source=norm.source, **norm.attributes)
+
+
+RULES = (
+    Rule(_NORM, _norm, (_trailing_axes, _same_type)),
+    Rule(call("mul", call("rms_norm", _X, name="norm"), Var("other")), _scale, (_weight_fits,)),
+)
+
+
+def run(graph: Graph) -> int:
+    """Number of nodes recognised or taken in."""
+    return apply(graph, RULES)
