@@ -67,10 +67,10 @@ def _back(graph: Graph, node: Node, value: Value) -> Value:
 def _conv(graph: Graph, node: Node) -> Value | None:
     """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them.
 
-    Groups along one or three axes have no kernel of their own, so they stay.
+    Groups along three axes have no kernel of their own, so they stay.
     """
     x, weight, a = node.input(0), node.input(1), node.attributes
-    if a["channels_last"] or not weight.is_constant or (a["groups"] != 1 and len(x.shape) != 4):
+    if a["channels_last"] or not weight.is_constant or (a["groups"] != 1 and len(x.shape) > 4):
         return None
     inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
@@ -151,6 +151,47 @@ def _pad(graph: Graph, node: Node) -> Value | None:
     return _back(graph, node, graph.emit("pad", [beneath], before=node, source=node.source, **how))
 
 
+def _repeats(node: Node) -> tuple[Value, list[int]] | None:
+    """What `node` repeats the elements of, and how often along each axis: nearest neighbours, as three views say it.
+
+    [.., n, ..] is seen as [.., n, 1, ..], expanded to [.., n, r, ..] and seen as [.., n * r, ..].
+    """
+    expand = node.input(0).node
+    apart = expand.input(0).node if expand is not None and expand.op.name == "expand" else None
+    if expand is None or apart is None or apart.op.name != "reshape":
+        return None
+    x, narrow, wide = apart.input(0), apart.output.shape, expand.output.shape
+    rank, times, at = len(x.shape), list[int](), 0
+    if len(wide) != len(narrow) or len(node.output.shape) != rank:
+        return None
+    for size, result in zip(x.shape, node.output.shape, strict=True):
+        if at == len(wide) or not same(narrow[at : at + 1], (size,)) or not same(wide[at : at + 1], (size,)):
+            return None
+        repeated = not same((size,), (result,))
+        if repeated and not (same(narrow[at + 1 : at + 2], (1,)) and same((size * wide[at + 1],), (result,))):
+            return None
+        times.append(wide[at + 1] if repeated else 1)
+        at += 1 + repeated
+    return (x, times) if at == len(wide) else None
+
+
+def _repeat(graph: Graph, node: Node) -> Value | None:
+    """Where only places are repeated, not channels, so that runs of channels stay whole."""
+    found = _repeats(node)
+    beneath = _beneath(found[0]) if found else None
+    if found is None or beneath is None or found[1][1] != 1:
+        return None
+    narrow, wide = list[int](), list[int]()
+    for axis in _to_last(len(beneath.shape)):
+        size, times = found[0].shape[axis], found[1][axis]
+        narrow += [size] if times == 1 else [size, 1]
+        wide += [size] if times == 1 else [size, times]
+    shape = tuple(node.output.shape[axis] for axis in _to_last(len(beneath.shape)))
+    y = graph.emit("reshape", [beneath], before=node, source=node.source, shape=tuple(narrow))
+    y = graph.emit("expand", [y], before=node, source=node.source, shape=tuple(wide))
+    return _back(graph, node, graph.emit("reshape", [y], before=node, source=node.source, shape=shape))
+
+
 RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
     "conv": _conv,
     "conv_transpose": _conv_transpose,
@@ -160,6 +201,7 @@ RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
     "resample": _along_an_axis,
     "index_select": _along_an_axis,
     "pad": _pad,
+    "reshape": _repeat,
     **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduce),
 }
 

@@ -79,6 +79,20 @@ static void check_channels_last(int i) {
     case_check(&c);
 }
 
+/* Signals of groups: every channel alone, groups of several, more results than channels. */
+static void check_signal_groups(int i) {
+    static const int64_t groups[][3] = {{17, 1, 1}, {64, 1, 1}, {3, 1, 1}, {5, 4, 4}, {2, 16, 16}, {6, 1, 2}, {2, 7, 12}, {1, 5, 9}};
+    const int64_t *v = groups[i % 8];
+    conv_shape s = {.N = 1 + i % 2, .C = v[0] * v[1], .O = v[0] * v[2], .groups = v[0], .axes = 1,
+                    .in = {1 + random_below(40)}, .kernel = {1 + random_below(7)}, .stride = {1 + random_below(3)},
+                    .dilation = {1 + random_below(2)}, .low = {random_below(4)}, .bias = i % 3 != 0, .residual = i % 4 == 1,
+                    .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
+    s.high[0] = s.low[0] + s.dilation[0] * (s.kernel[0] - 1);
+    test_case c;
+    make_conv(&c, &s);
+    case_check(&c);
+}
+
 void make_conv_transpose(test_case *c, const conv_shape *s) {
     int64_t x[5] = {s->N, s->C}, weight[5] = {s->C, s->O / s->groups}, y[5] = {s->N, s->O}, terms = s->C / s->groups;
     for (int a = 0; a < s->axes; a++) {
@@ -301,6 +315,7 @@ void test_spatial(void) {
         }
     }
     for (int i = 0; i < 72; i++) check_channels_last(i);
+    for (int i = 0; i < 48; i++) check_signal_groups(i);
     for (int i = 0; i < 160; i++) check_transposed_channels_last(i);
     static const conv_shape transposed[] = {
         /* blocks of rows, and tiles of panels; blocks of k; phases without taps; more phases than tiles are worth */

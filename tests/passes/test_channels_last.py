@@ -93,6 +93,14 @@ def test_convolutions_along_other_axes_are_turned_too(axes):
     assert g.outputs[0].shape == (2, 11)
 
 
+@pytest.mark.parametrize(("weight", "groups"), [((6, 2, 3), 2), ((4, 1, 3), 4), ((8, 1, 3), 4)])
+def test_groups_along_one_axis_are_turned_too(weight, groups):
+    g = start((2, 4, 9))
+    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, *weight), groups=groups)]
+    assert run_pass(g, "channels_last") == [1]
+    assert ops(g) == ["permute", "conv", "permute"]
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("op", ["sum", "mean", "amax", "amin"])
 def test_rows_and_columns_are_reduced_as_they_lie(op, keepdims):
@@ -126,6 +134,35 @@ def test_images_are_padded_and_interpolated_as_they_lie():
     assert g.outputs[0].shape == (2, 9, 4, 3)
 
 
+def repeated(g: Graph, x: Value, narrow: tuple[int, ...], wide: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    y = g.emit("expand", [g.emit("reshape", [x], shape=narrow)], shape=wide)
+    return g.emit("reshape", [y], shape=shape)
+
+
+def test_places_are_repeated_as_they_lie():
+    g = start((2, 4, 5, 3))
+    y = conv(g, g.inputs[0])
+    g.outputs = [repeated(g, y, (2, 6, 5, 1, 3), (2, 6, 5, 2, 3), (2, 6, 10, 3))]
+    assert run_pass(g, "channels_last") == [2]
+    assert permutes(g) == 2, "input and output"
+    assert [n.output.shape for n in g.nodes if n.op.name == "expand"] == [(2, 5, 2, 3, 6)]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "shape"),
+    [
+        ((2, 6, 1, 5, 3), (2, 6, 2, 5, 3), (2, 12, 5, 3)),  # channels are repeated
+        ((2, 6, 1, 5, 3), (2, 6, 2, 5, 3), (2, 6, 10, 3)),  # the picture is, not its lines
+        ((2, 6, 15, 1), (2, 6, 15, 2), (2, 6, 10, 3)),  # another picture altogether
+        ((2, 6, 5, 3, 1), (2, 6, 5, 3, 2), (2, 6, 5, 2, 3)),
+    ],
+)
+def test_what_is_repeated_otherwise_keeps_the_order_of_the_model(narrow, wide, shape):
+    g = start((2, 4, 5, 3))
+    g.outputs = [repeated(g, conv(g, g.inputs[0]), narrow, wide, shape)]
+    assert run_pass(g, "channels_last") == [1]
+
+
 @pytest.mark.parametrize("shape", [(2, 6, 1, 1), (6, 1, 1), (5, 1), (6,)])
 def test_what_is_broadcast_is_turned_with_the_image(shape):
     g = start((2, 4, 5, 6), shape)
@@ -140,8 +177,8 @@ def almost() -> dict[str, Graph]:
     g.outputs = [conv(g, g.inputs[0], g.inputs[1])]
     g = made["transposed weight that is not known"] = start((2, 4, 5, 6), (4, 6, 3, 3))
     g.outputs = [g.emit("conv_transpose", [*g.inputs, None, None], **PLAIN)]
-    g = made["groups along one axis"] = start((2, 4, 6))
-    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, 6, 2, 3), groups=2)]
+    g = made["groups along three axes"] = start((2, 4, 6, 5, 4))
+    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, 6, 2, 3, 3, 3), groups=2)]
     g = made["a transposed matrix"] = start((2, 6, 4))
     turned = g.emit("permute", [g.inputs[0]], axes_order=(0, 2, 1))
     g.outputs = [g.emit("relu", [turned])]
@@ -244,19 +281,37 @@ def test_a_decoder_computes_what_it_did(axes, isa):
     assert any(name.endswith("_phases") for name, _count in program.report().kernels)
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("isa", [None, "generic"])
+def test_a_network_of_separable_signals_computes_what_it_did(isa):
+    torch.manual_seed(0)
+    body = [
+        nn.Conv1d(3, 20, 5, 2, 2),
+        nn.Conv1d(20, 20, 7, padding=3, groups=20),
+        nn.SiLU(),
+        nn.Conv1d(20, 40, 3, padding=2, dilation=2, groups=5),
+        nn.ReLU6(),
+        nn.Conv1d(40, 80, 3, groups=40),
+    ]
+    model, x = nn.Sequential(*body).eval(), torch.randn(2, 3, 61)
+    program = engine.compile(model, (x,), engine.Config(isa=isa))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+    assert program.report().copies == 2
+    assert {"direct", "depthwise", "grouped"} <= {name.rpartition("_")[2] for name, _count in program.report().kernels}
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("padding", ["reflect", "replicate", "circular"])
 def test_an_upsampling_network_turns_its_input_and_output_alone(mode, padding):
     torch.manual_seed(0)
     body = [
         nn.Conv2d(3, 20, 3, padding=1),
-        nn.Upsample(scale_factor=2, mode=mode, align_corners=True),
+        nn.Upsample(scale_factor=2, mode=mode, align_corners=None if mode == "nearest" else True),
         nn.Conv2d(20, 7, 3, padding=2, padding_mode=padding),
     ]
     model, x = nn.Sequential(*body).eval(), torch.randn(2, 3, 9, 8)
     program = engine.compile(model, (x,))
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
-    assert program.report().copies == 2
+    assert program.report().copies == 2 + (mode == "nearest"), "to repeat places is a copy by itself"
     assert not any("reference" in name for name, _count in program.report().kernels)
 
 

@@ -1,5 +1,5 @@
-/* What convolutions of groups of channels share (depthwise.h, grouped.h): channels-last images with two spatial axes, vectors
- * along the channels of the result, and no product of matrices.
+/* What convolutions of groups of channels share (depthwise.h, grouped.h): channels-last images with one or two spatial axes,
+ * vectors along the channels of the result, and no product of matrices.
  *
  *   group   PLACES neighbouring places of a line of the result, one vector of channels: their sums stay in registers over
  *           all taps.
@@ -25,23 +25,28 @@ typedef struct {
     int64_t each_in, each_out; /* channels of x and of the result a group */
 } problem;
 
+/* Rows and columns of the kernel; a signal is a picture of one line. */
+static inline int64_t kernel_rows(const eb_tensor *w) { return w->rank == 4 ? w->shape[2] : 1; }
+static inline int64_t kernel_columns(const eb_tensor *w) { return w->shape[w->rank - 1]; }
+
 static problem describe(const eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
     const int64_t *ints = node->ints;
-    return (problem){.H = x->shape[1],
-                     .W = x->shape[2],
-                     .C = x->shape[3],
-                     .O = y->shape[3],
-                     .out_h = y->shape[1],
-                     .out_w = y->shape[2],
-                     .kernel_h = w->shape[2],
-                     .kernel_w = w->shape[3],
-                     .stride_h = ints[EB_INT_CONV_STRIDE],
-                     .stride_w = ints[EB_INT_CONV_STRIDE + 1],
-                     .low_h = ints[EB_INT_CONV_LOW],
-                     .low_w = ints[EB_INT_CONV_LOW + 1],
-                     .dilation_h = ints[EB_INT_CONV_DILATION],
-                     .dilation_w = ints[EB_INT_CONV_DILATION + 1],
+    const int is_picture = x->rank == 4, last = is_picture; /* the last spatial axis, as a number of an attribute */
+    return (problem){.H = is_picture ? x->shape[1] : 1,
+                     .W = x->shape[1 + last],
+                     .C = x->shape[2 + last],
+                     .O = y->shape[2 + last],
+                     .out_h = is_picture ? y->shape[1] : 1,
+                     .out_w = y->shape[1 + last],
+                     .kernel_h = kernel_rows(w),
+                     .kernel_w = kernel_columns(w),
+                     .stride_h = is_picture ? ints[EB_INT_CONV_STRIDE] : 1,
+                     .stride_w = ints[EB_INT_CONV_STRIDE + last],
+                     .low_h = is_picture ? ints[EB_INT_CONV_LOW] : 0,
+                     .low_w = ints[EB_INT_CONV_LOW + last],
+                     .dilation_h = is_picture ? ints[EB_INT_CONV_DILATION] : 1,
+                     .dilation_w = ints[EB_INT_CONV_DILATION + last],
                      .each_in = w->shape[1],
                      .each_out = w->shape[0] / ints[EB_INT_CONV_GROUPS]};
 }
@@ -49,7 +54,7 @@ static problem describe(const eb_node *node) {
 /* --- planning and packing; `fits` is what the kernel asks of groups and weight ---------------------------------------- */
 
 static inline int is_image_conv(const eb_node *node) {
-    return eb_input(node, 1)->rank == 4 && node->ints[EB_INT_CONV_CHANNELS_LAST];
+    return eb_input(node, 1)->rank <= 4 && node->ints[EB_INT_CONV_CHANNELS_LAST];
 }
 
 /* Lines whose part of x stays in the second-level cache, and as many tiles as a few threads need. */
@@ -76,19 +81,20 @@ static eb_status plan_places(eb_node *node, int fits) {
 static int64_t packed_places(const eb_node *node, int32_t input, int fits) {
     const eb_tensor *w = eb_input(node, 1);
     if (input != 1 || w->dtype != EB_F32 || !fits) return 0;
-    return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * w->shape[2] * w->shape[3] * 4;
+    return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * kernel_rows(w) * kernel_columns(w) * 4;
 }
 
 static void pack_places(const eb_node *node, int32_t input, const void *source, void *destination) {
     const eb_tensor *w = eb_input(node, input);
-    int64_t O = w->shape[0], each_in = w->shape[1], kernel_w = w->shape[3], taps = w->shape[2] * kernel_w;
+    const int64_t O = w->shape[0], each_in = w->shape[1], kernel_w = kernel_columns(w), taps = kernel_rows(w) * kernel_w;
+    const int64_t row = w->rank == 4 ? w->stride[2] : 0, column = w->stride[w->rank - 1];
     memset(destination, 0, (size_t)(eb_ceil_div(O, EB_VL) * EB_VL * taps * each_in) * 4);
     for (int64_t o = 0; o < O; o++)
         for (int64_t tap = 0; tap < taps; tap++)
             for (int64_t c = 0; c < each_in; c++)
                 ((float *)destination)[((o / EB_VL * taps + tap) * each_in + c) * EB_VL + o % EB_VL] =
                     ((const eb_float_unaligned *)source)[o * w->stride[0] + c * w->stride[1] +
-                                                         tap / kernel_w * w->stride[2] + tap % kernel_w * w->stride[3]];
+                                                         tap / kernel_w * row + tap % kernel_w * column];
 }
 
 /* --- a group ---------------------------------------------------------------------------------------------------------- */
