@@ -6,6 +6,8 @@ from collections.abc import Hashable
 
 from engine.ir import Graph, Node, Value
 
+COMPARED_BYTES = 16 << 10  # positions and masks of a few thousand tokens, made anew in each layer; no weights
+
 
 def run(graph: Graph) -> int:
     """Number of nodes merged into an earlier one."""
@@ -28,5 +30,6 @@ def _key(value: Value | None) -> Hashable:
     """Small constants are equal by content, everything else by identity."""
     if value is None:
         return None
-    data = value.data if value.is_constant and value.type.size == 1 else None
-    return id(value) if data is None else (value.type, data.tobytes())
+    if not value.is_constant or value.type.nbytes > COMPARED_BYTES:
+        return id(value)
+    return (value.type, value.elements.tobytes())

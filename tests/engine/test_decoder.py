@@ -15,7 +15,7 @@ from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
 from suites import models
 
 LONGEST = 48
-FAMILIES = ["gpt2-tiny"]
+FAMILIES = ["gpt2-tiny", "qwen3-tiny"]
 
 
 def network(name):

@@ -349,6 +349,21 @@ static void bench_index(void) {
     }
 }
 
+/* Rows put into a copy of a cache: 12 heads of 1024 x 64. */
+static void bench_index_put(void) {
+    test_case c;
+    case_begin(&c, "index_put", 0, "12 of 12 x 1024 x 64");
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1024, 64));
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1, 64));
+    case_input(&c, EB_I64, DENSE, 12, SHAPE(12, 1));
+    case_input(&c, EB_I64, DENSE, 1024, SHAPE(12, 1));
+    case_output(&c, EB_F32, DENSE, SHAPE(12, 1024, 64));
+    c.node.n_ints = 2;
+    c.ints[EB_INT_INDEX_PUT_AXES] = 3;
+    memmove(c.name, strchr(c.name, ' ') + 1, strlen(strchr(c.name, ' ')));
+    bench_case(&c, 0);
+}
+
 /* OpenBLAS from the file named by KERNELS_OPENBLAS, on one thread. */
 static void load_openblas(void) {
     const char *path = getenv("KERNELS_OPENBLAS");
@@ -372,5 +387,6 @@ void bench(const char *isa, const char *part) {
     bench_attention();
     bench_streams();
     bench_index();
+    bench_index_put();
     free(memory);
 }

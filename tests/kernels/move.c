@@ -123,6 +123,42 @@ static void check_index(eb_dtype dtype, int axes, layout how, int64_t n, int64_t
     case_check(&c);
 }
 
+/* Values put into x [4, 6, n], or over it (`in_place`), at positions of its first axis or two; one is there twice. */
+static void check_index_put(eb_dtype dtype, int axes, layout how, int64_t n, int in_place, int64_t wrong) {
+    test_case c;
+    case_begin(&c, "index_put", 0, "dtype=%d axes=%d layout=%d n=%ld in_place=%d wrong=%ld", (int)dtype, axes, (int)how,
+               (long)n, in_place, (long)wrong);
+    case_input(&c, dtype, how, 50, 3, (int64_t[]){4, 6, n});
+    if (axes == 1)
+        case_input(&c, dtype, how, 50, SHAPE(5, 6, n));
+    else
+        case_input(&c, dtype, how, 50, SHAPE(3, 2, n));
+    case_input(&c, EB_I64, DENSE, 4, SHAPE(axes == 1 ? 5 : 3, 1));
+    if (axes == 1) c.operands[2].rank = 1;
+    if (axes == 3) case_input(&c, EB_I64, DENSE, 6, SHAPE(2));
+    int64_t *position = c.data[2];
+    position[0] = -1, position[2] = 3;
+    spoil(&c, 2, wrong);
+    case_output(&c, dtype, DENSE, SHAPE(4, 6, n));
+    c.node.n_ints = 2;
+    c.ints[EB_INT_INDEX_PUT_AXES] = axes;
+    if (in_place) c.in_place = 0;
+    case_check(&c);
+}
+
+static void test_index_put(void) {
+    static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
+    for (int d = 0; d < 4; d++)
+        for (int axes = 1; axes <= 3; axes += 2)
+            for (int64_t n = 0; n < 40; n += 13) {
+                check_index_put(dtypes[d], axes, DENSE, n, 0, 0);
+                check_index_put(dtypes[d], axes, DENSE, n, 1, 0);
+                check_index_put(dtypes[d], axes, SCATTERED, n, 0, 0);
+            }
+    check_index_put(EB_F32, 1, DENSE, 13, 0, 4);
+    check_index_put(EB_F32, 3, DENSE, 13, 0, -5);
+}
+
 static void test_index(void) {
     static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
     for (int d = 0; d < 4; d++)
@@ -148,6 +184,7 @@ static void test_index(void) {
 }
 
 void test_move(void) {
+    test_index_put();
     static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_I64, EB_U8, EB_BOOL};
     for (int d = 0; d < 6; d++) {
         for (int how = DENSE; how <= SCATTERED; how++) {
