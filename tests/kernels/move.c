@@ -133,6 +133,9 @@ static void check_index_put(eb_dtype dtype, int axes, layout how, int64_t n, int
         case_input(&c, dtype, how, 50, SHAPE(5, 6, n));
     else
         case_input(&c, dtype, how, 50, SHAPE(3, 2, n));
+    if (how == DENSE && n > 1 && axes == 3) { /* rows of the values in another order, as heads of a token are */
+        c.operands[1].stride[0] = n, c.operands[1].stride[1] = 3 * n;
+    }
     case_input(&c, EB_I64, DENSE, 4, SHAPE(axes == 1 ? 5 : 3, 1));
     if (axes == 1) c.operands[2].rank = 1;
     if (axes == 3) case_input(&c, EB_I64, DENSE, 6, SHAPE(2));
