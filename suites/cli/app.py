@@ -89,7 +89,7 @@ def list_(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List models, suites, backends, switches, ops or stored runs."""
+    """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs."""
     rows = catalogue.rows(kind, store.results_folder(results))
     if as_json:
         print_json(rows)

@@ -78,17 +78,24 @@ def _switches(_: Path) -> list[Row]:
 
 
 def _ops(_: Path) -> list[Row]:
-    from engine.ops import TABLE
+    """ATen calls, and for each op that they become this build's kernels by instruction set, best first."""
+    from engine.executors.native import kernels
+    from engine.exporter import coverage
 
+    by_op: dict[str, dict[str, list[str]]] = {}
+    for kernel in kernels():
+        by_op.setdefault(kernel.op, {}).setdefault(kernel.isa, []).append(kernel.variant)
+    shown = {
+        op: "; ".join(f"{isa} {', '.join(variants)}" for isa, variants in by_isa.items())
+        for op, by_isa in by_op.items()
+    }
     return [
         {
-            "name": op.name,
-            "family": op.family,
-            "inputs": list(op.inputs),
-            "attributes": list(op.attributes),
-            "summary": op.doc,
+            **row,
+            "executors": list(coverage.EXECUTORS),
+            "kernels": {op: shown[op] for op in row["ops"] if op in shown},  # a view has none
         }
-        for op in TABLE.values()
+        for row in coverage.rows()
     ]
 
 

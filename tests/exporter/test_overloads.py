@@ -9,12 +9,10 @@ import torch
 from engine.exporter import export
 from engine.exporter.capture import capture
 from engine.exporter.registry import COMMON, HANDLERS, REFUSED, overload
-from tests.exporter import cases_numeric, cases_order, cases_pointwise, cases_shape, cases_spatial
 from tests.exporter.cases import Module, Recorder
+from tests.exporter.coverage import CASES
 from tests.exporter.evaluate import call
 
-MODULES = (cases_pointwise, cases_numeric, cases_shape, cases_order, cases_spatial)
-CASES = [case for module in MODULES for case in module.CASES]
 NAMES = {id(c): f"{c.name}-{i}" for i, c in enumerate(CASES)}
 
 
@@ -35,7 +33,7 @@ def test_the_graph_computes_what_torch_computes(case):
 
 
 def test_every_registered_overload_has_a_case():
-    assert {str(key) for key in HANDLERS} == {str(overload(c.name)) for c in CASES}
+    assert {str(key) for key in HANDLERS} <= {str(overload(c.name)) for c in CASES}
 
 
 @pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: str(h.overload))
@@ -58,7 +56,7 @@ REFUSED_VALUES = {
 def test_every_argument_of_every_overload_is_varied_by_a_case():
     """An argument with a default is given another value at least once: a handler that ignored it would be wrong."""
     varied = defaultdict(set)
-    for case in CASES:
+    for case in (case for case in CASES if overload(case.name) in HANDLERS):
         recorder = Recorder(case.name)
         for function in case.calls:
             function(recorder, *_tensors(case))

@@ -52,6 +52,15 @@ def test_everything_can_be_listed_for_people_and_for_machines(capsys, kind):
     assert all("name" in row for row in json.loads(out))
 
 
+def test_the_list_of_ops_shows_types_ops_and_kernels_of_each_call(capsys):
+    _, out, _ = call(capsys, "list", "ops", "--json")
+    (row,) = [row for row in json.loads(out) if row["name"] == "aten.exp.default"]
+    assert row["dtypes"][0] == "float32"
+    assert row["ops"] == ["exp"]
+    assert row["executors"] == ["interpreter", "native"]
+    assert row["kernels"]["exp"].endswith("generic vector, reference")
+
+
 def test_listing_backends_imports_none_of_them(root):
     code = (
         "import sys\nfrom suites import backends\nlist(backends.BACKENDS)\n"
