@@ -23,6 +23,7 @@ from engine.runtime import Program
 from engine.state import State
 
 ENTRIES = ("prefill", "decode")
+FACTS = ("max_length", "batch")
 
 
 class Cache(State):
@@ -77,8 +78,7 @@ class Decoder:
             ShapeError: wrong shape or type, a text that is longer than the cache, or lengths that fit no text.
             ExecutionError: an id that the vocabulary does not have.
         """
-        state = self._state if state is None else state
-        length = self._length(ids)
+        state, length = self._cache(state), self._length(ids)
         if length > self.max_length:
             raise ShapeError(f"prefill: the cache holds {self.max_length} tokens, got {length}")
         whole = np.full(self.batch, length, np.int64) if lengths is None else np.array(lengths, np.int64)
@@ -100,7 +100,7 @@ class Decoder:
             ShapeError: wrong shape or type, nothing was put into the cache before, or it is full.
             ExecutionError: an id that the vocabulary does not have.
         """
-        state = self._state if state is None else state
+        state = self._cache(state)
         if self._length(ids) != 1:
             raise ShapeError(f"decode: expected ids [{self.batch}, 1], got {list(ids.shape)}")
         if not state.lengths.all():
@@ -117,14 +117,17 @@ class Decoder:
 
         Raises:
             ShapeError: as `prefill` and `decode`; more tokens than the cache holds are refused before anything runs.
+            ConfigError: `max_new_tokens` is no whole number from 1 on.
         """
         length = self._length(ids)
-        if max_new_tokens < 1 or length + max_new_tokens - 1 > self.max_length:
+        if type(max_new_tokens) is not int or max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens: expected a whole number from 1 on, got {max_new_tokens!r}")
+        if length + max_new_tokens - 1 > self.max_length:
             raise ShapeError(
                 f"generate: {length} tokens and {max_new_tokens} new ones; the cache holds {self.max_length}, "
                 "and the last new one need not be in it"
             )
-        state = self._state if state is None else state
+        state = self._cache(state)
         found = np.zeros((self.batch, length + max_new_tokens), np.int64)
         logits, given = self.prefill(ids, lengths, state), np.asarray(ids)
         rows = np.arange(self.batch)
@@ -137,6 +140,14 @@ class Decoder:
             if number + 1 < max_new_tokens:
                 logits = self.decode(_alike(ids, chosen[:, None])[1], state)
         return _alike(ids, found)[1]
+
+    def _cache(self, state: object) -> Cache:
+        """`state`, or the decoder's own. ShapeError where it is no cache of this many texts."""
+        if state is None:
+            return self._state
+        if not isinstance(state, Cache) or len(state.lengths) != self.batch:
+            raise ShapeError(f"state: expected one of decoder.new_state(), for {self.batch} texts, got {state!r}")
+        return state
 
     def _length(self, ids: Any) -> int:
         shape = tuple(getattr(ids, "shape", ()))
@@ -223,4 +234,10 @@ def load_decoder(path: str | Path, verify: str = "full", *, config: Config | Non
     artifacts, facts = sharing.load(path, verify)
     if set(artifacts) != set(ENTRIES):
         raise ProgramError(f"{path}: expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
+    if {name: type(facts.get(name)) for name in FACTS} != dict.fromkeys(FACTS, int):
+        raise ProgramError(f"{path}: expected whole numbers {', '.join(FACTS)}, got {facts}")
+    try:
+        _check(artifacts, facts["batch"])
+    except ConfigError as error:
+        raise ProgramError(f"{path}: no decoder: {error}") from None
     return Decoder(artifacts, facts, config or Config(), borrowed=False)

@@ -13,7 +13,7 @@ import engine
 from engine import container
 
 
-def saved_with(program: engine.Program, path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+def saved_with(program: engine.Program | engine.Decoder, path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """`program` saved with a header that `change` has altered, under a hash that fits."""
     program.save(path)
     raw, tensors = container.read(path)

@@ -13,6 +13,7 @@ from torch import nn
 import engine
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
 from suites import models
+from tests.files import saved_with
 
 LONGEST = 48
 FAMILIES = ["gpt2-tiny", "qwen3-tiny"]
@@ -161,6 +162,28 @@ def test_what_the_cache_cannot_hold_is_refused(decoder):
 def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
     with pytest.raises(ShapeError, match=message):
         decoder.prefill(ids, lengths)
+
+
+def test_a_state_that_is_no_cache_is_refused(decoder):
+    with pytest.raises(ShapeError, match=r"state: expected one of decoder.new_state\(\), for 1 texts"):
+        decoder.prefill(some_ids(1, 3), state=decoder.entry("prefill").new_state())
+    with pytest.raises(ConfigError, match="max_new_tokens: expected a whole number from 1 on, got 0"):
+        decoder.generate(some_ids(1, 3), 0)
+
+
+def test_a_decoder_file_with_other_facts_is_refused(decoder, tmp_path):
+    for number, change in enumerate(
+        [
+            lambda h: h["facts"].update(batch=2),
+            lambda h: h["facts"].pop("max_length"),
+            lambda h: h["entries"].pop("decode"),
+            lambda h: h["entries"]["decode"].update(states=[]),
+            lambda h: h["entries"].update(decode=5),
+        ]
+    ):
+        saved_with(decoder, tmp_path / f"{number}.engine", change)
+        with pytest.raises(ProgramError):
+            engine.load_decoder(tmp_path / f"{number}.engine")
 
 
 def test_decoding_an_empty_cache_is_refused(decoder):
