@@ -392,10 +392,10 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two sizes or shapes are equal for every call. Takes nothing for granted where they are not."""
+    """Whether two sizes, shapes or types are equal for every call. Takes nothing for granted where they are not."""
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(same, a, b))
-    return _terms_of(a) == _terms_of(b)
+    return _terms_of(a) == _terms_of(b) if isinstance(a, Size) or isinstance(b, Size) else bool(a == b)
 
 
 def as_line(value: Any) -> tuple[str, int, int] | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.ops.check import ANY, axis_of, of_dtype, of_rank, of_same_dtype, present, result, wrong
 from engine.ops.table import Attribute, Attributes, Layout, Op, TensorType, Types, declare
+from engine.sizes import same
 
 
 def _x(name: str, inputs: Types) -> TensorType:
@@ -112,10 +113,15 @@ declare(
 # --- expand -----------------------------------------------------------------------------------------------------
 
 
+def _fits(size: int, wanted: int) -> bool:
+    """Whether an axis of `size` broadcasts to `wanted`; what holds for every call is asked first."""
+    return same(size, wanted) or same(size, 1) or size in (wanted, 1)
+
+
 def _infer_expand(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     x, shape = _x("expand", inputs), attributes["shape"]
     kept = shape[len(shape) - len(x.shape) :] if len(shape) >= len(x.shape) else None
-    if kept is None or any(s < 0 for s in shape) or any(n not in (s, 1) for n, s in zip(x.shape, kept, strict=True)):
+    if kept is None or any(s < 0 for s in shape) or not all(map(_fits, x.shape, kept)):
         raise wrong("expand", f"a shape that {x} broadcasts to", list(shape))
     return result("expand", x.dtype, shape)
 

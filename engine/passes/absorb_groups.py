@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.ir import Graph, Node, Value
+from engine.sizes import same
 
 
 def _shared(value: Value) -> Value | None:
@@ -16,8 +17,8 @@ def _shared(value: Value) -> Value | None:
     if node.op.name == "expand":
         one = node.input(0)
         heads = len(value.shape) - 3
-        same = len(one.shape) == len(value.shape) and one.shape == (*value.shape[:heads], 1, *value.shape[heads + 1 :])
-        return one if same else None
+        alike = same(one.shape, (*value.shape[:heads], 1, *value.shape[heads + 1 :]))
+        return one if alike else None
     return _repeated(node, value)
 
 
@@ -31,10 +32,9 @@ def _repeated(node: Node, value: Value) -> Value | None:
         return None
     groups, wide = x.shape[-3], expand.output.shape
     fits = (
-        x.shape == (*batch, groups, rows, width)
-        and apart.output.shape == (*batch, groups, 1, rows, width)
-        and wide[:-3] == (*batch, groups)
-        and wide[-2:] == (rows, width)
+        same(x.shape, (*batch, groups, rows, width))
+        and same(apart.output.shape, (*batch, groups, 1, rows, width))
+        and same((*wide[:-3], *wide[-2:]), (*batch, groups, rows, width))
         and groups * wide[-3] == heads
     )
     return x if fits else None
@@ -47,7 +47,7 @@ def run(graph: Graph) -> int:
         if node.op.name != "attention":
             continue
         key, value = _shared(node.input(1)), _shared(node.input(2))
-        if key is not None and value is not None and key.shape[-3] == value.shape[-3]:
+        if key is not None and value is not None and same(key.shape[-3], value.shape[-3]):
             node.inputs[1:3] = [key, value]
             count += 1
     return count

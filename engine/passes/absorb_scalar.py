@@ -7,6 +7,7 @@ import math
 from engine import dtypes
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
+from engine.sizes import same
 
 _KINDS = {"matmul": "alpha", "attention": "scale"}
 
@@ -25,8 +26,8 @@ def _finite(found: Match) -> bool:
     scale = found.calls.get("mul") or found.calls["div"]
     tensor = next(v for v in scale.inputs if v is not None and v is not found.values["factor"])
     factor = found.scalar("factor")
-    same = tensor.type == scale.output.type and dtypes.dtype(tensor.dtype).kind == "float"
-    return factor != 0 and math.isfinite(factor) and same
+    alike = same(tensor.type, scale.output.type) and dtypes.dtype(tensor.dtype).kind == "float"
+    return factor != 0 and math.isfinite(factor) and alike
 
 
 def _after(graph: Graph, found: Match) -> Value:

@@ -13,6 +13,7 @@ import numpy as np
 
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
+from engine.sizes import same
 
 _DTYPES = ("float32", "float64")  # of shorter types a product of two constants would be rounded once more
 _NORM = OneOf(tuple(call(op, Var("x"), Var("other"), name="norm") for op in ("mul", "add")))
@@ -33,7 +34,7 @@ def _a_channel(found: Match) -> bool:
 
 def _whole(found: Match) -> bool:
     """The constant widens nothing: the norm has the shape of x."""
-    return found.values["x"].shape == found.calls["norm"].output.shape
+    return same(found.values["x"].shape, found.calls["norm"].output.shape)
 
 
 def _known(found: Match) -> bool:
@@ -59,7 +60,7 @@ def _keeps_order(found: Match) -> bool:
 def _flattens(found: Match) -> bool:
     """[N, C, *S] -> [N, C * S]."""
     x, flat = found.values["x"], found.calls["flat"].output
-    return len(flat.shape) == 2 and flat.shape[0] == x.shape[0] and 0 not in x.shape
+    return len(flat.shape) == 2 and same(flat.shape[0], x.shape[0]) and 0 not in x.shape
 
 
 def _vector(found: Match) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
+from engine.sizes import same
 
 # Norm and the position of its addend, the last of its inputs.
 NORMS: tuple[tuple[str, int], ...] = (("layer_norm", 3), ("rms_norm", 2))
@@ -16,7 +17,7 @@ def _rule(op: str, position: int) -> Rule:
     def fits(found: Match) -> bool:
         """The slot is free, and nothing is broadcast."""
         norm, x, other = found.calls["norm"], found.values["x"], found.values["other"]
-        return norm.inputs[position] is None and x.type == other.type == norm.output.type
+        return norm.inputs[position] is None and same(x.type, other.type) and same(x.type, norm.output.type)
 
     def rewrite(graph: Graph, found: Match) -> Value:
         norm = found.calls["norm"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
+from engine.sizes import same
 
 _SCORES = call("matmul", Var("query"), Var("key"), transpose_a=False, name="scores")
 _MASKED = OneOf(
@@ -44,9 +45,9 @@ def _mask_fits(found: Match) -> bool:
     scores = found.calls["scores"].output
     if "added" in found.calls:
         mask = found.values["mask"]
-        return found.calls["added"].output.type == scores.type and mask.dtype == scores.dtype
+        return same(found.calls["added"].output.type, scores.type) and mask.dtype == scores.dtype
     if "where" in found.calls:
-        return found.scalar("fill") == -math.inf and found.calls["where"].output.type == scores.type
+        return found.scalar("fill") == -math.inf and same(found.calls["where"].output.type, scores.type)
     return True
 
 

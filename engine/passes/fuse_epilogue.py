@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.ir import Graph, Node, Value
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
+from engine.sizes import same
 
 _PRODUCTS = tuple(call(op, Var("x"), Var("weight"), name="product") for op in ("linear", "conv", "conv_transpose"))
 _LINEAR = _PRODUCTS[0]
@@ -49,7 +50,7 @@ def _is_bias(found: Match) -> bool:
 def _is_residual(found: Match) -> bool:
     """A value of exactly the result's type. The product must come after what it adds, or the order would break."""
     product, other = _product(found), found.values["other"]
-    return product.inputs[3] is None and other.type == product.output.type and other is not product.output
+    return product.inputs[3] is None and same(other.type, product.output.type) and other is not product.output
 
 
 def _fill(position: int) -> Callable[[Graph, Match], Value]:

@@ -6,6 +6,7 @@ import math
 
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
+from engine.sizes import same
 
 _X = Var("x")
 _HALF, _ONE = Scalar(value=0.5), Scalar(value=1.0)
@@ -49,7 +50,7 @@ def _rewriter(approximate: str) -> Rule:
 
 def _same_type(found: Match) -> bool:
     """A constant of rank 1 in the formula could add axes."""
-    return found.values["x"].type == found.nodes[0].output.type
+    return same(found.values["x"].type, found.nodes[0].output.type)
 
 
 RULES = (_rewriter("none"), _rewriter("tanh"))

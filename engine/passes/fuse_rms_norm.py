@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
+from engine.sizes import same
 
 _X = Var("x")
 _SQUARE = OneOf((call("pow", _X, Scalar(value=2.0)), call("mul", _X, _X)))
@@ -25,7 +26,7 @@ def _trailing_axes(found: Match) -> bool:
 
 def _same_type(found: Match) -> bool:
     """An epsilon of a higher rank than x could add axes."""
-    return found.values["x"].type == found.nodes[0].output.type
+    return same(found.values["x"].type, found.nodes[0].output.type)
 
 
 def _norm(graph: Graph, found: Match) -> Value:

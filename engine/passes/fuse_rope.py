@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.ir import Graph, Node, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
+from engine.sizes import same
 
 _X = Var("x")
 _TURNED = call("concat", call("neg", call("slice", _X, name="second")), call("slice", _X, name="first"), name="turned")
@@ -32,7 +33,7 @@ def _angles_fit(found: Match) -> bool:
     x = found.values["x"]
     angles = [found.values[name] for name in ("cos", "sin")]
     columns = all(v.dtype == x.dtype and v.shape[-1:] == x.shape[-1:] for v in angles)
-    return columns and found.nodes[0].output.type == x.type
+    return columns and same(found.nodes[0].output.type, x.type)
 
 
 def _rewrite(graph: Graph, found: Match) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from engine.ir import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
+from engine.sizes import same
 
 _PATTERN = call(
     "reshape", call("linear", call("reshape", Var("x"), name="rows"), Var("weight"), name="linear"), name="restored"
@@ -24,7 +25,7 @@ def _keeps_columns(found: Match) -> bool:
 def _rewrite(graph: Graph, found: Match) -> Value:
     linear, restored, x = found.calls["linear"], found.calls["restored"], found.values["x"]
     shape = (*restored.output.shape[:-1], linear.input(0).shape[-1])
-    if x.shape != shape:
+    if not same(x.shape, shape):
         x = graph.emit("reshape", [x], before=restored, source=linear.source, shape=shape)
     return graph.emit("linear", [x, *linear.inputs[1:]], before=restored, source=linear.source, **linear.attributes)
 

@@ -35,7 +35,7 @@ def _permute(graph: Graph, node: Node, source: Value) -> Value | None:
 
 
 def _same_type(_graph: Graph, node: Node, source: Value) -> Value | None:
-    return source if source.type == node.output.type else None
+    return source if same(source.type, node.output.type) else None
 
 
 def _slice(_graph: Graph, node: Node, source: Value) -> Value | None:

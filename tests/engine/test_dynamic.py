@@ -204,11 +204,11 @@ def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
             engine.load(path)
 
 
-@pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "gpt2-tiny"])
+@pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "gpt2-tiny", "qwen3-tiny"])
 def test_models_of_the_suites_with_symbolic_batch_and_length(name):
     model, inputs = models.get(name).build()
     args = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
-    batch, sequence = Dim("batch", min=2, max=16), Dim("sequence", min=2, max=32)
+    batch, sequence = Dim("batch", min=1, max=16), Dim("sequence", min=1, max=32)
 
     def resized(value, size):
         shape = (*size, *value.shape[2:])
@@ -221,9 +221,22 @@ def test_models_of_the_suites_with_symbolic_batch_and_length(name):
     example = tuple(resized(value, (3, 12)) for value in args)
     program = engine.compile(model, example, dynamic_shapes=tuple({0: batch, 1: sequence} for _ in example))
     assert program.report().guards == ()
-    for size in ((2, 2), (5, 31), (16, 32)):
+    for size in ((1, 1), (1, 9), (5, 1), (5, 31), (16, 32)):
         call = tuple(resized(value, size) for value in args)
         got, expected = program(*call), model(*call)
         flat = torch.utils._pytree.tree_leaves
         for one, other in zip(flat(got), flat(expected), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["resnet18-tiny", "efficientnet-lite0-tiny"])
+def test_convolution_networks_with_symbolic_batch(name):
+    model, (pixels,) = models.get(name).build()
+    example = torch.randn(3, *pixels.shape[1:])
+    program = engine.compile(model, (example,), dynamic_shapes=({0: Dim("batch", min=1, max=16)},))
+    assert program.report().guards == ()
+    for batch in (1, 4, 16):
+        x = torch.randn(batch, *pixels.shape[1:])
+        flat = torch.utils._pytree.tree_leaves
+        for one, other in zip(flat(program(x)), flat(model(x)), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
