@@ -31,6 +31,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         config: the switches; None is ``Config()``.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call brings the example's sizes.
+            torch takes a size of 0 or 1 in the example for fixed, whatever is said here.
         calibration: not offered yet; anything but None is refused.
 
     Raises:

@@ -198,7 +198,8 @@ def _sentence(error: Exception) -> EngineError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = lines[0]
     if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one a line
-        text = "; ".join([text.partition("!")[0], *(line[2:] for line in lines if line.startswith("- "))])
+        reasons = dict.fromkeys(line[2:] for line in lines if line.startswith("- "))
+        text = "; ".join([text.partition("!")[0], *reasons])
     if isinstance(error, GuardOnDataDependentSymNode):
         text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
     where = from_error(error)
