@@ -217,6 +217,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "index_select": lambda c, x, ids: x.index_select(c.ints[0], ids),
     "index": lambda _c, x, ids: x[ids],
     "gather": lambda c, x, ids: x.gather(c.ints[0], ids),
+    "index_put": lambda _c, x, values, *ids: x.index_put(ids, values),
     "cast": lambda c, x: x.to(getattr(torch, dtypes.DTYPES[c.ints[0]].name)),
 }
 
@@ -258,14 +259,14 @@ def keep_memory() -> None:
 def torch_timer(case: Case) -> Callable[[], float]:
     """A function that answers the seconds of a warm run by torch: the mean of as many as take two milliseconds."""
     operands = [operand(text) for text in case.operands]
-    if case.op in (
-        "conv",
-        "conv_transpose",
-    ):  # the weight as torch's own channels-last convolution wants it, converted once
+    if case.op in ("conv", "conv_transpose"):  # the weight as torch's convolution wants it, converted once
         operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
     if case.op in INDEXED:
         data, ids = present(operands[0]), present(operands[1])
         operands[1] = torch.randint(data.shape[case.ints[0] if case.op in ("index_select", "gather") else 0], ids.shape)
+    if case.op == "index_put":
+        sizes = present(operands[0]).shape
+        operands[2:] = [torch.randint(n, present(ids).shape) for n, ids in zip(sizes, operands[2:], strict=False)]
     if case.op in POSITIVE:
         operands = [None if x is None else x.abs() for x in operands]
     function = TORCH.get(case.op)
