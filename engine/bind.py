@@ -273,7 +273,8 @@ class _Lowering:
             for position, operand in enumerate(step.operands)
             if operand is not None and operand.storage == state
         ]
-        makers = [s for s in self.steps if s.operands[s.n_inputs].storage == place.storage]  # type: ignore[union-attr]
+        results = ((step, step.operands[step.n_inputs]) for step in self.steps)
+        makers = [step for step, made in results if made is not None and made.storage == place.storage]
         if len(makers) != 1 or not users:
             return False
         (maker,) = makers
