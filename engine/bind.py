@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine import dtypes, planner
 from engine.config import Config
@@ -69,6 +69,11 @@ class Step:
     packed: dict[int, int] = field(default_factory=dict)
     scratch_offset: int = 0
     overlap: int = 0
+
+    def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
+        """The same on other operands that lie alike, before memory is planned."""
+        facts = (self.wanted, self.tiles, self.scratch_bytes, self.shared_bytes, self.operations, self.packed)
+        return Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.kernel, *facts)
 
     def working_memory(self, threads: int) -> int:
         """Bytes beside the operands: what threads share, then each thread's scratch, each part aligned."""
@@ -136,6 +141,7 @@ class _Lowering:
         self.tenants: dict[Storage, list[Place]] = {}
         self.arena: list[TensorType] = []
         self.forced: dict[str, bool] = {}
+        self.chosen: dict[tuple[Any, ...], Step] = {}
         for kind, values in (("input", artifact.call_inputs), ("state", artifact.state_inputs)):
             for number, value in enumerate(values):
                 self.places[value] = self._whole(Storage(kind, number), artifact.types[value])
@@ -203,6 +209,31 @@ class _Lowering:
         reals: list[float],
     ) -> Step | None:
         """The first kernel that can run the step; dense copies of its inputs are inserted where it wants them."""
+        operands = [*inputs, *outputs]
+        # A model repeats its layers: a step that looks like an earlier one is planned like it.
+        looks = (
+            op,
+            len(inputs),
+            *ints,
+            *reals,
+            *[None if p is None else (p.dtype, p.layout, p.storage.kind == "constant") for p in operands],
+        )
+        if (like := self.chosen.get(looks)) is not None:
+            return like.again(position, operands)
+        step = self._plan(position, op, inputs, outputs, ints, reals)
+        if step is not None and step.operands == operands:
+            self.chosen[looks] = step
+        return step
+
+    def _plan(
+        self,
+        position: int | None,
+        op: str,
+        inputs: Sequence[Place | None],
+        outputs: Sequence[Place],
+        ints: list[int],
+        reals: list[float],
+    ) -> Step | None:
         candidates = self.kernels.get(op, ())
         variant = self.config.variant.get(op)
         if variant is not None:
@@ -387,10 +418,12 @@ class Access(NamedTuple):
 
 
 def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Access]:
-    """What `step` touches: its operands from their first to their last byte, and its working memory."""
+    """What `step` touches: its operands from their first to their last byte, and its working memory. Not what no step
+    writes: inputs and constants.
+    """
     found = []
     for position, place in enumerate(step.operands):
-        if place is None or 0 in place.layout.shape:
+        if place is None or place.storage.kind in ("input", "constant") or 0 in place.layout.shape:
             continue
         kind, number = place.storage
         size, start = dtypes.dtype(place.dtype).size, 0

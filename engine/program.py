@@ -158,10 +158,14 @@ class Artifact:
         return not self.scope.symbols
 
     @cached_property
-    def _varying(self) -> tuple[tuple[str, ...], ...]:
-        """For each instruction the attributes that vary."""
+    def _varying(self) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+        """For each instruction what it is, equal where op and attributes are, and the attributes that vary."""
         return tuple(
-            tuple(name for name, value in i.attributes.items() if not sizes.is_fixed(value)) for i in self.instructions
+            (
+                _canonical([i.op, {name: sizes.encode(value) for name, value in i.attributes.items()}]),
+                tuple(name for name, value in i.attributes.items() if not sizes.is_fixed(value)),
+            )
+            for i in self.instructions
         )
 
     def at(self, values: Mapping[str, int]) -> Artifact:
@@ -174,15 +178,21 @@ class Artifact:
         types, instructions = list(self.types), list(self.instructions)
         for value in self.inputs:
             types[value] = TensorType(types[value].dtype, sizes.at(types[value].shape, values))
+        # A model repeats its layers: what came of one instruction comes of every other that says the same.
+        known: dict[tuple[Any, ...], tuple[Mapping[str, Any], tuple[TensorType, ...]]] = {}
         try:
             for position, (op, inputs, attributes, outputs, source) in enumerate(self.instructions):
-                if names := self._varying[position]:
-                    attributes = {**attributes, **{name: sizes.at(attributes[name], values) for name in names}}
-                    instructions[position] = Instruction(op, inputs, attributes, outputs, source)
-                found = TABLE[op].infer([None if v is None else types[v] for v in inputs], attributes)
-                for value, made in zip(outputs, found, strict=True):
+                saying, names = self._varying[position]
+                given = tuple([None if v is None else types[v] for v in inputs])
+                found = known.get((saying, given))
+                if found is None:
+                    own = {**attributes, **{name: sizes.at(attributes[name], values) for name in names}}
+                    found = known[saying, given] = own, tuple(TABLE[op].infer(given, own))
+                if names:
+                    instructions[position] = Instruction(op, inputs, found[0], outputs, source)
+                for value, made in zip(outputs, found[1], strict=True):
                     types[value] = made
-            _check_sizes(types)
+            _check_sizes(set(types))
         except ValueError as error:
             here = ", ".join(f"{name} = {size}" for name, size in values.items())
             raise ShapeError(f"the program does not work for {here}: {error}") from None

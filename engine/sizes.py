@@ -181,7 +181,7 @@ class Scope:
 
     def assume(self, relation: str, terms: Terms) -> bool:
         """Whether ``terms == 0`` or ``< 0``: known for all sizes, or as for the example and noted as a guard."""
-        low, high = self._bounds(terms)
+        low, high = self.bounds(terms)
         if relation == "==" and (low > 0 or high < 0 or low == high == 0):
             return low == high == 0
         if relation == "<" and (high < 0 or low >= 0):
@@ -191,7 +191,7 @@ class Scope:
         self.guards[Guard(relation, terms, holds)] = None
         return holds
 
-    def _bounds(self, terms: Terms) -> tuple[float, float]:
+    def bounds(self, terms: Terms) -> tuple[float, float]:
         """Least and largest value, not always tight: by the ends of every product, and by how the sum grows from where
         every symbol is least or largest.
         """
@@ -241,7 +241,7 @@ class Scope:
         if isinstance(atom, str):
             return self.symbols[atom].low, self.symbols[atom].high
         operation, a, b = atom
-        (a_low, a_high), (b_low, b_high) = self._bounds(a), self._bounds(b)
+        (a_low, a_high), (b_low, b_high) = self.bounds(a), self.bounds(b)
         if a_low < 0 or b_low <= 0:
             return -MOST, MOST
         if operation == "%":
@@ -396,6 +396,15 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(same, a, b))
     return _terms_of(a) == _terms_of(b) if isinstance(a, Size) or isinstance(b, Size) else bool(a == b)
+
+
+def at_most(a: Any, b: Any) -> bool:
+    """Whether size `a` is no larger than `b` for every call. Takes nothing for granted where it cannot be told."""
+    either = a if isinstance(a, Size) else b
+    terms, most = _terms_of(a), _terms_of(b)
+    if not isinstance(either, Size) or terms is None or most is None:
+        return bool(a <= b)
+    return either.scope.bounds(add(most, terms, -1))[0] >= 0
 
 
 def as_line(value: Any) -> tuple[str, int, int] | None:

@@ -120,7 +120,8 @@ declare(
         flops=_flops,
         doc="softmax(scale * Q @ K^T, masked) @ V; query [..., H, S, D], key [..., G, T, D], value [..., G, T, E], "
         "G divides H; the mask is bool (true takes part) or added, and broadcasts to [..., H, S, T]; causal: key j "
-        "counts for query i if j <= i; a row whose scores are all -inf gives zeros or NaN (masked_rows), and zeros "
+        "counts for query i if j <= i; keys that take part for no query need not be read, so NaN among them may or may "
+        "not be seen; a row whose scores are all -inf gives zeros or NaN (masked_rows), and zeros "
         "where T is 0; result [..., H, S, E], or [..., S, H, E] with transpose_output",
     )
 )

@@ -38,6 +38,7 @@ from engine.passes import (
     fuse_softmax,
     merge_linear,
     move_reshape,
+    pick_rows,
     simplify_views,
     use_linear,
 )
@@ -76,6 +77,7 @@ PASSES: dict[str, Pass] = {
         absorb_mask,
         use_linear,
         move_reshape,
+        pick_rows,
         fuse_gated_linear,
         merge_linear,
         fuse_epilogue,
@@ -91,7 +93,8 @@ PASSES: dict[str, Pass] = {
 # identities, for at position 0 the cosines are all 1; transposes and scalars before
 # attention, whose pattern then has one spelling; pads before layout, which would have to turn them; batch norms before
 # epilogues, since nothing can be folded into a convolution that activates, and first into the one in front, which may
-# pad; reshapes of rows out of the way of gated pairs, merging and epilogues; gated pairs before merging, which would
+# pad; reshapes of rows out of the way of gated pairs, merging and epilogues; rows picked while no op has another one
+# inside of it, and equal picks made one; gated pairs before merging, which would
 # take them; merging before epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before
 # norms, since a residual costs least where a linear adds it in its registers; layout after epilogues, when convolutions
 # have all that they will have, and before chains, which then run on images as they lie; gathers before other residuals,
@@ -119,6 +122,8 @@ PIPELINE: tuple[str, ...] = (
     "absorb_transpose",
     "use_linear",
     "move_reshape",
+    "pick_rows",
+    "common_subexpressions",
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",

@@ -61,6 +61,14 @@ static void check_masked_keys(attention_shape s, int64_t gone) {
     case_check(&c);
 }
 
+/* A cache: text b holds `held` keys and 37 * b more; there is room for others behind them, whose values do not matter. */
+static void check_cache(attention_shape s, int64_t held) {
+    test_case c;
+    make_attention(&c, &s);
+    for (int64_t t = 0; t < s.B * s.T; t++) ((uint8_t *)c.data[3])[t] = t % s.T < held + 37 * (t / s.T);
+    case_check(&c);
+}
+
 static void check_specials(int input, int64_t queries, int64_t keys) {
     test_case c;
     attention_shape s = {1, 2, 2, queries, keys, 16, 24, NO_MASK, 0, 1, 0, DENSE};
@@ -111,5 +119,8 @@ void test_attention(void) {
         for (int64_t gone = 511; gone <= 1536; gone += gone == 511 ? 1 : 512)
             check_masked_keys((attention_shape){1, 3, 1, 1, 1536, 16, 20, BOOL_KEYS, 0, zero, 0, DENSE}, gone);
     }
+    for (int64_t queries = 1; queries <= 2; queries++)
+        for (int64_t held = 0; held <= 1409; held = held < 126 ? 126 : held < 130 ? held + 1 : held + 256)
+            check_cache((attention_shape){3, 4, 2, queries, 1500, 16, 20, BOOL_KEYS, 0, held % 2, 0, DENSE}, held);
     for (int input = 0; input < 3; input++) check_specials(input, 2, 1400);
 }
