@@ -11,6 +11,7 @@ from engine import collector, passes, program
 from engine.boundary import Rebuild
 from engine.config import Config
 from engine.errors import ConfigError, UnsupportedOp
+from engine.ir import Graph
 from engine.runtime import Program
 from engine.suggest import unknown
 
@@ -78,25 +79,26 @@ def artifact_of(model: Any, example_inputs: Any, config: Config, dynamic_shapes:
 
     exported = exporter.export(model, example_inputs, dynamic_shapes)
     started = time.perf_counter() - exported.lower_seconds
-    with collector.paused():
-        log = passes.run(exported.graph, config)
-        if settled := exported.graph.scope.settled:
-            raise UnsupportedOp(
-                [
-                    f"size {name}: the model, or how it is compiled, works for {only} only"
-                    for name, only in settled.items()
-                ]
-            )
-        signature = program.Signature(
-            trees.describe(exported.input_tree),
-            trees.describe(exported.output_tree),
-            tuple(exported.input_slots),
-            tuple(exported.output_slots),
-            tuple(exported.input_names),
+    signature = program.Signature(
+        trees.describe(exported.input_tree),
+        trees.describe(exported.output_tree),
+        tuple(exported.input_slots),
+        tuple(exported.output_slots),
+        tuple(exported.input_names),
+    )
+    artifact = finished(exported.graph, signature, config)
+    if settled := artifact.scope.settled:
+        raise UnsupportedOp(
+            [f"size {name}: the model, or how it is compiled, works for {only} only" for name, only in settled.items()]
         )
-        artifact = program.from_graph(exported.graph, signature, log)
-        rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-        return Made(artifact, rebuild, exported.export_seconds, started)
+    rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
+    return Made(artifact, rebuild, exported.export_seconds, started)
+
+
+def finished(graph: Graph, signature: program.Signature, config: Config) -> program.Artifact:
+    """The artifact of an exported graph: passes, then its values numbered."""
+    with collector.paused():
+        return program.from_graph(graph, signature, passes.run(graph, config))
 
 
 def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:

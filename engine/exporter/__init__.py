@@ -121,7 +121,7 @@ class _Conversion:
         self.program = program
         graph, inputs = Graph(name), _user_inputs(program)
         names = names_of(dynamic_shapes, [node.name for node in inputs])
-        self.walk = Walk(graph, Symbols(graph.scope, program, inputs, names))
+        self.walk = Walk(graph, Symbols(graph.scope, program.range_constraints, inputs, names))
         self.input_names: list[str] = []
         self.input_slots: list[Slot] = []
         self.output_slots: list[Slot] = []

@@ -20,6 +20,7 @@ from engine.exporter.context import Lowering, Missing, tensor_type
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind
 from engine.exporter.sources import from_trace
 from engine.exporter.symbols import Symbols
+from engine.exporter.weights import to_numpy
 from engine.ir import Graph, Value
 
 Lowered = Any  # a Value, a Missing, a number, or a list of them
@@ -46,12 +47,17 @@ class Walk:
             if node.op == "call_function" and node in needed:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
-                env[node] = getattr(module, str(node.target))
+                env[node] = self._held(module, str(node.target))
             if node.target is torch.ops.aten._assert_scalar.default:  # noqa: SLF001  # its only name
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
         return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
+
+    def _held(self, module: GraphModule, target: str) -> Any:
+        """What the module holds: a constant of the program, or the body of an operation on functions."""
+        held = getattr(module, target)
+        return self.graph.constant(to_numpy(held), target) if isinstance(held, torch.Tensor) else held
 
     def _call(self, node: Node, env: dict[Node, Lowered]) -> Lowered:
         args = map_arg(node.args, env.__getitem__)

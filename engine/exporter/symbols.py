@@ -8,7 +8,6 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
-from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
@@ -23,37 +22,47 @@ _RELATIONS: dict[Any, Any] = {
     sympy.Gt: operator.gt,
     sympy.Ge: operator.ge,
 }
+Ranges = Mapping[Any, Any]
+"""sympy symbol -> torch's range of values."""
 _UNBOUNDED = 1 << 31
 """A size may be as large as this where nothing bounds it: larger ones do not fit the attributes of every kernel."""
 
 
 class Symbols:
-    """The symbols of one exported program, declared in `scope` under the names that the user gave them.
+    """The symbols of one traced program, declared in `scope` under the names that the user gave them.
 
     Args:
         scope: where they are declared.
-        program: whose inputs have them.
+        ranges: the least and the largest value of each symbol, where something bounds it.
         inputs: its placeholders that a call brings.
         names: by (input, axis), where the user named that size.
+        known: symbols that are a number here; they are not declared.
     """
 
     def __init__(
-        self, scope: sizes.Scope, program: ExportedProgram, inputs: Iterable[Node], names: Mapping[tuple[str, int], str]
+        self,
+        scope: sizes.Scope,
+        ranges: Ranges,
+        inputs: Iterable[Node],
+        names: Mapping[tuple[str, int], str] | None = None,
+        known: Mapping[sympy.Symbol, int] | None = None,
     ) -> None:
         self.scope = scope
+        self._known = known or {}
         self._names: dict[sympy.Symbol, str] = {}
+        names = names or {}
         for node in inputs:
             value = node.meta.get("val")
             shape: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else ()
             for axis, size in enumerate(shape):
                 symbols: set[sympy.Symbol] = size.node.expr.free_symbols if isinstance(size, torch.SymInt) else set()
                 for symbol in symbols:
-                    self._declare(program, size, symbol, names.get((node.name, axis)))
+                    self._declare(ranges, size, symbol, names.get((node.name, axis)))
 
-    def _declare(self, program: ExportedProgram, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
-        if symbol in self._names:
+    def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
+        if symbol in self._names or symbol in self._known:
             return
-        allowed = program.range_constraints.get(symbol)
+        allowed = ranges.get(symbol)
         low = 0 if allowed is None else _bounded(allowed.lower, 0)
         high = _UNBOUNDED if allowed is None else _bounded(allowed.upper, _UNBOUNDED)
         name = name if name and name not in self.scope.symbols else str(symbol)
@@ -75,12 +84,14 @@ class Symbols:
         """Take what the program asserts of its sizes for a guard; what it asserts of data is no matter of sizes."""
         expression: Any = condition.node.expr if isinstance(condition, torch.SymBool) else None
         relation = _RELATIONS.get(type(expression))
-        if relation and all(symbol in self._names for symbol in expression.free_symbols):
+        if relation and all(symbol in self._names or symbol in self._known for symbol in expression.free_symbols):
             relation(*map(self._of, expression.args))
 
     def _of(self, expression: Any) -> Any:
         if isinstance(expression, sympy.Integer):
             return int(expression)
+        if self._known and expression.free_symbols <= self._known.keys():
+            return int(expression.xreplace(self._known))
         if isinstance(expression, sympy.Symbol):
             if expression not in self._names:
                 raise Refusal(f"the size {expression} depends on the values of tensors")

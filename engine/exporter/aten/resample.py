@@ -74,7 +74,7 @@ def _scales(
     axes = len(value.shape) - 2
     rows = []
     for axis, factor in enumerate(factors or [None] * axes, 2):
-        size, wanted = value.shape[axis], x.result.shape[axis]
+        size, wanted = int(value.shape[axis]), int(x.result.shape[axis])  # the weights are computed for these alone
         step = real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(wanted)
         rows.append((axis, size, wanted, step))
     return rows

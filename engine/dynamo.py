@@ -1,0 +1,68 @@
+"""``torch.compile(model, backend="engine")``: the front that torch finds by entry point. Imports torch when called.
+
+with torch.inference_mode():
+    y = torch.compile(model, backend="engine", options={"threads": 2})(x)
+print(*engine.dynamo.reports(), sep="\n\n")
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from engine.config import Config
+from engine.errors import ConfigError
+from engine.suggest import unknown
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+    from engine.report import Report
+    from engine.torch_backend.graph import CompiledGraph
+
+_GRAPHS: list[weakref.ref[CompiledGraph]] = []
+
+
+def backend(
+    module: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """What torch.compile calls for each graph that it captured.
+
+    Args:
+        module: the graph.
+        inputs: what it is called with first.
+        options: fields of `Config` by name.
+        mode: None; torch's modes have no meaning here.
+
+    Raises:
+        ConfigError: unknown options, a graph that requires gradients, a model in training mode.
+        ShapeError: an input is not a dense tensor on the cpu.
+    """
+    if mode is not None:
+        raise ConfigError(f"mode: this backend has none, got {mode!r}; it is configured by options={{...}}")
+    config = config_of(options or {})
+    from engine.torch_backend import compile_graph
+
+    compiled, call = compile_graph(module, inputs, config)
+    _GRAPHS[:] = [graph for graph in _GRAPHS if graph() is not None]
+    _GRAPHS.append(weakref.ref(compiled))
+    return call
+
+
+backend.reset = _GRAPHS.clear  # type: ignore[attr-defined]  # torch.compiler.reset calls it
+
+
+def config_of(options: Mapping[str, Any]) -> Config:
+    """The Config whose fields are `options`; ConfigError for a name that it does not have."""
+    known = [field.name for field in fields(Config)]
+    for name in options:
+        if name not in known:
+            raise ConfigError(unknown("option", name, known))
+    return Config(**options)
+
+
+def reports() -> list[Report]:
+    """The report of every program that compiled models hold now, in the order in which torch captured their graphs."""
+    return [report for graph in _GRAPHS if (found := graph()) is not None for report in found.reports()]

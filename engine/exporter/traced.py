@@ -1,0 +1,86 @@
+"""A graph of ATen calls that somebody else traced -> Graph. Owns what stands for its placeholders and results.
+
+`export` reads what torch.export says of a whole model; here nothing but the graph is known, and whoever traced it says
+which placeholders are weights and which symbols are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import GraphModule, Node
+
+from engine.errors import UnsupportedOp
+from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
+from engine.exporter.context import tensor_type
+from engine.exporter.lower import Lowered, Walk
+from engine.exporter.registry import Refusal
+from engine.exporter.symbols import Ranges, Symbols
+from engine.exporter.weights import identity, to_numpy
+from engine.ir import Graph, Value
+
+Numbers = Mapping[Any, int]
+"""sympy symbol -> the number that it is."""
+
+
+class Traced(NamedTuple):
+    """A traced module as a graph.
+
+    Attributes:
+        graph: an input for each placeholder that is a tensor and no weight, in order.
+        results: for each result of the module the position of a graph output as ``[position]``, or the result itself:
+            a number, a formula of sizes, None.
+    """
+
+    graph: Graph
+    results: list[Any]
+
+
+def lower(
+    module: GraphModule, weights: Mapping[Node, torch.Tensor], name: str, ranges: Ranges, known: Numbers
+) -> Traced:
+    """Lower `module`, whose nodes have ``meta["val"]``.
+
+    Args:
+        module: ATen calls, none of which writes to a tensor.
+        weights: placeholder -> the tensor that it is for every call; the graph shares its memory.
+        name: of the graph.
+        ranges: least and largest value of the symbols in sizes.
+        known: symbols that are a number here; every other one must be in the shape of an input.
+
+    Raises:
+        UnsupportedOp: calls that cannot be lowered, all of them.
+    """
+    placeholders = module.graph.find_nodes(op="placeholder")
+    inputs = [n for n in placeholders if n not in weights and isinstance(n.meta.get("val"), torch.Tensor)]
+    graph = Graph(name)
+    walk = Walk(graph, Symbols(graph.scope, ranges, inputs, known=known))
+    constants: dict[tuple[Any, ...], Value] = {}
+    env: dict[Node, Lowered] = {}
+    for node in placeholders:
+        try:
+            if node not in weights:
+                env[node] = _brought(walk, node)
+                continue
+            key = identity(weights[node])
+            if key not in constants:
+                tensor_type(weights[node], walk.symbols.size)
+                constants[key] = graph.constant(to_numpy(weights[node]), node.name)
+            env[node] = constants[key]
+        except Refusal as refusal:
+            raise UnsupportedOp([f"input {node.name}: {refusal}"]) from None
+    results = walk.run(module, env)
+    if walk.offenders:
+        raise UnsupportedOp(list(dict.fromkeys(walk.offenders)))
+    graph.outputs += dict.fromkeys(result for result in results if isinstance(result, Value))
+    return Traced(graph, [[graph.outputs.index(r)] if isinstance(r, Value) else r for r in results])
+
+
+def _brought(walk: Walk, node: Node) -> Lowered:
+    """What a call brings for `node`."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return walk.graph.add_input(node.name, tensor_type(value, walk.symbols.size))
+    return walk.symbols.size(value) if isinstance(value, torch.SymInt) else value

@@ -1,0 +1,102 @@
+"""From Dynamo's graph to a functional graph of ATen calls, by AOT autograd. Owns what is asked of torch, and refused.
+
+AOT autograd makes writes to inputs and buffers, views of inputs among the results and tensors that share memory right
+around the graph: what it hands to the compiler has no writes, and what the compiler returns may be fresh memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch._dynamo.backends.common import aot_autograd
+from torch._export.utils import _is_preservable_cia_op, _special_op_to_preserve_cia
+from torch._ops import OpOverload
+from torch.export import default_decompositions
+from torch.export.exported_program import _override_composite_implicit_decomp
+from torch.fx import GraphModule, Node
+
+from engine.errors import ConfigError, ShapeError
+from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
+from engine.exporter.decompositions import CHOSEN
+from engine.exporter.registry import HANDLERS
+from engine.exporter.sources import from_trace
+
+Boxed = Callable[[list[Any]], list[Any]]
+Finish = Callable[[GraphModule, Sequence[Any]], Boxed]
+
+
+def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Callable[..., Any]:
+    """What Dynamo calls in place of `module`: `finish` makes the inner part of it, from a functional graph.
+
+    Args:
+        module: Dynamo's graph.
+        inputs: what it is called with first.
+        finish: gets the functional graph, whose placeholders have ``meta["val"]``, and fake inputs.
+
+    Raises:
+        ConfigError: the graph would be differentiated, or the model is in training mode.
+        ShapeError: an input is not a dense tensor on the cpu.
+    """
+    _check(module, inputs)
+    compiler = aot_autograd(fw_compiler=finish, inference_compiler=finish, decompositions=_rules())
+    with torch.no_grad(), _override_composite_implicit_decomp(_whole()):
+        found: Callable[..., Any] = compiler(module, inputs)
+    return found
+
+
+def spelled_in_aten(module: GraphModule) -> None:
+    """Let `module` have ATen calls only: torch casts numbers that it makes tensors of by a call of another kind."""
+    for node in module.graph.find_nodes(op="call_function", target=torch.ops.prims.convert_element_type.default):
+        tensor, dtype = node.args
+        node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (tensor,), {"dtype": dtype}  # noqa: SLF001  # its only name
+
+
+def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
+    tensors = [i for i in inputs if isinstance(i, torch.Tensor)]
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise ConfigError(
+            "the graph requires gradients, and this backend is for inference: call the model under "
+            "torch.inference_mode() or torch.no_grad()"
+        )
+    if torch.is_autocast_enabled("cpu"):
+        raise ConfigError("torch.autocast is on: call the model outside of it, and cast the model itself")
+    for tensor in tensors:
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            raise ShapeError(f"an input is {tensor.layout} on {tensor.device}: expected dense tensors on the cpu")
+    if call := next(_in_training(module), None):
+        where = from_trace(call.stack_trace)
+        what = getattr(call.target, "__name__", call.target)
+        raise ConfigError(f"the model is in training mode ({what} at {where or 'unknown line'}): call model.eval()")
+
+
+def _in_training(module: GraphModule) -> Iterator[Node]:
+    """Calls of torch's functions that are told to train."""
+    for node in module.graph.find_nodes(op="call_function", target=torch.nn.functional.dropout):
+        bound = inspect.signature(torch.nn.functional.dropout).bind(*node.args, **node.kwargs)
+        bound.apply_defaults()
+        if bound.arguments["training"] is True:
+            yield node
+    for node in module.graph.find_nodes(op="call_function", target=torch.nn.functional.batch_norm):
+        bound = inspect.signature(torch.nn.functional.batch_norm).bind(*node.args, **node.kwargs)
+        bound.apply_defaults()
+        # A batch norm without running statistics takes the batch's at rest, too.
+        if bound.arguments["training"] is True and bound.arguments["running_mean"] is not None:
+            yield node
+
+
+@cache
+def _rules() -> dict[OpOverload, Any]:
+    """Torch's decompositions of calls that have no handler."""
+    rules = {op: rule for op, rule in default_decompositions().items() if op not in HANDLERS}
+    return rules | {op: decomposition_table[op] for op in CHOSEN}
+
+
+@cache
+def _whole() -> dict[OpOverload, Any]:
+    """Calls that torch defines by others, and that have a handler: they stay whole."""
+    return {op: _special_op_to_preserve_cia for op in HANDLERS if _is_preservable_cia_op(op)}

@@ -1,0 +1,198 @@
+"""One graph of Dynamo's as programs of the engine: which inputs are weights, when they have changed, which sizes come.
+
+Knows neither how the graph was captured nor how a program is made of its parts.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import GraphModule, Node
+
+from engine import sizes
+from engine.compiler import finished
+from engine.config import Config
+from engine.errors import ShapeError, UnsupportedOp
+from engine.exporter import traced
+from engine.program import Signature
+from engine.report import Report
+from engine.runtime import Program
+from engine.torch_backend.views import taken_out
+from engine.tree import LEAF
+
+
+class Watched(NamedTuple):
+    """A weight as it was when it was packed."""
+
+    position: int
+    tensor: Callable[[], Any]  # a weak reference: the model decides how long it lives
+    version: int
+    address: int
+
+
+class Place(NamedTuple):
+    """Where a call brings a symbol: an axis of a tensor, or (None) a number."""
+
+    position: int
+    axis: int | None
+
+
+class Compiled(NamedTuple):
+    """A program for some sizes.
+
+    Attributes:
+        program: from the tensors that a call brings to a list of tensors.
+        results: what the graph answers: ``[position]`` in that list, a number, a formula of sizes, None.
+        plain: the results are that list.
+    """
+
+    program: Program
+    results: Sequence[Any]
+    plain: bool
+
+
+class CompiledGraph:
+    """What AOT autograd calls. Programs are made at the first call, when the weights are there.
+
+    Args:
+        module: a functional graph of ATen calls; its placeholders have ``meta["val"]``.
+        static: positions of placeholders that are parameters and buffers of the model, and are not written to.
+        config: the switches; `plans` also bounds how many programs are kept.
+        name: for reports.
+    """
+
+    _boxed_call = True  # AOT autograd asks for it: one list of arguments, which the callee empties
+
+    def __init__(self, module: GraphModule, static: Sequence[int], config: Config, name: str) -> None:
+        self.name = name
+        self._module = module
+        self._config = config
+        self._views = taken_out(module)
+        self._nodes: list[Node] = module.graph.find_nodes(op="placeholder")
+        values = [node.meta.get("val") for node in self._nodes]
+        self._static = list(static)
+        self._tensors = [p for p, v in enumerate(values) if isinstance(v, torch.Tensor)]
+        self._ranges, self._places = _symbols(values)
+        self._numbers = [symbol for symbol, place in self._places.items() if place.axis is None]
+        self._watched: list[Watched] | None = None
+        self._brought: list[int] = []
+        self._kept: OrderedDict[tuple[int, ...], Compiled] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        """One call, in AOT autograd's boxed convention: `args` is emptied."""
+        if self._watched is None or not self._unchanged(self._watched, args):
+            self._begin(args)
+        inputs = [args[position] for position in self._brought]
+        chosen = self._usual(args)
+        try:
+            found = chosen.program(*inputs)
+        except ShapeError:
+            if chosen.program.artifact.is_fixed:
+                raise
+            # The engine takes more for granted than Dynamo guards: these sizes have a program of their own.
+            chosen = self._for(list(self._places), args)
+            found = chosen.program(*inputs)
+        if not chosen.plain:
+            found = self._filled(chosen, found, args)
+        args.clear()
+        return found
+
+    def reports(self) -> list[Report]:
+        """Of each program that is kept, the one used last behind the others."""
+        with self._lock:
+            return [compiled.program.report() for compiled in self._kept.values()]
+
+    # --- weights ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _unchanged(watched: Sequence[Watched], args: Sequence[Any]) -> bool:
+        for position, tensor, version, address in watched:
+            now = args[position]
+            if now is not tensor() or now._version != version or now.data_ptr() != address:  # noqa: SLF001  # no public way
+                return False
+        return True
+
+    def _begin(self, args: Sequence[Any]) -> None:
+        """No program is left; weights are those of this call. A buffer that was written to is a weight no longer."""
+        with self._lock:
+            for position, _tensor, version, _address in self._watched or ():
+                now = args[position]
+                if not isinstance(now, torch.nn.Parameter) and now._version != version:  # noqa: SLF001  # no public way
+                    self._static.remove(position)
+            # An inference tensor does not tell when it is written to, so each call brings it.
+            weights = {p: args[p] for p in self._static if not args[p].is_inference()}
+            self._watched = [Watched(p, weakref.ref(t), t._version, t.data_ptr()) for p, t in weights.items()]  # noqa: SLF001  # as above
+            self._brought = [p for p in self._tensors if p not in weights]
+            self._kept.clear()
+
+    # --- sizes -----------------------------------------------------------------------------------------------------
+
+    def _value(self, symbol: Any, args: Sequence[Any]) -> int:
+        position, axis = self._places[symbol]
+        return int(args[position] if axis is None else args[position].shape[axis])
+
+    def _usual(self, args: Sequence[Any]) -> Compiled:
+        """The program for any sizes, or for those of this call where the engine cannot let them vary."""
+        try:
+            return self._for(self._numbers, args)
+        except UnsupportedOp:
+            if len(self._numbers) == len(self._places):
+                raise
+            self._numbers = list(self._places)
+            return self._for(self._numbers, args)
+
+    def _for(self, symbols: Sequence[Any], args: Sequence[Any]) -> Compiled:
+        """What runs where `symbols` are the numbers that they are in this call."""
+        key = tuple(self._value(symbol, args) for symbol in symbols)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                found = self._kept[key] = self._compiled(dict(zip(symbols, key, strict=True)), args)
+                if len(self._kept) > self._config.plans:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+        return found
+
+    def _compiled(self, known: Mapping[Any, int], args: Sequence[Any]) -> Compiled:
+        weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
+        graph, results = traced.lower(self._module, weights, self.name, self._ranges, known)
+        names = tuple(value.name for value in graph.inputs)
+        signature = Signature(
+            {"tuple": [{"tuple": [LEAF] * len(names)}, {"dict": {}}]},
+            {"list": [LEAF] * len(graph.outputs)},
+            tuple(range(len(names))),
+            tuple(range(len(graph.outputs))),
+            names,
+        )
+        program = Program(finished(graph, signature, self._config), self._config, rebuild=list, borrowed=True)
+        plain = not self._views and results == [[n] for n in range(len(graph.outputs))]
+        return Compiled(program, results, plain)
+
+    def _filled(self, chosen: Compiled, tensors: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """The results with tensors and sizes in their places."""
+        values = {str(symbol): self._value(symbol, args) for symbol in self._places}
+        found = [tensors[r[0]] if isinstance(r, list) else sizes.at(r, values) for r in chosen.results]
+        for position, view in self._views.items():
+            found[position] = view.of(found[position], lambda symbol: self._value(symbol, args))
+        return found
+
+
+def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:
+    """The range of each symbol in what placeholders stand for, and where a call brings it: a tensor's axis if any."""
+    ranges: Mapping[Any, Any] = {}
+    places: dict[Any, Place] = {}
+    for position, value in enumerate(values):
+        listed = list(enumerate(value.shape)) if isinstance(value, torch.Tensor) else [(None, value)]
+        for axis, size in listed:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:
+                ranges = size.node.shape_env.var_to_range
+                known = places.get(size.node.expr)
+                if known is None or known.axis is None:
+                    places[size.node.expr] = Place(position, axis)
+    return ranges, places

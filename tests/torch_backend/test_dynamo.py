@@ -1,0 +1,319 @@
+"""torch.compile(model, backend="engine") against eager: sizes, weights that change, writes, views, breaks, refusals."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
+from torch.nn import functional
+
+import engine.dynamo
+from suites import models
+
+
+@pytest.fixture(autouse=True)
+def _anew():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="engine", options=options)
+
+
+def check(model, *calls, **options):
+    """Each of `calls` against eager, which works on copies of the model and of the inputs."""
+    other, found = copy.deepcopy(model), compiled(model, **options)
+    with torch.no_grad():
+        for call in calls:
+            expected = other(*copy.deepcopy(call))
+            torch.testing.assert_close(found(*call), expected)
+
+
+def random(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Block(nn.Module):
+    """A layer of attention with a table of positions."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.qkv, self.norm, self.out = nn.Linear(16, 48), nn.LayerNorm(16), nn.Linear(16, 16)
+        self.register_buffer("position", torch.randn(64, 16))
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm(x + self.position[:length])).view(batch, length, 3, 4, 4).permute(2, 0, 3, 1, 4)
+        y = (
+            functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            .transpose(1, 2)
+            .reshape(batch, length, width)
+        )
+        return x + functional.gelu(self.out(y))
+
+
+# --- what is compiled ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in models.names() if name.endswith("-tiny")])
+def test_every_model_is_one_program(name):
+    model, inputs = models.get(name).build()
+    with torch.inference_mode():
+        expected = model(*inputs)
+        got = compiled(model)(*inputs)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)  # of float32, in another order, through layers
+    (report,) = engine.dynamo.reports()
+    assert report.fallback_nodes == 0
+
+
+@pytest.mark.parametrize("name", ["transformer-tiny", "cifar10-cnn-tiny"])
+def test_a_model_gets_the_kernels_of_engine_compile(name):
+    model, inputs = models.get(name).build()
+    with torch.inference_mode():
+        compiled(model)(*inputs)
+    (report,) = engine.dynamo.reports()
+    assert report.kernels == engine.compile(model, inputs).report().kernels
+
+
+def test_the_backend_is_found_without_an_import_of_the_engine():
+    assert "engine" in torch._dynamo.list_backends()
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def test_sizes_that_change_are_compiled_once():
+    check(Block().eval(), *[(random(2, length, 16),) for length in (5, 7, 9, 33)])
+    static, dynamic = engine.dynamo.reports()
+    assert static.sizes == ()
+    assert len(dynamic.sizes) == 1
+
+
+def test_a_dynamic_batch_is_one_program():
+    model, x = Block().eval(), random(3, 5, 16)
+    torch._dynamo.mark_dynamic(x, 0)
+    check(model, (x,), (random(8, 5, 16),), (random(2, 5, 16),))
+    (report,) = engine.dynamo.reports()
+    assert len(report.sizes) == 1
+
+
+class Halves(nn.Module):
+    """Answers sizes beside tensors, one of them a formula."""
+
+    def forward(self, x):
+        length = x.shape[0]
+        return x[: length // 2] * 2, length, length // 2 + 1, None
+
+
+def test_sizes_among_the_results():
+    check(Halves(), (random(6),), (random(8),), (random(11),))
+
+
+class Scaled(nn.Module):
+    def forward(self, x, number):
+        return x * number + number
+
+
+@pytest.mark.parametrize("numbers", [(2, 3, 4, 3), (2.0, 0.5, 3.25, 0.5)], ids=["int", "float"])
+def test_numbers_among_the_inputs(numbers):
+    check(Scaled(), *[(random(4), number) for number in numbers])
+
+
+def by_factor(x):
+    return functional.interpolate(x, scale_factor=1.5, mode="bilinear")
+
+
+def by_size(x):
+    return functional.interpolate(x, (x.shape[2] * 2, 4), mode="bilinear")
+
+
+@pytest.mark.parametrize(("function", "guards"), [(by_factor, 0), (by_size, 2)])
+def test_programs_for_sizes_of_their_own_where_the_engine_cannot_let_a_size_vary(function, guards):
+    found = torch.compile(function, backend="engine")
+    with torch.no_grad():
+        for size in (6, 8, 10, 8):
+            torch.testing.assert_close(found(random(1, 2, size, 4)), function(random(1, 2, size, 4)))
+    _static, *dynamic = engine.dynamo.reports()
+    assert sorted(len(report.guards) for report in dynamic) == [0, guards]
+
+
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_weights_that_change_are_packed_anew():
+    model, x = Block().eval(), random(2, 5, 16)
+    found = compiled(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        with torch.inference_mode():
+            torch.testing.assert_close(found(x), model(x))
+        model(x).sum().backward()
+        optimizer.step()
+    with torch.inference_mode():
+        torch.testing.assert_close(found(x), model(x))
+        model.out.weight.copy_(random(16, 16))
+        torch.testing.assert_close(found(x), model(x))
+        model.out.weight.data = random(16, 16, seed=1)
+        torch.testing.assert_close(found(x), model(x))
+        model.out = nn.Linear(16, 16)
+        torch.testing.assert_close(found(x), model(x))
+        model.load_state_dict(Block().state_dict())
+        torch.testing.assert_close(found(x), model(x))
+
+
+def test_weights_that_stay_are_packed_once():
+    model = Block().eval()
+    check(model, (random(2, 5, 16),), (random(2, 5, 16, seed=1),))
+    (before,) = (graph()._kept for graph in engine.dynamo._GRAPHS if graph() is not None)
+    program = next(iter(before.values())).program
+    check(model, (random(2, 5, 16, seed=2),))
+    assert next(iter(before.values())).program is program
+
+
+class Counter(nn.Module):
+    """Reads a buffer that it also writes to; `other` is written to by nobody here."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.register_buffer("other", torch.ones(4))
+
+    def forward(self, x):
+        self.total.add_(x * self.other)
+        return self.total * 2
+
+
+def test_buffers_that_the_model_writes_to():
+    model = Counter()
+    check(model, *[(random(4, seed=seed),) for seed in range(3)])
+    torch.testing.assert_close(model.total, sum(random(4, seed=seed) for seed in range(3)))
+
+
+def test_a_buffer_that_somebody_writes_to_is_no_weight_any_longer():
+    model = Counter()
+    found = compiled(model)
+    with torch.inference_mode():
+        for step in range(3):
+            model.other.fill_(step)
+            model.total.zero_()
+            torch.testing.assert_close(found(torch.ones(4)), torch.full((4,), 2.0 * step))
+    (report,) = engine.dynamo.reports()
+    assert report.weight_bytes < 16 + 4  # the factor alone; the buffer is brought by each call
+
+
+def test_weights_made_in_inference_mode_are_inputs():
+    with torch.inference_mode():
+        model = nn.Linear(4, 4).eval()
+        found = compiled(model)
+        x = random(2, 4)
+        torch.testing.assert_close(found(x), model(x))
+        model.weight.fill_(1)
+        torch.testing.assert_close(found(x), model(x))
+
+
+# --- writes, views, duplicates ---------------------------------------------------------------------------------------
+
+
+class Writes(nn.Module):
+    def forward(self, x, y):
+        x.add_(1)
+        y[:, 0] = 5
+        return x * 2
+
+
+def test_inputs_that_the_model_writes_to():
+    check(Writes(), (random(3, 4), random(3, 4)))
+    x, y = random(3, 4), random(4, 3).t()
+    with torch.no_grad():
+        compiled(Writes())(x, y)
+    torch.testing.assert_close(x, random(3, 4) + 1)
+    assert (y[:, 0] == 5).all()
+
+
+class Views(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return x, x[1:], y, y, y.view(-1)
+
+
+def test_results_share_memory_with_what_eager_shares_it_with():
+    x = random(3, 4)
+    with torch.no_grad():
+        same, part, y, again, flat = compiled(Views())(x)
+        assert same is x
+        assert part.data_ptr() == x[1:].data_ptr()
+        y.fill_(7)
+        assert (flat == 7).all()
+        assert (again == 7).all()
+
+
+class Breaks(nn.Module):
+    """Two graphs, with Python between them that looks at a value."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = functional.relu(self.first(x))
+        y = y * 2 if y.sum().item() > 1e9 else y + 1
+        return self.second(y)
+
+
+def test_a_model_with_a_graph_break_is_several_programs():
+    torch.manual_seed(0)
+    check(Breaks().eval(), (random(2, 8),))
+    assert len(engine.dynamo.reports()) == 2
+
+
+# --- options and refusals --------------------------------------------------------------------------------------------
+
+
+def test_options_are_fields_of_the_config():
+    check(Block().eval(), (random(2, 5, 16),), threads=2, disable=["fuse_attention", "fuse_epilogue"])
+    (report,) = engine.dynamo.reports()
+    assert report.switches["threads"] == 2
+    assert report.switches["disable"] == ("fuse_attention", "fuse_epilogue")
+    assert "fuse_epilogue" not in dict(report.passes)
+
+
+def refusal(model, *inputs, **how):
+    with pytest.raises(BackendCompilerFailed) as raised:
+        torch.compile(model, backend="engine", **how)(*inputs)
+    return raised.value.inner_exception
+
+
+def test_an_unknown_option_hears_the_nearest_one():
+    error = refusal(Scaled(), random(4), 2, options={"thread": 2})
+    assert isinstance(error, engine.ConfigError)
+    assert "unknown option 'thread'; did you mean 'threads'?" in str(error)
+    error = refusal(Scaled(), random(4), 2, mode="max-autotune")
+    assert "mode: this backend has none, got 'max-autotune'" in str(error)
+
+
+def test_a_graph_that_requires_gradients_is_refused():
+    error = refusal(Block().eval(), random(2, 5, 16))
+    assert isinstance(error, engine.ConfigError)
+    assert "call the model under torch.inference_mode() or torch.no_grad()" in str(error)
+
+
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(4)], ids=["dropout", "batch_norm"])
+def test_a_model_in_training_mode_is_refused_with_the_line(layer):
+    with torch.no_grad():
+        error = refusal(nn.Sequential(nn.Linear(4, 4), layer), random(3, 4))
+    assert isinstance(error, engine.ConfigError)
+    assert "the model is in training mode" in str(error)
+    assert "call model.eval()" in str(error)
+
+
+def test_a_model_on_another_device_is_refused():
+    with torch.no_grad():
+        error = refusal(nn.Linear(4, 4, device="meta").eval(), torch.zeros(3, 4, device="meta"))
+    assert isinstance(error, engine.ShapeError)
+    assert "on meta: expected dense tensors on the cpu" in str(error)
