@@ -2,7 +2,8 @@
 
 with torch.inference_mode():
     y = torch.compile(model, backend="engine", options={"threads": 2})(x)
-print(*engine.dynamo.reports(), sep="\n\n")
+    for report in engine.dynamo.reports():
+        print(report)
 """
 
 from __future__ import annotations
