@@ -1,6 +1,12 @@
-"""Replace a constant attention mask by what it says: nothing, or causal."""
+"""Replace an attention mask by what it says: a constant one by nothing or causal, that of a cache by which keys count.
+
+torch adds a mask of bools as 0 and -inf, so that NaN under it stays NaN. Behind the tokens of a cache lies what earlier
+texts left there, which nobody means: a mask of bools lets kernels not read it.
+"""
 
 from __future__ import annotations
+
+import math
 
 import ml_dtypes
 import numpy as np
@@ -35,14 +41,40 @@ def _without(graph: Graph, node: Node, mask: Value) -> Value | None:
     return graph.emit("attention", inputs, before=node, source=node.source, **(node.attributes | {"causal": causal}))
 
 
+def _of_state(graph: Graph, value: Value) -> bool:
+    """Whether `value` is a state of the graph, with some of its elements written anew or not."""
+    while value.node is not None and (value.node.op.view is not None or value.node.op.name in _WRITES):
+        value = value.node.input(0)
+    return value in graph.inputs[len(graph.inputs) - len(graph.states) :]
+
+
+_WRITES = frozenset({"index_put", "scatter"})
+
+
+def _kept(mask: Value) -> Value | None:
+    """Which keys take part in ``where(kept, 0, -inf)``; None for other masks."""
+    node = mask.node
+    if node is None or node.op.name != "where":
+        return None
+    kept, zero, fill = (node.input(i) for i in range(3))
+    return kept if zero.scalar == 0 and fill.scalar == -math.inf and kept.shape == mask.shape else None
+
+
+def _of_bools(graph: Graph, node: Node, mask: Value) -> Value | None:
+    kept = _kept(mask)
+    if kept is None or not (_of_state(graph, node.input(1)) and _of_state(graph, node.input(2))):
+        return None
+    return graph.emit("attention", [*node.inputs[:3], kept], before=node, source=node.source, **node.attributes)
+
+
 def run(graph: Graph) -> int:
     """Number of masks replaced."""
     count = 0
     for node in list(graph.nodes):
         mask = node.inputs[3] if node.op.name == "attention" else None
-        if mask is None or not mask.is_constant or mask.type.size == 0:
+        if mask is None or mask.type.size == 0:
             continue
-        new = _without(graph, node, mask)
+        new = _without(graph, node, mask) if mask.is_constant else _of_bools(graph, node, mask)
         if new is not None:
             graph.replace(node.output, new)
             graph.remove([node])

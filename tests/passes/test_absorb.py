@@ -177,6 +177,34 @@ def test_a_mask_made_of_inputs_stays():
     assert run_pass(g, "absorb_mask", inputs=random_inputs(g)) == [0]
 
 
+def cached(*, keys: str = "state", low: float = -np.inf, high: float = 0.0) -> Graph:
+    """Attention over a state of 5 keys, one of them written anew, as far as an input says."""
+    g = qkv(rows=1)
+    q, k, v = g.inputs
+    keep = g.add_input("keep", TensorType("bool", (1, 1, 1, 5)))
+    if keys == "state":
+        g.states = [("keys", None)]
+        g.inputs = [q, v, keep, k]
+        written = g.emit("slice", [k], axis=2, start=0, stop=5)
+        g.outputs = [k]
+        k = written
+    mask = g.emit("where", [keep, g.scalar(high, "float32"), g.scalar(low, "float32")])
+    g.outputs = [g.emit("attention", [q, k, k if keys == "state" else v, mask], scale=0.5), *g.outputs]
+    return g
+
+
+def test_the_mask_of_a_cache_says_which_keys_count():
+    g = cached()
+    assert run_pass(g, "absorb_mask", "dead_code")[0] == 1
+    assert [n.inputs[3].dtype for n in g.nodes if n.op.name == "attention"] == ["bool"]
+
+
+@pytest.mark.parametrize("almost", [{"keys": "input"}, {"low": -1e9}, {"high": 1.0}])
+def test_a_mask_that_weighs_or_hides_what_is_no_cache_stays(almost):
+    g = cached(**almost)
+    assert run_pass(g, "absorb_mask") == [0]
+
+
 def test_a_triangle_on_fewer_rows_than_keys_is_causal_from_the_top_left():
     g = qkv(rows=3, keys=5)
     g.outputs = [attention(g, g.constant(np.tri(3, 5, dtype=bool)))]
