@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.bind import BoundPlan, bind, threads_of
+from engine.bind import BoundPlan, Step, bind, threads_of
 from engine.boundary import Boundary, Rebuild, as_array
 from engine.call import UNUSUAL, short_way
 from engine.config import Config
@@ -142,6 +142,7 @@ class Specialised:
         else:
             instruction = self.artifact.instructions[step.instruction]
             flops, nbytes = counts(self.artifact, instruction)
+            nbytes -= _untouched(step)
             source = instruction.source
         executed = step.operations or flops
         limits = {"compute": executed / peak if peak else 0.0, "memory": nbytes / bandwidth if bandwidth else 0.0}
@@ -178,6 +179,18 @@ class Specialised:
             executor = native.NativeExecutor(self.artifact, plan, self._weights, threads_of(self.config))
             _trace_native(executor, inputs, recorder)
         return Trace(tuple(recorder.nodes))
+
+
+def _untouched(step: Step) -> int:
+    """Bytes that the op's count has and the step does not move: of a value some elements of which are replaced where it
+    lies, the others.
+    """
+    x, output = step.operands[0], step.operands[step.n_inputs]
+    if TABLE[step.op].family != "write" or x is None or output is None or x.storage != output.storage:
+        return 0
+    replaced = [p for p in step.operands[1 : step.n_inputs] if p is not None and p.dtype == x.dtype]
+    whole, part = (sum(TensorType(p.dtype, p.layout.shape).nbytes for p in group) for group in ((x, output), replaced))
+    return max(whole - part, 0)
 
 
 # What the interpreter has: arrays of NumPy's own.

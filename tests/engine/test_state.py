@@ -117,6 +117,26 @@ def test_profile_and_trace_leave_the_state_as_it_is():
     assert read.output_statistics[0].maximum == 2.0
 
 
+class Rows(nn.Module):
+    """A table of which some rows are replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(100, 4))
+
+    def forward(self, x, at):
+        self.table.index_put_((at,), x)
+        return self.table[0] + 1
+
+
+def test_a_write_in_place_is_said_to_move_what_it_replaces():
+    arguments = torch.ones(3, 4), torch.tensor([5, 7, 9])
+    program = engine.compile(Rows().eval(), arguments)
+    profile = program.profile(*arguments, state=program.new_state(), runs=1, roofs=False)
+    moved = {node.op: node.bytes for node in profile.nodes}
+    assert moved["index_put"] == 2 * 3 * 4 * 4 + 3 * 8
+
+
 def test_a_file_has_the_state(tmp_path):
     program = engine.compile(Counter().eval(), (torch.zeros(4),))
     program.save(tmp_path / "c.engine")
