@@ -52,6 +52,7 @@ class Report:
         bytes: bytes a run moves at least, each operand of each instruction once.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
+        packing_seconds: of that, or of loading, what packing weights took.
         passes: (pass, changes) in the order they ran.
         kernels: (kernel, launches), most used first.
         switches: the configuration in force.
@@ -76,6 +77,7 @@ class Report:
     bytes: int
     export_seconds: float | None
     compile_seconds: float
+    packing_seconds: float
     passes: tuple[tuple[str, int], ...]
     kernels: tuple[tuple[str, int], ...]
     switches: dict[str, Any]

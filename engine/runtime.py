@@ -208,6 +208,7 @@ class Program:
             bytes=sum(b for _, b in counted),
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
+            packing_seconds=self._weights.packing_seconds,
             passes=artifact.passes,
             kernels=tuple(kernels.most_common()),
             switches=self.config.to_dict(),

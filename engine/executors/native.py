@@ -9,6 +9,7 @@ import ctypes
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -239,6 +240,7 @@ class Weights:
     def __init__(self, artifact: Artifact, *, borrowed: bool = False) -> None:
         self.artifact = artifact
         self.packed: dict[PackedKey, Packed] = {}
+        self.packing_seconds = 0.0
         self._borrowed = borrowed
         self._plain: dict[int, np.ndarray] = {}
         self._settled: set[int] = set()  # what refers to no memory of the model
@@ -293,6 +295,7 @@ class Weights:
 
     def _pack(self, wanted: Mapping[PackedKey, tuple[Step, int]]) -> None:
         # One piece of memory for all: large pages make its first touch several times cheaper.
+        began = time.perf_counter()
         sizes = [-(-step.packed[position] // ALIGNMENT) * ALIGNMENT for step, position in wanted.values()]
         slab, start = aligned_empty(sum(sizes)), 0
         for (key, (step, position)), size in zip(wanted.items(), sizes, strict=True):
@@ -303,6 +306,7 @@ class Weights:
             self.artifact.constants.release(key.value)
             self.packed[key] = packed
             start += size
+        self.packing_seconds += time.perf_counter() - began
 
     def _let_go(self) -> None:
         """Refer to no memory of the model: a constant that is packed whole is unpacked when somebody looks at it."""
