@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,14 +51,23 @@ class Decoder:
     """
 
     def __init__(
-        self, artifacts: Mapping[str, Artifact], facts: Mapping[str, int], config: Config, *, borrowed: bool
+        self,
+        artifacts: Mapping[str, Artifact],
+        facts: Mapping[str, int],
+        config: Config,
+        *,
+        borrowed: bool,
+        export_seconds: Mapping[str, float | None] = MappingProxyType({}),
     ) -> None:
         self.max_length, self.batch = int(facts["max_length"]), int(facts["batch"])
         self.config = config
         self._artifacts = dict(artifacts)
         weights = native.Weights(artifacts["prefill"], borrowed=borrowed)
         with weights.gathering():
-            self._prefill, self._decode = (Program(artifacts[name], config, weights=weights) for name in ENTRIES)
+            self._prefill, self._decode = (
+                Program(artifacts[name], config, weights=weights, export_seconds=export_seconds.get(name))
+                for name in ENTRIES
+            )
         self._state = self.new_state()
 
     # --- generating ------------------------------------------------------------------------------------------------
@@ -81,8 +91,8 @@ class Decoder:
         state, length = self._cache(state), self._length(ids)
         if length > self.max_length:
             raise ShapeError(f"prefill: the cache holds {self.max_length} tokens, got {length}")
-        whole = np.full(self.batch, length, np.int64) if lengths is None else np.array(lengths, np.int64)
-        if whole.shape != (self.batch,) or whole.min() < 1 or whole.max() > length:
+        whole = np.full(self.batch, length, np.int64) if lengths is None else _whole_numbers(lengths)
+        if whole is None or whole.shape != (self.batch,) or whole.min() < 1 or whole.max() > length:
             raise ShapeError(f"prefill: expected {self.batch} lengths from 1 to {length}, got {lengths!r}")
         entry = self._decode if length == 1 else self._prefill
         logits = entry(*_alike(ids, np.zeros(self.batch, np.int64), whole), state=state)
@@ -170,6 +180,15 @@ class Decoder:
         sharing.save(path, self._artifacts, {"max_length": self.max_length, "batch": self.batch})
 
 
+def _whole_numbers(values: Any) -> np.ndarray | None:
+    """`values` as int64, a copy; None where they are no whole numbers, which are not rounded to some."""
+    try:
+        found = np.array(values)
+    except ValueError:  # rows of different lengths
+        return None
+    return found.astype(np.int64) if found.dtype.kind in "iu" else None
+
+
 def _alike(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:
     """`ids`, and the arrays as what `ids` is."""
     torch = sys.modules.get("torch")
@@ -201,12 +220,14 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     for name, value in (("max_length", max_length), ("batch", batch)):
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
-    artifacts = {
-        name: artifact_of(module, example, config, shapes).artifact
+    made = {
+        name: artifact_of(module, example, config, shapes)
         for name, (example, shapes) in decoding.examples(batch, max_length).items()
     }
+    artifacts = {name: one.artifact for name, one in made.items()}
     _check(artifacts, batch)
-    return Decoder(sharing.shared(artifacts), {"max_length": max_length, "batch": batch}, config, borrowed=True)
+    facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in made.items()}
+    return Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
 
 
 def _check(artifacts: Mapping[str, Artifact], batch: int) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
 
+    from suites.models.nets.generation import Generation
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -30,9 +32,29 @@ class Prepared:
         compile_s: seconds spent on compiling beyond that; None where there is no such step.
         facts: further columns of the record: nodes, launches, arena_bytes, weight_bytes, artifact_bytes, flops, bytes,
             fallback_nodes, run_digest. What is not known is left out.
+        ready: called with the inputs before each call, untimed: brings about what the call goes on from. None where a
+            call depends on its inputs alone.
     """
 
     call: Callable[..., Any]
+    export_s: float | None = None
+    compile_s: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    ready: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A language model that is ready to generate, one batch of texts at a time.
+
+    Attributes:
+        prefill: ids [B, P] int64 -> logits [B, vocabulary] behind them. Begins the texts anew, whatever was before.
+        decode: ids [B, 1] int64 -> logits [B, vocabulary] behind one more token a text.
+        export_s, compile_s, facts: as of `Prepared`.
+    """
+
+    prefill: Callable[[Tensor], Tensor]
+    decode: Callable[[Tensor], Tensor]
     export_s: float | None = None
     compile_s: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +100,14 @@ class Backend(ABC):
     @abstractmethod
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
         """Make `model` (in eval mode) callable for inputs like `inputs`."""
+
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
+        """Make `model` generate texts of its sizes; `inputs` as its forward takes them.
+
+        Raises:
+            NotImplementedError: this backend has no way to.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not generate text")
 
 
 def through_torch(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,13 +1,18 @@
-"""PyTorch eager, as its documentation recommends for inference: eval mode under `torch.inference_mode()`."""
+"""PyTorch eager, as its documentation recommends for inference: eval mode under `torch.inference_mode()`.
+
+Text is generated with transformers' static cache, which holds as many tokens as the case needs and no more.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Backend, Prepared
+from suites.backends.base import Backend, Generator, Prepared
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from suites.models.nets.generation import Generation
 
 
 class Eager(Backend):
@@ -28,3 +33,9 @@ class Eager(Backend):
                 return model(*arguments)
 
         return Prepared(call)
+
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+        """The network as it is."""
+        from suites.backends import _static_cache
+
+        return Generator(*_static_cache.made(model, lambda step: step, lambda step: step))

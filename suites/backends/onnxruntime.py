@@ -12,14 +12,18 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Backend, Prepared
+from suites.backends.base import Backend, Generator, Prepared
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
+
+    from suites.models.nets.generation import Generation
 
 
 class OnnxRuntime(Backend):
@@ -35,6 +39,32 @@ class OnnxRuntime(Backend):
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
         """Export, or take what an earlier process of the case exported; make the session."""
+        import torch
+
+        made = self._session(lambda path: _export(model, inputs, path))
+        session, names = made.session, [entry.name for entry in made.session.get_inputs()]
+
+        def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
+            found: list[np.ndarray] = session.run(None, dict(zip(names, arguments, strict=True)))
+            return found
+
+        def call(*arguments: Tensor) -> list[Tensor]:
+            feed = {name: tensor.numpy() for name, tensor in zip(names, arguments, strict=True)}
+            return [torch.from_numpy(array) for array in session.run(None, feed)]
+
+        chosen = call_numpy if self.io == "numpy" else call
+        return Prepared(chosen, made.export_s, made.compile_s, made.facts)
+
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+        """Export with the past as inputs and outputs; a step's present is bound as the next one's past, uncopied."""
+        module = model.with_past()
+        arguments, vary = module.example(model.batch)
+        made = self._session(lambda path: _export(module, arguments, path, vary))
+        texts = _Texts(made.session, module.shapes(model.batch, 0))
+        return Generator(texts.begin, texts.step, made.export_s, made.compile_s, made.facts)
+
+    def _session(self, export: Callable[[Path], None]) -> _Made:
+        """What `export` writes, or an earlier process of the case had written, ready to run."""
         import onnxruntime
         import torch
 
@@ -51,7 +81,7 @@ class OnnxRuntime(Backend):
             folder = kept if kept is not None and reused else Path(temporary) / "onnx"
             if not reused:
                 folder.mkdir()
-                _export(model, inputs, folder / "model.onnx")
+                export(folder / "model.onnx")
             exported = time.perf_counter()
             session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
             compiled = time.perf_counter()
@@ -59,22 +89,56 @@ class OnnxRuntime(Backend):
             if kept is not None and not reused:
                 shutil.copytree(folder, kept.with_name("onnx.partial"), dirs_exist_ok=True)
                 kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete
-        names = [entry.name for entry in session.get_inputs()]
-
-        def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
-            found: list[np.ndarray] = session.run(None, dict(zip(names, arguments, strict=True)))
-            return found
-
-        def call(*arguments: Tensor) -> list[Tensor]:
-            feed = {name: tensor.numpy() for name, tensor in zip(names, arguments, strict=True)}
-            return [torch.from_numpy(array) for array in session.run(None, feed)]
-
-        export_s = None if reused else exported - start
-        chosen = call_numpy if self.io == "numpy" else call
-        return Prepared(chosen, export_s, compiled - exported, {"artifact_bytes": artifact})
+        return _Made(session, None if reused else exported - start, compiled - exported, {"artifact_bytes": artifact})
 
 
-def _export(model: nn.Module, inputs: tuple[Tensor, ...], path: Path) -> None:
+@dataclass(frozen=True)
+class _Made:
+    session: Any
+    export_s: float | None
+    compile_s: float
+    facts: Mapping[str, Any]
+
+
+class _Texts:
+    """The texts that a session with past and present goes on with: what it gave last is what it is given next.
+
+    Args:
+        session: inputs are ids and the past; outputs are logits and the present.
+        empty: shapes of a past of no tokens.
+    """
+
+    def __init__(self, session: Any, empty: Sequence[tuple[int, ...]]) -> None:
+        import numpy as np
+        import onnxruntime
+
+        self._session = session
+        self._ids, *self._past = [entry.name for entry in session.get_inputs()]
+        self._logits, *self._present = [entry.name for entry in session.get_outputs()]
+        self._empty = [onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32)) for shape in empty]
+        self._kept = self._empty
+
+    def begin(self, ids: Tensor) -> Tensor:
+        """Logits behind a prompt."""
+        self._kept = self._empty
+        return self.step(ids)
+
+    def step(self, ids: Tensor) -> Tensor:
+        """Logits behind further tokens."""
+        import torch
+
+        binding = self._session.io_binding()
+        binding.bind_cpu_input(self._ids, ids.numpy())
+        for name, value in zip(self._past, self._kept, strict=True):
+            binding.bind_ortvalue_input(name, value)
+        for name in (self._logits, *self._present):
+            binding.bind_output(name)
+        self._session.run_with_iobinding(binding)
+        logits, *self._kept = binding.get_outputs()
+        return torch.from_numpy(logits.numpy())
+
+
+def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shapes: Any = None) -> None:
     import torch
 
     noise = logging.getLogger("torch.onnx")
@@ -83,7 +147,7 @@ def _export(model: nn.Module, inputs: tuple[Tensor, ...], path: Path) -> None:
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")
-            program = torch.onnx.export(model, inputs, dynamo=True, external_data=True)
+            program = torch.onnx.export(model, inputs, dynamo=True, external_data=True, dynamic_shapes=dynamic_shapes)
             if program is None:
                 raise RuntimeError("torch.onnx.export gave no program")
             program.save(path, external_data=True)

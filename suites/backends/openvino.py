@@ -9,14 +9,17 @@ from __future__ import annotations
 import shutil
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Backend, Prepared
+from suites.backends.base import Backend, Generator, Prepared
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
+
+    from suites.models.nets.generation import Generation
 
 
 class OpenVino(Backend):
@@ -29,6 +32,52 @@ class OpenVino(Backend):
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
         """Export, convert, compile for the CPU."""
+        import torch
+
+        compiled, export_s, compile_s = self._compiled(model, inputs)
+        request, count = compiled.create_infer_request(), len(compiled.outputs)
+
+        def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
+            results = request.infer(list(arguments), share_inputs=True)
+            return [results[index] for index in range(count)]
+
+        def call(*arguments: Tensor) -> list[Tensor]:
+            # share_outputs stays off: a caller may keep a result while the next call runs
+            results = request.infer([tensor.numpy() for tensor in arguments], share_inputs=True)
+            return [torch.from_numpy(results[index]) for index in range(count)]
+
+        chosen = call_numpy if self.io == "numpy" else call
+        return Prepared(chosen, export_s, compile_s)
+
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+        """Keys and values become the state of the request, as OpenVINO's documentation recommends for generating."""
+        import torch
+
+        module = model.with_past()
+        arguments, vary = module.example(model.batch)
+        shapes = [[model.batch, -1], *(list(shape) for shape in module.shapes(model.batch, -1))]
+        compiled, export_s, compile_s = self._compiled(
+            module, arguments, vary, lambda converted: _keep_past(converted, shapes)
+        )
+        request = compiled.create_infer_request()
+
+        def step(ids: Tensor) -> Tensor:
+            return torch.from_numpy(request.infer([ids.numpy()], share_inputs=True)[0])
+
+        def begin(ids: Tensor) -> Tensor:
+            request.reset_state()
+            return step(ids)
+
+        return Generator(begin, step, export_s, compile_s)
+
+    def _compiled(
+        self,
+        model: nn.Module,
+        arguments: tuple[Any, ...],
+        dynamic_shapes: Any = None,
+        change: Callable[[Any], None] = lambda _converted: None,
+    ) -> tuple[Any, float | None, float]:
+        """The compiled model, seconds of export (None: an earlier process of the case had done it) and of the rest."""
         import openvino
         import torch
 
@@ -48,29 +97,36 @@ class OpenVino(Backend):
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                program = torch.export.export(model, inputs)
+                program = torch.export.export(model, arguments, dynamic_shapes=dynamic_shapes)
                 exported = time.perf_counter()
                 converted = openvino.convert_model(program)
+            change(converted)
         compiled = openvino.Core().compile_model(converted, "CPU", settings)
-        request = compiled.create_infer_request()
         ready = time.perf_counter()
         if kept is not None and exported is not None:
             _keep(converted, kept)
-        count = len(compiled.outputs)
-
-        def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
-            results = request.infer(list(arguments), share_inputs=True)
-            return [results[index] for index in range(count)]
-
-        def call(*arguments: Tensor) -> list[Tensor]:
-            # share_outputs stays off: a caller may keep a result while the next call runs
-            results = request.infer([tensor.numpy() for tensor in arguments], share_inputs=True)
-            return [torch.from_numpy(results[index]) for index in range(count)]
-
-        chosen = call_numpy if self.io == "numpy" else call
         if exported is None:
-            return Prepared(chosen, None, ready - start)
-        return Prepared(chosen, exported - start, ready - exported)
+            return compiled, None, ready - start
+        return compiled, exported - start, ready - exported
+
+
+def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
+    """Turn every input but the first, and every output but the first, into state that starts empty.
+
+    Args:
+        converted: the model, with as many outputs as inputs.
+        shapes: of its inputs; -1 varies.
+    """
+    import openvino
+    from openvino._offline_transformations import apply_make_stateful_transformation
+
+    converted.reshape(dict(zip(converted.inputs, map(openvino.PartialShape, shapes), strict=True)))
+    pairs = {}
+    for number, (past, present) in enumerate(zip(converted.inputs[1:], converted.outputs[1:], strict=True)):
+        pairs[f"past_{number}"] = f"present_{number}"
+        past.get_tensor().set_names({f"past_{number}"})
+        present.get_tensor().set_names({f"present_{number}"})
+    apply_make_stateful_transformation(converted, pairs)
 
 
 def _keep(converted: Any, folder: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites import backends, models
+from suites.backends import stepwise
 from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch
 from suites.harness import verify
 from suites.harness.case import BackendRef, Case
@@ -82,14 +83,13 @@ class Job:
         """Build the model (untimed), export and compile it, call once. Returns these times and facts."""
         spec = models.get(self._case.model)
         model, _ = spec.build(**self._case.build_arguments)
-        self._prepared = self._backend.prepare(model, self._fresh_tensors()[0])
-        if self._case.io == "numpy" and not self._backend.takes_numpy:
-            self._prepared = replace(self._prepared, call=through_torch(self._prepared.call))
+        prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
+        self._prepared = prepare(self._backend, model, self._fresh_tensors()[0])
+        if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
+            self._prepared = _through_torch(self._prepared)
         del model
         self._inputs = self._fresh_inputs()
-        start = time.perf_counter()
-        self._prepared.call(*self._inputs[0])
-        seconds = time.perf_counter() - start
+        seconds = self._time(0, 1)
         phases = {"export_s": self._prepared.export_s, "compile_s": self._prepared.compile_s, "first_call_s": seconds}
         return {**phases, "facts": dict(self._prepared.facts)}
 
@@ -97,7 +97,10 @@ class Job:
         """Call once for each input set, keep all results, write them. Returns files, inputs_changed."""
         import torch
 
-        results = [self._flatten(self.call(*inputs)) for inputs in self._inputs]
+        results = []
+        for inputs in self._inputs:
+            self.ready(*inputs)
+            results.append(self._flatten(self.call(*inputs)))
         files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
         pairs = zip(map(self._flatten, self._inputs), self._fresh_tensors(), strict=True)
         changed = [
@@ -158,6 +161,16 @@ class Job:
         return self._prepared.call
 
     @property
+    def must_be_ready(self) -> bool:
+        """Whether `ready` has something to do before each call."""
+        return self._prepared is not None and self._prepared.ready is not None
+
+    def ready(self, *inputs: Any) -> None:
+        """What comes before each call with `inputs` and is not timed; mostly nothing."""
+        if self._prepared is not None and self._prepared.ready is not None:
+            self._prepared.ready(*inputs)
+
+    @property
     def inputs(self) -> Inputs:
         """The input sets that calls take in turn."""
         return self._inputs
@@ -170,11 +183,23 @@ class Job:
     def _time(self, first: int, calls: int) -> float:
         """Seconds a call over `calls` calls in a row, starting with input set `first`."""
         call, order = self.call, [self._inputs[(first + index) % INPUT_SETS] for index in range(calls)]
+        if self.must_be_ready:
+            return sum(self._time_ready(inputs) for inputs in order) / calls
         result: Any = None
         start = time.perf_counter()
         for inputs in order:
             result = call(*inputs)
         seconds = (time.perf_counter() - start) / calls
+        self._last = result
+        return seconds
+
+    def _time_ready(self, inputs: tuple[Any, ...]) -> float:
+        """Seconds of one call that must be made ready."""
+        call = self.call
+        self.ready(*inputs)
+        start = time.perf_counter()
+        result = call(*inputs)
+        seconds = time.perf_counter() - start
         self._last = result
         return seconds
 
@@ -198,6 +223,12 @@ class Job:
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
         verify.save(path, [to_numpy(tensor) for tensor in tensors], kinds)
         return path.name
+
+
+def _through_torch(prepared: Prepared) -> Prepared:
+    """The same for a user of NumPy."""
+    ready = None if prepared.ready is None else through_torch(prepared.ready)
+    return replace(prepared, call=through_torch(prepared.call), ready=ready)
 
 
 def _repetitions(seconds: float) -> int:

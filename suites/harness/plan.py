@@ -21,6 +21,10 @@ ASSUMED_WORKER_S = 8.0
 """Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
 
 
+_NOT_ASKED = {"models", "backends", "threads", "precision", "worker_s"}
+"""Keys of a suite that are in the cases, or change nothing that is measured."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A suite, expanded and filtered.
@@ -47,7 +51,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """For the environment line."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
-        fixed = self.suite.model_dump(mode="json", exclude={"models", "backends", "threads", "precision"})
+        fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
         return {**fixed, "baseline": self.baseline, "cases": cases}
 
     def units(self) -> int:
@@ -55,7 +59,11 @@ class Plan:
         return sum(len(refs) for _, refs in self.cases) * self.suite.generations
 
     def seconds(self, results: Path) -> tuple[float, bool]:
-        """An estimate, and whether it rests on records of this machine (else on `ASSUMED_WORKER_S`)."""
+        """An estimate, and whether it rests on records of this machine.
+
+        A row that has none is taken to cost what the others of this plan do, or what the suite says, or what rows of
+        other suites do, or `ASSUMED_WORKER_S`.
+        """
         known: dict[tuple[str, str], list[float]] = {}
         for path in store.run_files(results)[-10:]:
             try:
@@ -65,9 +73,11 @@ class Plan:
             for line in lines:
                 known.setdefault((line["case"], line["backend"]), []).append(line["elapsed_s"])
         mean = {pair: statistics.fmean(values) for pair, values in known.items()}
-        usual = statistics.fmean(mean.values()) if mean else ASSUMED_WORKER_S
         pairs = [(case.id, ref.label) for case, refs in self.cases for ref in refs]
-        return sum(mean.get(pair, usual) for pair in pairs) * self.suite.generations, bool(known)
+        own = [mean[pair] for pair in pairs if pair in mean]
+        stated = [self.suite.worker_s] if self.suite.worker_s is not None else []
+        usual = statistics.fmean(own or stated or mean.values() or [ASSUMED_WORKER_S])
+        return sum(mean.get(pair, usual) for pair in pairs) * self.suite.generations, bool(own or (mean and not stated))
 
 
 def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None = None) -> Plan:

@@ -80,7 +80,7 @@ class Roofs:
         if work.flops is None or peak is None:
             return None
         least = work.flops / peak
-        if work.nbytes is not None and work.nbytes > last_level_bytes():
+        if work.nbytes is not None and work.nbytes > last_level_bytes() * work.steps:
             bandwidth = self.rate("memory", threads)
             if bandwidth is None:
                 return None
@@ -99,11 +99,16 @@ class Roofs:
 
 @dataclass(frozen=True)
 class Work:
-    """What a call has to do: operations, bytes moved, and the type that it computes in; None is unknown."""
+    """What a call has to do: operations, bytes moved, and the type that it computes in; None is unknown.
+
+    `steps` says how many times in a row a call moves the same bytes: `nbytes` are those of all steps, and whether they
+    fit a cache is a question about one.
+    """
 
     flops: int | None
     nbytes: int | None
     precision: str = "fp32"
+    steps: int = 1
 
 
 @cache

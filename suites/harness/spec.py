@@ -88,6 +88,7 @@ class Suite(_Strict):
         generations: fresh sets of processes; two at least.
         generation_budget_s: rounds of one generation stop after this many seconds (never before three).
         same_within: 0.02 reads "same within 2%".
+        worker_s: seconds that a worker takes, for the estimate before a machine has run the suite.
         timeouts: seconds a phase.
     """
 
@@ -103,6 +104,7 @@ class Suite(_Strict):
     generations: Annotated[int, Field(ge=2, strict=True)] = 2
     generation_budget_s: PositiveFloat = 20.0
     same_within: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
+    worker_s: PositiveFloat | None = None
     timeouts: Timeouts = Timeouts()
 
     def cases(self) -> Iterator[tuple[Case, list[BackendRef]]]:

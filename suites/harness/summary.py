@@ -26,6 +26,7 @@ FACTS = (
     "flops",
     "executed_flops",
     "bytes",
+    "steps",
     "nodes",
     "launches",
     "fallback_nodes",
@@ -33,6 +34,9 @@ FACTS = (
     "run_digest",
 )
 """Columns that a backend may tell about itself."""
+
+TOKEN_PHASES = ("prefill", "decode")
+"""Keys of `s_per_token`. A call of phase prefill ends with the first token: its time is `ttft_s`."""
 
 PHASES = ("import_s", "export_s", "compile_s", "first_call_s")
 
@@ -95,7 +99,7 @@ def _place_under_roofs(question: Question, found: Sequence[Line]) -> None:
     if not told:
         return
     source = min(told, key=lambda one: one[0])[1]
-    work = Work(source["flops"], source["bytes"], question.case.precision)
+    work = Work(source["flops"], source["bytes"], question.case.precision, source["steps"] or 1)
     for line in found:
         line["flops"], line["bytes"] = work.flops, work.nbytes
         if question.roofs is not None and line["latency"] is not None:
@@ -176,8 +180,17 @@ def _summary(
     if status == "ok":
         line["latency"] = stats.latency([one["seconds"] for one in mine])
         line["throughput"] = case.shape.get("batch", 1) / line["latency"]["p50"]
+        line |= _of_tokens(facts.get("tokens"), line["latency"]["p50"])
         line |= _judged(question, mine, base, spread, 0.0 if ref.label == question.twin else floor)
     return line
+
+
+def _of_tokens(tokens: Mapping[str, int] | None, seconds: float) -> Line:
+    """`s_per_token` and `ttft_s` of a call that handles so many `tokens` a phase; null where it generates no text."""
+    if not tokens:
+        return {"s_per_token": None, "ttft_s": None}
+    per_token = {phase: seconds / tokens[phase] if phase in tokens else None for phase in TOKEN_PHASES}
+    return {"s_per_token": per_token, "ttft_s": seconds if "prefill" in tokens else None}
 
 
 def _ordered(latest: Mapping[tuple[str, int], Line], label: str) -> list[Line]:

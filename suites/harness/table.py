@@ -25,6 +25,10 @@ BETTER = (
     "of roof: the least time that this machine needs for the work over the latency, higher is better; "
     "engine / best peer: the engine's time over that of the fastest other backend of the row, below 1 is faster"
 )
+TOKENS = (
+    "; tokens/s: of all texts together, higher is better; a call of phase=prefill takes a prompt in and picks the "
+    "first token, one of phase=decode makes `steps` tokens after the prompt"
+)
 _BEST_PEER = "engine / best peer"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
 
@@ -47,6 +51,11 @@ def size(value: float | None) -> str:
         if value >= 1 << step:
             return f"{value / (1 << step):.3g} {unit}"
     return f"{value:.0f} B"
+
+
+def rate(value: float) -> str:
+    """A number a second, with three digits at least: ``7.94``, ``1,120``."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def judged(line: Line) -> str:
@@ -81,6 +90,8 @@ def cell(line: Line) -> list[str]:
     if line["ratio"] is not None:
         ratio = line["ratio"]
         found += [f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]", line["verdict"]]
+    if line["s_per_token"]:
+        found += [f"{rate(1 / value)} tokens/s" for value in line["s_per_token"].values() if value]
     if line["error"]:
         found.append(f"max error {float(line['error']['max_abs']):.1e}")
     if line["roof_share"] is not None:
@@ -102,7 +113,7 @@ def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
     """One row a case, one column a backend, and the A/A floor."""
     labels = columns(summaries)
     table = Table(title=title or None, show_lines=True, title_justify="left", caption_justify="left")
-    table.caption = BETTER.format(baseline=_baseline(summaries))
+    table.caption = _legend(summaries)
     table.add_column("case", overflow="fold")
     for label in labels:
         table.add_column(label)
@@ -128,7 +139,7 @@ def markdown(summaries: Sequence[Line], environment: Line) -> str:
         against = ["<br>".join(_against_best(found))] if peers else []
         rows.append([f"`{case}`", *cells, *against, floor(found)])
     body = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
-    return f"{heading(environment)}\n\n{body}\n\n{BETTER.format(baseline=_baseline(summaries))}.\n"
+    return f"{heading(environment)}\n\n{body}\n\n{_legend(summaries)}.\n"
 
 
 def heading(environment: Line) -> str:
@@ -160,6 +171,12 @@ def write_between(path: Path, marker: str, text: str) -> None:
     if not opening or not closing:
         raise UsageError(f"{path}: expected the markers <!-- {marker} --> and <!-- /{marker} -->")
     path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+
+
+def _legend(summaries: Sequence[Line]) -> str:
+    """How to read the table."""
+    generated = any(line["s_per_token"] for line in summaries)
+    return BETTER.format(baseline=_baseline(summaries)) + (TOKENS if generated else "")
 
 
 def _has_best_peer(summaries: Sequence[Line]) -> bool:

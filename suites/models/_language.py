@@ -12,29 +12,53 @@ if TYPE_CHECKING:
     from torch import nn
 
     from suites.models.nets.causal import CausalLM
+    from suites.models.nets.generation import Generation
 
 OPTIONS: Mapping[str, Option] = {
     "attention": Option("sdpa", ("sdpa", "eager"), doc="transformers' implementation of attention"),
+    "phase": Option(
+        "score", ("score", "prefill", "decode"), doc="of a whole text, or of generating one; see nets/generation.py"
+    ),
+    "steps": Option(16, doc="tokens that follow the prompt: the cache has room for them, phase=decode takes them in"),
     "logits": Option("all", ("all", "last"), doc="of every position, or of the last one alone, as generating needs"),
 }
 
 
-def random_ids(vocabulary: int) -> Callable[[Arguments, torch.Generator], tuple[torch.Tensor]]:
-    """Ids [batch, sequence] int64, drawn from the whole vocabulary."""
+def random_ids(vocabulary: int) -> Callable[[Arguments, torch.Generator], tuple[torch.Tensor, ...]]:
+    """Ids [batch, sequence] int64, drawn from the whole vocabulary; in phase decode [batch, steps] more."""
 
-    def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor]:
+    def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         import torch
 
-        return (torch.randint(0, vocabulary, (arguments["batch"], arguments["sequence"]), generator=generator),)
+        lengths = [arguments["sequence"], *([arguments["steps"]] if arguments["phase"] == "decode" else [])]
+        return tuple(torch.randint(0, vocabulary, (arguments["batch"], n), generator=generator) for n in lengths)
 
     return example
 
 
-def build(family: str, config: Mapping[str, Any], arguments: Arguments) -> CausalLM:
+def build(family: str, config: Mapping[str, Any], arguments: Arguments) -> CausalLM | Generation:
     """The model that transformers has for `family`, in configuration `config`, with the options of `arguments`."""
     from suites.models.nets.causal import CausalLM
 
-    return CausalLM(family, config, arguments["attention"], last_only=arguments["logits"] == "last")
+    model = CausalLM(family, config, arguments["attention"], last_only=arguments["logits"] == "last")
+    if arguments["phase"] == "score":
+        return model
+    from suites.models.nets.generation import Generation
+
+    sizes = arguments["batch"], arguments["sequence"], arguments["steps"]
+    return Generation(model.network, arguments["phase"], *sizes)
+
+
+def too_long(positions: int) -> Callable[[Arguments], str | None]:
+    """`ModelSpec.refuses` of a model that knows so many positions."""
+
+    def refuses(arguments: Arguments) -> str | None:
+        length = arguments["sequence"] + arguments["steps"]
+        if arguments["phase"] == "score" or length <= positions:
+            return None
+        return f"sequence and steps are {length} tokens; it has {positions} positions"
+
+    return refuses
 
 
 def random_model(
@@ -57,5 +81,6 @@ def random_model(
         shape_keys={"batch": 1, "sequence": min(sequence, positions)},
         limits={"sequence": (1, positions)},
         options=OPTIONS,
+        refuses=too_long(positions),
         needs=("torch", "transformers"),
     )

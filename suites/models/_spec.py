@@ -75,6 +75,7 @@ class ModelSpec:
         shape_keys: sizes of the inputs and their defaults, for example batch and sequence.
         options: what else can be chosen, each with its allowed values and default.
         limits: for some of `shape_keys` the least and the largest size (None: no limit). Others start at 1.
+        refuses: complete arguments -> why these do not go together, or None.
         needs: packages (import names) without which it cannot be built.
         missing: further reasons why it cannot be built, or None.
     """
@@ -86,6 +87,7 @@ class ModelSpec:
     shape_keys: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
     limits: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    refuses: Callable[[Arguments], str | None] = lambda _arguments: None
     needs: tuple[str, ...] = ("torch",)
     missing: Callable[[], str | None] = lambda: None
 
@@ -111,6 +113,9 @@ class ModelSpec:
             if not option.allows(value):
                 raise ModelError(f"model {self.name}: {name}={value!r} is not {option.expected}")
             full[name] = value
+        reason = self.refuses(full)
+        if reason is not None:
+            raise ModelError(f"model {self.name}: {reason}")
         return MappingProxyType(full)
 
     def unavailable(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import OPTIONS, build, random_ids, random_model
+from suites.models._language import OPTIONS, build, random_ids, random_model, too_long
 from suites.models._spec import Arguments, ModelSpec
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ MODELS = (
         shape_keys={"batch": 1, "sequence": 128},
         limits={"sequence": (1, CONFIG["max_position_embeddings"])},
         options=OPTIONS,
+        refuses=too_long(CONFIG["max_position_embeddings"]),
         needs=("torch", "transformers"),
         missing=lambda: data.missing(NAME),
     ),

@@ -157,6 +157,11 @@ def test_what_the_cache_cannot_hold_is_refused(decoder):
         (torch.zeros(1, 5, dtype=torch.long), [6], "expected 1 lengths from 1 to 5"),
         (torch.zeros(1, 5, dtype=torch.long), [0], "expected 1 lengths from 1 to 5"),
         (torch.zeros(1, 5, dtype=torch.long), [2, 2], "expected 1 lengths from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), 3, "expected 1 lengths from 1 to 5, got 3"),
+        (torch.zeros(1, 5, dtype=torch.long), [2.7], r"got \[2.7\]"),
+        (torch.zeros(1, 5, dtype=torch.long), [True], r"got \[True\]"),
+        (torch.zeros(1, 5, dtype=torch.long), ["2"], r"got \['2'\]"),
+        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]], "expected 1 lengths from 1 to 5"),
     ],
 )
 def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
@@ -169,6 +174,44 @@ def test_a_state_that_is_no_cache_is_refused(decoder):
         decoder.prefill(some_ids(1, 3), state=decoder.entry("prefill").new_state())
     with pytest.raises(ConfigError, match="max_new_tokens: expected a whole number from 1 on, got 0"):
         decoder.generate(some_ids(1, 3), 0)
+
+
+@pytest.fixture(scope="module")
+def roomy():
+    """GPT-2 with a cache for 80 tokens, and in this configuration 64 positions."""
+    from suites.models.nets.cached import CachedLM
+
+    return engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 80).eval(), 80)
+
+
+def test_a_state_of_another_decoder_is_refused(decoder, roomy):
+    """Of the same number of texts; where its cache is the shorter one, writing would go behind its end."""
+    for one, other in ((decoder, roomy), (roomy, decoder)):
+        with pytest.raises(ShapeError, match="state: expected one of this program"):
+            one.prefill(some_ids(1, 3), state=other.new_state())
+
+
+def test_texts_of_another_batch_than_that_of_the_prompt_are_refused(decoder):
+    decoder.prefill(some_ids(1, 3))
+    with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1 to 48\], got \[2, 1\]"):
+        decoder.decode(some_ids(2, 1))
+    with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1 to 48\], got \[2, 3\]"):
+        decoder.generate(some_ids(2, 3))
+
+
+def test_a_position_that_the_model_lacks_is_an_error_and_leaves_the_length(roomy):
+    state = roomy.new_state()
+    with pytest.raises(ExecutionError, match=r"embedding at .*index"):
+        roomy.prefill(some_ids(1, 65), state=state)
+    roomy.prefill(some_ids(1, 64), state=state)
+    with pytest.raises(ExecutionError, match=r"embedding at .*index"):
+        roomy.decode(some_ids(1, 1), state=state)
+    assert state.lengths.tolist() == [64]
+
+
+def test_the_time_of_exporting_is_stated_apart(decoder):
+    for report in decoder.report().values():
+        assert report.export_seconds > 0
 
 
 def test_a_decoder_file_with_other_facts_is_refused(decoder, tmp_path):

@@ -16,6 +16,13 @@ NAME = "cached"
 _current: ContextVar[CachedLM] = ContextVar("current")  # the model whose forward runs, for its attention layers
 
 
+def heads_of(config: Any) -> tuple[int, int, int]:
+    """Layers, heads of keys and values in each, and elements of a head, of a model of transformers."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return config.num_hidden_layers, heads, width
+
+
 class CachedLM(nn.Module):
     """ids [B, S], position [B], lengths [B], all int64 -> logits [B, vocabulary] behind the last token of each text.
 
@@ -33,9 +40,8 @@ class CachedLM(nn.Module):
         config._attn_implementation = NAME  # noqa: SLF001  # transformers has no other way to set it on a made model
         self.network = network
         self.max_length = max_length
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        for layer in range(config.num_hidden_layers):
+        layers, heads, width = heads_of(config)
+        for layer in range(layers):
             for kind in ("keys", "values"):
                 self.register_buffer(f"{kind}_{layer}", torch.zeros(batch, heads, max_length, width))
 

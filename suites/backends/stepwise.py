@@ -1,0 +1,59 @@
+"""Generating text with any backend: which steps a call takes, the same for everybody. Knows no runtime and no clock.
+
+A backend says how it prefills and how it decodes (`Backend.generator`); here that becomes what the harness times:
+
+- phase ``prefill``: one call takes a prompt in, from an empty cache, and picks the first token;
+- phase ``decode``: the prompt is taken in untimed; one call then takes N steps, each of which picks a token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from suites.backends.base import Backend, Generator, Prepared
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def generates(model: Any) -> bool:
+    """Whether `model` is one that generates text."""
+    return hasattr(model, "phase")
+
+
+def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepared:
+    """What `backend` makes of `model`, as the harness calls it. Facts of the work are the model's, for everybody."""
+    made = backend.generator(model, inputs)
+    facts = {**made.facts, **model.facts()}
+    if model.phase == "prefill":
+        return Prepared(_prefill(made), made.export_s, made.compile_s, facts)
+    return Prepared(
+        _decode(made), made.export_s, made.compile_s, facts, lambda prompt, _following: made.prefill(prompt)
+    )
+
+
+def _prefill(made: Generator) -> Any:
+    def call(prompt: Tensor) -> list[Tensor]:
+        logits = made.prefill(prompt)
+        _pick(logits)
+        return [logits]
+
+    return call
+
+
+def _decode(made: Generator) -> Any:
+    def call(_prompt: Tensor, following: Tensor) -> list[Tensor]:
+        found = []
+        for token in following.split(1, 1):
+            logits = made.decode(token)
+            _pick(logits)
+            found.append(logits)
+        return found
+
+    return call
+
+
+def _pick(logits: Tensor) -> list[int]:
+    """The likeliest token of each text: a part of each step, though the text that follows is given."""
+    found: list[int] = logits.argmax(-1).tolist()
+    return found
