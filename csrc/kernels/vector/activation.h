@@ -1,4 +1,4 @@
-/* The activations of linear, over a tile whose sums lie in the first-level cache. */
+/* The activations of linear: over a tile whose sums lie in the first-level cache, or in registers where they only cut. */
 #ifndef EB_ACTIVATION_H
 #define EB_ACTIVATION_H
 
@@ -37,5 +37,10 @@ static const eb_activation activations[] = {
     [EB_LINEAR_ACTIVATION_SIGMOID] = activate_sigmoid,
     [EB_LINEAR_ACTIVATION_RELU6] = activate_relu6,
 };
+
+/* Where an activation does no more than cut at 0 and above: the largest value that it lets through; 0 for any other. */
+static inline float clamp_of(int64_t activation) {
+    return activation == EB_LINEAR_ACTIVATION_RELU ? INFINITY : activation == EB_LINEAR_ACTIVATION_RELU6 ? 6.0f : 0.0f;
+}
 
 #endif

@@ -193,7 +193,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     int64_t *pieces = places + at[AT_ROWS] * p.out[COLUMN];
     const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
     float *y = eb_data(eb_output(node), bases);
-    const int relu = node->ints[EB_INT_CONV_ACTIVATION] == EB_CONV_ACTIVATION_RELU;
+    const float clamp = clamp_of(node->ints[EB_INT_CONV_ACTIVATION]);
     if (begin < end) fill_tables(&p, at[AT_ROWS], places, pieces);
     eb_product product = {.K = p.depth,
                           .x_row = p.step[COLUMN] * p.pitch,
@@ -204,8 +204,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                           .alpha = 1,
                           .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
                           .ldr = p.O,
-                          .activation = relu ? NULL : activations[node->ints[EB_INT_CONV_ACTIVATION]],
-                          .relu = relu,
+                          .activation = clamp > 0 ? NULL : activations[node->ints[EB_INT_CONV_ACTIVATION]],
+                          .clamp = clamp,
                           .x_places = places,
                           .x_pieces = pieces,
                           .pieces = p.pieces};

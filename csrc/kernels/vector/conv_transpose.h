@@ -263,12 +263,12 @@ static void multiply_span(const work *k, const span *s, eb_product product) {
     const int64_t planes = s[PLANE].tap_end - s[PLANE].tap, rows = s[ROW].tap_end - s[ROW].tap;
     const int64_t columns = s[COLUMN].tap_end - s[COLUMN].tap;
     const int whole_lines = columns == k->f[COLUMN].taps, whole_planes = whole_lines && rows == k->f[ROW].taps;
-    const eb_activation activation = k->activation == EB_CONV_TRANSPOSE_ACTIVATION_RELU ? NULL : activations[k->activation];
-    const int relu = k->activation == EB_CONV_TRANSPOSE_ACTIVATION_RELU;
+    const float clamp = clamp_of(k->activation);
+    const eb_activation activation = clamp > 0 ? NULL : activations[k->activation];
     if (!planes || !rows || !columns) { /* no tap reaches these places */
         k->pieces[0] = 0;
         product.pieces = 1, product.K = 0;
-        product.relu = relu, product.activation = activation;
+        product.clamp = clamp, product.activation = activation;
         multiply_panel(&product);
         return;
     }
@@ -276,7 +276,7 @@ static void multiply_span(const work *k, const span *s, eb_product product) {
     for (t.plane = s[PLANE].tap; t.plane < s[PLANE].tap_end; t.plane += t.planes)
         for (t.row = s[ROW].tap; t.row < s[ROW].tap_end; t.row += t.rows) {
             const int is_last = t.plane + t.planes == s[PLANE].tap_end && t.row + t.rows == s[ROW].tap_end;
-            product.relu = relu && is_last;
+            product.clamp = is_last ? clamp : 0;
             product.activation = is_last ? activation : NULL;
             multiply_part(k, s, &t, product);
             product.bias = NULL;

@@ -10,6 +10,7 @@
 _Static_assert((int)EB_INT_CONV_GROUPS == (int)EB_INT_CONV_TRANSPOSE_GROUPS, "conv and conv_transpose differ");
 _Static_assert((int)EB_INT_CONV_CHANNELS_LAST == (int)EB_INT_CONV_TRANSPOSE_CHANNELS_LAST, "conv and conv_transpose differ");
 _Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_CONV_TRANSPOSE_ACTIVATION_RELU6, "conv and conv_transpose differ");
+_Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "conv and linear differ");
 
 /* Three spatial axes; fewer are read as three, those that are not there of size 1. */
 enum { PLANE, ROW, COLUMN, AXES };

@@ -28,7 +28,7 @@ typedef struct {
     const float *bias, *residual; /* or NULL */
     int64_t ldr;
     eb_activation activation; /* or NULL */
-    int relu;                 /* instead of an activation: while the sums are in registers */
+    float clamp; /* instead of an activation, while the sums are in registers: results go from 0 to this; 0: as they are */
     const int64_t *x_places;  /* or NULL; else x_row is only what most rows lie apart, x_k is 1 and ldb EB_NR */
     const int64_t *x_pieces;
     int64_t pieces; /* with x_places: how many */

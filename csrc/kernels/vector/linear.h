@@ -50,7 +50,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
     int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed];
     int64_t column_tiles = node->tiles / p[AT_ROW_TILES];
-    const int relu = node->ints[EB_INT_LINEAR_ACTIVATION] == EB_LINEAR_ACTIVATION_RELU;
+    const float clamp = clamp_of(node->ints[EB_INT_LINEAR_ACTIVATION]);
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t m = row_tile_begin(p[AT_M], p[AT_ROW_TILES], tile / column_tiles);
         int64_t m_end = row_tile_begin(p[AT_M], p[AT_ROW_TILES], tile / column_tiles + 1);
@@ -70,8 +70,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                                   .bias = bias ? bias + n : NULL,
                                   .residual = residual ? residual + m * p[AT_RESIDUAL_ROW] + n : NULL,
                                   .ldr = p[AT_RESIDUAL_ROW],
-                                  .activation = relu ? NULL : activations[node->ints[EB_INT_LINEAR_ACTIVATION]],
-                                  .relu = relu};
+                                  .activation = clamp > 0 ? NULL : activations[node->ints[EB_INT_LINEAR_ACTIVATION]],
+                                  .clamp = clamp};
             if (!w->is_packed)
                 product.b = panel_of(weight + n * n_step, k_step, n_step, p[AT_K], product.columns, product.M, scratch,
                                      &product.ldb);

@@ -21,7 +21,7 @@ typedef struct {
     int64_t next_step; /* so many bytes a k */
     const int64_t *x_places, *x_pieces;
     int64_t pieces;
-    int relu;
+    float clamp;
 } eb_micro;
 
 /* Asks for the lines of y that the sums will go to: a store that misses the first-level cache waits for its line, and
@@ -54,11 +54,17 @@ EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const i
             EB_UNROLL
             for (int v = 0; v < V; v++) sum[r][v] += vf_load(t->residual + r * t->ldr + v * EB_VL);
     }
-    if (t->relu) {
+    if (t->clamp > 0) {
         EB_UNROLL
         for (int r = 0; r < R; r++)
             EB_UNROLL
             for (int v = 0; v < V; v++) sum[r][v] = vf_relu(sum[r][v]);
+    }
+    if (t->clamp > 0 && t->clamp < INFINITY) {
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < V; v++) sum[r][v] = vf_min(vf_set(t->clamp), sum[r][v]); /* NaN stays */
     }
     EB_UNROLL
     for (int r = 0; r < R; r++)
@@ -308,7 +314,7 @@ void multiply_panel(const eb_product *p) {
                           .x_places = p->x_places ? p->x_places + m : NULL,
                           .x_pieces = p->x_places ? p->x_pieces + block.piece : NULL,
                           .pieces = block.pieces,
-                          .relu = p->relu && d == blocks - 1};
+                          .clamp = d == blocks - 1 ? p->clamp : 0};
             if (form == FETCH_TWO) t.next = (const char *)t.b + BYTES_AHEAD;
             if (heights > MANY_TILES) {
                 t.next = (const char *)(t.x + rows * p->x_row);
