@@ -41,7 +41,7 @@ from suites.harness import machine, table
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
-PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv", "conv_transpose")
+PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv", "conv_transpose", "expand_depthwise")
 INDEXED = ("embedding", "index_select", "index", "gather")  # by their second operand
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
@@ -144,6 +144,13 @@ def _conv(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> 
     return functional.conv2d(x.permute(0, 3, 1, 2), weight, bias, c.ints[0:2], c.ints[8:10], groups=groups).relu_()
 
 
+def _expand_depthwise(c: Case, x: Tensor, expand: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """As `_conv`, twice; both with ReLU6."""
+    between = functional.hardtanh_(functional.conv2d(x.permute(0, 3, 1, 2), expand[:, :, None, None], before), 0.0, 6.0)
+    y = functional.conv2d(between, weight, bias, c.ints[0:2], c.ints[8:10], groups=weight.shape[0])
+    return functional.hardtanh_(y, 0.0, 6.0)
+
+
 def _conv_transpose(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> Tensor:
     """As `_conv`; what `low` has more than `high` is torch's output padding."""
     stride, low, high = c.ints[0:2], c.ints[8:10], c.ints[16:18]
@@ -199,6 +206,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "matmul": _matmul,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
+    "expand_depthwise": _expand_depthwise,
     "resample": _resample,
     "pad": _pad,
     "attention": _attention,

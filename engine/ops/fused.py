@@ -23,6 +23,7 @@ from engine.ops.check import (
     result,
     wrong,
 )
+from engine.ops.matmul import ACTIVATIONS
 from engine.ops.table import TABLE, Attribute, Attributes, Op, TensorType, Types, declare
 
 # Name of a step -> op and attributes. The order is that of the codes that C receives.
@@ -194,5 +195,71 @@ declare(
         nbytes=_embedding_norm_bytes,
         doc="norm over the last axis of (first + second) + third, float32: a term is the rows of a table [V, n] at its "
         "ids, or has no ids and is added as it is, broadcast; ids outside of [0, V) are an error",
+    )
+)
+
+
+# --- expand_depthwise ----------------------------------------------------------------------------------------------
+
+
+def _expand_parts(attributes: Attributes, channels: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attributes of the linear and of the conv that the op stands for, of which `channels` lie between."""
+    spatial = {name: attributes[name] for name in ("stride", "low", "high", "dilation")}
+    linear = {"transpose_weight": True, "activation": attributes["expand_activation"], "alpha": 1.0}
+    return linear, {**spatial, "groups": channels, "activation": attributes["activation"], "channels_last": True}
+
+
+def _expand_depthwise_types(inputs: Types, attributes: Attributes) -> tuple[TensorType, TensorType]:
+    """What lies between, and the result."""
+    name = "expand_depthwise"
+    x = of_rank(name, "x", of_same_dtype(name, "x", present(name, inputs, 0, "x"), "float32"), 4, 4)
+    expand, weight = present(name, inputs, 1, "expand"), present(name, inputs, 3, "weight")
+    of_rank(name, "expand", expand, 2, 2)
+    linear, conv = _expand_parts(attributes, expand.shape[0])
+    if weight.shape[:1] != expand.shape[:1]:
+        raise wrong(name, f"a kernel for each of the {expand.shape[0]} channels of {expand}", weight)
+    try:
+        between = TABLE["linear"].infer([x, expand, optional(inputs, 2), None], linear)[0]
+        return between, TABLE["conv"].infer([between, weight, optional(inputs, 4), None], conv)[0]
+    except ValueError as error:  # which names the part
+        raise ValueError(f"{name}: {str(error).partition(': ')[2]}") from None
+
+
+def _expand_depthwise_reference(
+    x: np.ndarray,
+    expand: np.ndarray,
+    expand_bias: np.ndarray | None,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    **attributes: Any,
+) -> Any:
+    linear, conv = _expand_parts(attributes, expand.shape[0])
+    between = TABLE["linear"].reference(x, expand, expand_bias, None, **linear)
+    return TABLE["conv"].reference(between, weight, bias, None, **conv)
+
+
+def _expand_depthwise_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
+    x, expand, expand_bias, weight, bias = inputs
+    between, _result = _expand_depthwise_types(inputs, attributes)
+    linear, conv = _expand_parts(attributes, between.shape[-1])
+    product = TABLE["linear"].flops([x, expand, expand_bias, None], [between], linear)
+    return product + TABLE["conv"].flops([between, weight, bias, None], outputs, conv)
+
+
+declare(
+    Op(
+        "expand_depthwise",
+        "fused",
+        ("x", "expand", "expand_bias?", "weight", "bias?"),
+        lambda inputs, attributes: _expand_depthwise_types(inputs, attributes)[1:],
+        _expand_depthwise_reference,
+        {
+            **{name: Attribute("ints") for name in ("stride", "low", "high", "dilation")},
+            "expand_activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
+            "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
+        },
+        flops=_expand_depthwise_flops,
+        doc="conv, every channel alone, of linear(x), whose result is rounded as it is alone; float32, x [N, H, W, C], "
+        "expand [E, C], expand_bias [E], weight [E, 1, *K], bias [E]; padding is zeros around the linear's result",
     )
 )

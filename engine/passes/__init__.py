@@ -29,6 +29,7 @@ from engine.passes import (
     fuse_attention,
     fuse_embedding_norm,
     fuse_epilogue,
+    fuse_expand_depthwise,
     fuse_gated_linear,
     fuse_gelu,
     fuse_layer_norm,
@@ -82,6 +83,7 @@ PASSES: dict[str, Pass] = {
         merge_linear,
         fuse_epilogue,
         channels_last,
+        fuse_expand_depthwise,
         fuse_embedding_norm,
         fuse_add_norm,
         fuse_pointwise,
@@ -97,9 +99,10 @@ PASSES: dict[str, Pass] = {
 # inside of it, and equal picks made one; gated pairs before merging, which would
 # take them; merging before epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before
 # norms, since a residual costs least where a linear adds it in its registers; layout after epilogues, when convolutions
-# have all that they will have, and before chains, which then run on images as they lie; gathers before other residuals,
-# which would take one of their terms; transposes once more, for those that follow an attention. Chains of pointwise ops
-# last: nothing else knows how to look inside of them.
+# have all that they will have, and before chains, which then run on images as they lie; behind it convolutions of
+# what is then a linear, once the permutes are gone that nobody reads; gathers before other residuals, which would
+# take one of their terms; transposes once more, for those that follow an attention. Chains of pointwise ops last:
+# nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -128,6 +131,8 @@ PIPELINE: tuple[str, ...] = (
     "merge_linear",
     "fuse_epilogue",
     "channels_last",
+    "dead_code",
+    "fuse_expand_depthwise",
     "fuse_embedding_norm",
     "fuse_add_norm",
     "fuse_pointwise",

@@ -210,6 +210,24 @@ static void bench_groups(void) {
     }
 }
 
+/* The same layers behind the 1 x 1 that widens what they read, in one node: of EfficientNet-Lite0 again, with ReLU6. */
+static void bench_expand(void) {
+    static const struct {
+        int64_t size, C, O, kernel, stride;
+    } shapes[] = {{112, 16, 96, 3, 2}, {56, 24, 144, 3, 1}, {56, 24, 144, 5, 2}, {28, 40, 240, 5, 1}, {28, 40, 240, 3, 2},
+                  {14, 80, 480, 3, 1}, {14, 80, 480, 5, 1}, {14, 112, 672, 5, 1}, {14, 112, 672, 5, 2}, {7, 192, 1152, 5, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        int64_t size = shapes[i].size, C = shapes[i].C, O = shapes[i].O, k = shapes[i].kernel, pad = k / 2;
+        int64_t stride = shapes[i].stride, places = (size / stride) * (size / stride);
+        test_case c;
+        make_expand_depthwise(&c, &(image_shape){1, size, size, C, O, k, k, stride, 1, pad, pad, pad, pad, 1, 0,
+                                                 EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6, DENSE}, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6);
+        snprintf(c.name, sizeof c.name, "%ld x %ld x %ld to %ld, then %ld x %ld / %ld", (long)size, (long)size, (long)C,
+                 (long)O, (long)k, (long)k, (long)stride);
+        bench_case(&c, 2.0 * (double)(size * size * C * O + places * O * k * k));
+    }
+}
+
 /* Layers that make pictures larger: of generators and decoders (4 x 4 / 2), of U-Nets (2 x 2 / 2), and those with one more
  * row and column (3 x 3 / 2); the upsampling of every channel alone. All with bias and ReLU. */
 static void bench_conv_transpose(void) {
@@ -382,6 +400,7 @@ void bench(const char *isa, const char *part) {
     bench_matmul();
     bench_conv();
     bench_groups();
+    bench_expand();
     bench_conv_transpose();
     bench_borders();
     bench_attention();

@@ -51,12 +51,14 @@ typedef struct {
 } image_shape;
 void make_image_conv(test_case *c, const image_shape *s);
 void make_grouped_image_conv(test_case *c, const image_shape *s, int64_t groups);
+void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_activation); /* s: no residual */
 
 void test_linear(void);
 void test_gated_linear(void);
 void test_matmul(void);
 void test_attention(void);
 void test_images(void);
+void test_expand(void);
 void test_rows(void);
 void test_pointwise(void);
 void test_accuracy(void);

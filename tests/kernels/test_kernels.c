@@ -43,6 +43,7 @@ int main(int arguments, char **argument) {
     test_matmul();
     test_attention();
     test_images();
+    test_expand();
     test_rows();
     test_pointwise();
     test_accuracy();

@@ -551,6 +551,21 @@ for _norm in ("layer_norm", "rms_norm"):
          epsilon=0.1)  # fmt: skip
     case("embedding_norm", f"{_norm}_no_columns", normal(9, 0), _ids, *_none, *_none, *_none, norm=_norm, epsilon=0.1)
 
+_padded = {"low": (1, 0), "high": (0, 1), "dilation": (1, 1)}
+for _label, _x, _kernel, _how in (
+    ("plain", (1, 5, 6, 3), (3, 3), {"stride": (1, 1), **_padded}),
+    ("strided", (2, 9, 8, 3), (3, 5), {"stride": (2, 3), **_padded}),
+    ("dilated", (1, 9, 8, 4), (3, 2), {"stride": (1, 2), "low": (2, 3), "high": (3, 2), "dilation": (2, 3)}),
+    ("only_padding", (1, 1, 2, 2), (2, 2), {"stride": (2, 2), "low": (2, 2), "high": (2, 2), "dilation": (1, 1)}),
+    ("apart", (1, 9, 8, 2), (1, 2), {"stride": (4, 3), **_padded}),
+    ("no_batch", (0, 5, 6, 3), (3, 3), {"stride": (1, 1), **_padded}),
+):
+    case("expand_depthwise", _label, normal(*_x), normal(19, _x[3]), normal(19), normal(19, 1, *_kernel), normal(19),
+         expand_activation="relu6", activation="relu", **_how)  # fmt: skip
+for _activation in TABLE["expand_depthwise"].attributes["activation"].choices:
+    case("expand_depthwise", _activation, normal(1, 4, 5, 3), normal(40, 3), None, normal(40, 1, 2, 2), None,
+         stride=(1, 1), expand_activation=_activation, activation=_activation, **_padded)  # fmt: skip
+
 MORE_UNARY = ("sin", "cos", "expm1", "log1p", "sigmoid", "log", "round", "sign", "floor", "ceil", "trunc")
 case("pointwise", "chain", normal(5, 13), normal(), normal(13), program=CHAIN)
 case("pointwise", "columns", normal(4, 19), normal(4, 1), normal(19), program=CHAIN)

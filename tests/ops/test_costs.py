@@ -141,6 +141,14 @@ COUNTED = [
         192 * (2 + 7),
         8 * (24 + 6) + 4 * (192 + 48 + 48 + 16 + 192),
     ),
+    # 12 places of 10 channels of 6 operations, bias and activation; 2 results a channel of 4 taps and bias
+    (
+        "expand_depthwise",
+        [f32(1, 3, 4, 3), f32(10, 3), f32(10), f32(10, 1, 2, 2), f32(10)],
+        {"stride": (2, 2), "low": (0, 0), "high": (0, 0), "dilation": (1, 1), "expand_activation": "relu"},
+        120 * (6 + 2) + 20 * (8 + 1),
+        4 * (36 + 30 + 10 + 40 + 10 + 20),
+    ),
     ("gather", [f32(1000, 4), i64(2, 4)], {"axis": 0}, 0, 64 + 2 * 32),
     ("index_select", [f32(1000, 4), i64(2)], {"axis": 0}, 0, 16 + 2 * 32),
     # n log2(count) comparisons

@@ -172,6 +172,14 @@ def _embedding_norm(first, first_ids, second, second_ids, third, third_ids, weig
     return functional.rms_norm(total, width, weight, epsilon)
 
 
+def _expand_depthwise(x, expand, expand_bias, weight, bias, *, expand_activation, activation, **spatial):
+    """What lies between is rounded to float32 whatever x was widened to."""
+    between = activated(expand_activation, functional.linear(x, expand, expand_bias))
+    between = between.to(torch.float32).to(x.dtype)
+    how = {**spatial, "groups": weight.shape[0], "activation": activation, "channels_last": True}
+    return SPATIAL["conv"](between, weight, bias, None, **how)
+
+
 def _argsort(x, axis, count, descending):
     return torch.argsort(x, dim=axis, descending=descending, stable=True).narrow(axis, 0, count)
 
@@ -201,6 +209,7 @@ TORCH: dict[str, Any] = {
     "shift_right": torch.bitwise_right_shift,
     "cumprod": _in_own_type(lambda x, axis: x.cumprod(axis)),
     "embedding_norm": _embedding_norm,
+    "expand_depthwise": _expand_depthwise,
     "pointwise": _pointwise,
     **SPATIAL,
     **{name: getattr(torch, name) for name in ("neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},

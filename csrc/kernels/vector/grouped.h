@@ -7,7 +7,7 @@
  *
  *   groups of 4, vector of 8    x  a0 a1 a2 a3 b0 b1 b2 b3    channel 2:  a2 a2 a2 a2 b2 b2 b2 b2
  */
-#include "places.h"
+#include "group_conv.h"
 
 /* Less what depthwise.h takes. */
 static int fits(const eb_node *node) {

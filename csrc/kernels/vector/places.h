@@ -1,11 +1,8 @@
-/* What convolutions of groups of channels share (depthwise.h, grouped.h): channels-last images with one or two spatial axes,
- * vectors along the channels of the result, and no product of matrices.
+/* What convolutions share that are no product of matrices (depthwise_sums.h, grouped.h): channels-last images with one or two
+ * spatial axes, vectors along the channels of the result.
  *
  *   group   PLACES neighbouring places of a line of the result, one vector of channels: their sums stay in registers over
  *           all taps.
- *   tile    lines of a picture and vectors of channels, the vectors inside: x is read in the order in which it lies, and
- *           again for the next line of the result from the second-level cache. With the vectors outside those lines would
- *           stay in the first level, but memory is then read one vector in many (56 x 56 x 144: 260 us against 170).
  *
  * Elements of the padding are zeros that nothing is copied for. The weight is packed as [O / EB_VL][taps][C / groups][EB_VL].
  */
@@ -17,70 +14,18 @@
 
 enum { PLACES = 7 }; /* it divides the lines of 224 x 224 and its halves; sums, a row of 5 taps and x fit 16 registers */
 
-/* private: lines of the result a tile, tiles a picture over lines, vectors of channels a tile, tiles over vectors */
-enum { AT_LINES, AT_LINE_TILES, AT_VECTORS, AT_VECTOR_TILES };
-
 typedef struct {
     int64_t H, W, C, O, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, low_h, low_w, dilation_h, dilation_w;
     int64_t each_in, each_out; /* channels of x and of the result a group */
 } problem;
 
+/* --- packing ----------------------------------------------------------------------------------------------------------- */
+
 /* Rows and columns of the kernel; a signal is a picture of one line. */
 static inline int64_t kernel_rows(const eb_tensor *w) { return w->rank == 4 ? w->shape[2] : 1; }
 static inline int64_t kernel_columns(const eb_tensor *w) { return w->shape[w->rank - 1]; }
 
-static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
-    const int64_t *ints = node->ints;
-    const int is_picture = x->rank == 4, last = is_picture; /* the last spatial axis, as a number of an attribute */
-    return (problem){.H = is_picture ? x->shape[1] : 1,
-                     .W = x->shape[1 + last],
-                     .C = x->shape[2 + last],
-                     .O = y->shape[2 + last],
-                     .out_h = is_picture ? y->shape[1] : 1,
-                     .out_w = y->shape[1 + last],
-                     .kernel_h = kernel_rows(w),
-                     .kernel_w = kernel_columns(w),
-                     .stride_h = is_picture ? ints[EB_INT_CONV_STRIDE] : 1,
-                     .stride_w = ints[EB_INT_CONV_STRIDE + last],
-                     .low_h = is_picture ? ints[EB_INT_CONV_LOW] : 0,
-                     .low_w = ints[EB_INT_CONV_LOW + last],
-                     .dilation_h = is_picture ? ints[EB_INT_CONV_DILATION] : 1,
-                     .dilation_w = ints[EB_INT_CONV_DILATION + last],
-                     .each_in = w->shape[1],
-                     .each_out = w->shape[0] / ints[EB_INT_CONV_GROUPS]};
-}
-
-/* --- planning and packing; `fits` is what the kernel asks of groups and weight ---------------------------------------- */
-
-static inline int is_image_conv(const eb_node *node) {
-    return eb_input(node, 1)->rank <= 4 && node->ints[EB_INT_CONV_CHANNELS_LAST];
-}
-
-/* Lines whose part of x stays in the second-level cache, and as many tiles as a few threads need. */
-static void cut(eb_node *node) {
-    enum { X_BYTES = 256 << 10, TILES = 8 };
-    problem p = describe(node);
-    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1, fitting = X_BYTES / 4 / eb_max(1, p.W * p.C);
-    int64_t lines = eb_max(1, eb_min(p.out_h, (fitting - reach) / p.stride_h + 1)), vectors = eb_ceil_div(p.O, EB_VL);
-    int64_t *at = node->private;
-    at[AT_LINE_TILES] = eb_ceil_div(p.out_h, lines);
-    at[AT_LINES] = eb_ceil_div(p.out_h, at[AT_LINE_TILES]);
-    int64_t others = eb_input(node, 0)->shape[0] * at[AT_LINE_TILES];
-    at[AT_VECTORS] = eb_ceil_div(vectors, eb_min(vectors, eb_ceil_div(TILES, others)));
-    at[AT_VECTOR_TILES] = eb_ceil_div(vectors, at[AT_VECTORS]);
-    node->tiles = others * at[AT_VECTOR_TILES];
-}
-
-static eb_status plan_places(eb_node *node, int fits) {
-    const eb_status status = fits ? check_conv_operands(node) : EB_NOT_APPLICABLE;
-    if (status == EB_OK && eb_size(eb_output(node))) cut(node);
-    return status;
-}
-
-static int64_t packed_places(const eb_node *node, int32_t input, int fits) {
-    const eb_tensor *w = eb_input(node, 1);
-    if (input != 1 || w->dtype != EB_F32 || !fits) return 0;
+static inline int64_t packed_places_bytes(const eb_tensor *w) {
     return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * kernel_rows(w) * kernel_columns(w) * 4;
 }
 
@@ -170,49 +115,11 @@ static void run_lines(const group *base, const group_function *functions, int64_
                 if (g.residual) g.residual = base->residual + at + o;
                 g.y = base->y + at + o;
                 g.first = o;
-                g.channels = eb_min(EB_VL, p->O - o);
+                g.channels = eb_min(EB_VL, o_end - o);
                 functions[g.channels < EB_VL ? PART : inner ? INNER : EDGE](&g);
             }
         }
     }
 }
-
-static eb_status run_places(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
-                            const group_function *(*functions_of)(const problem *)) {
-    const problem p = describe(node);
-    const int64_t *at = node->private, kind = node->ints[EB_INT_CONV_ACTIVATION];
-    const float *x = eb_data(eb_input(node, 0), bases);
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
-    float *y = eb_data(eb_output(node), bases);
-    const int is_clamp = kind == EB_CONV_ACTIVATION_RELU || kind == EB_CONV_ACTIVATION_RELU6;
-    group g = {.p = &p,
-               .x_end = x + eb_size(eb_input(node, 0)),
-               .weight = eb_data(eb_input(node, 1), bases),
-               .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
-               .low = vf_set(is_clamp ? 0 : -INFINITY),
-               .high = vf_set(kind == EB_CONV_ACTIVATION_RELU6 ? 6 : INFINITY),
-               .activation = is_clamp ? NULL : activations[kind]};
-    for (int64_t tile = begin; tile < end; tile++) {
-        int64_t block = tile / at[AT_VECTOR_TILES], picture = block / at[AT_LINE_TILES];
-        int64_t first = block % at[AT_LINE_TILES] * at[AT_LINES], last = eb_min(p.out_h, first + at[AT_LINES]);
-        int64_t o = tile % at[AT_VECTOR_TILES] * at[AT_VECTORS] * EB_VL, o_end = eb_min(p.O, o + at[AT_VECTORS] * EB_VL);
-        int64_t from = picture * p.out_h * p.out_w * p.O;
-        g.x = x + picture * p.H * p.W * p.C;
-        g.residual = residual ? residual + from : NULL;
-        g.y = y + from;
-        run_lines(&g, functions_of(&p), first, last, o, o_end);
-    }
-    return EB_OK;
-}
-
-/* What a kernel file ends in: it has `fits(node)` and `functions_of(problem)`. */
-#define EB_PLACES_KERNEL(variant)                                                                                        \
-    static eb_status plan(eb_node *node) { return plan_places(node, fits(node)); }                                       \
-    static int64_t packed_bytes(const eb_node *node, int32_t input) { return packed_places(node, input, fits(node)); }   \
-    static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {           \
-        (void)scratch;                                                                                                   \
-        return run_places(node, bases, begin, end, functions_of);                                                        \
-    }                                                                                                                    \
-    const eb_kernel EB_SYMBOL(conv, variant) = {plan, run, packed_bytes, pack_places};
 
 #endif

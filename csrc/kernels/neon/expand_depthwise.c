@@ -1,0 +1,2 @@
+#include "isa.h"
+#include "../vector/expand_depthwise.h"
