@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import collector, passes, program
 from engine.boundary import Rebuild
@@ -14,6 +14,9 @@ from engine.errors import ConfigError, UnsupportedOp
 from engine.ir import Graph
 from engine.runtime import Program
 from engine.suggest import unknown
+
+if TYPE_CHECKING:
+    from engine.exporter import Captured
 
 
 def compile(  # noqa: A001  # the name users expect beside torch.compile
@@ -35,6 +38,9 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
             torch takes a size of 0 or 1 in the example for fixed, whatever is said here.
         calibration: not offered yet; anything but None is refused.
 
+    With ``Config(fallback="torch")``, a model with calls that the engine cannot compile becomes a `FallbackProgram`,
+    which is called and asked as a Program is.
+
     Raises:
         UnsupportedOp: the model uses what the engine cannot compile; lists every such place with its source line. Or a
             size of `dynamic_shapes` cannot differ.
@@ -44,15 +50,11 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     if calibration is not None:
         raise ConfigError("calibration: quantisation is not offered yet; expected None")
     config = Config() if config is None else config
-    made = artifact_of(model, example_inputs, config, dynamic_shapes)
-    return Program(
-        made.artifact,
-        config,
-        rebuild=made.rebuild,
-        borrowed=True,
-        export_seconds=made.export_seconds,
-        started=made.started,
-    )
+    if config.fallback is None:
+        return program_of(artifact_of(model, example_inputs, config, dynamic_shapes), config)
+    from engine.torch_backend import fallback
+
+    return fallback.compile(model, example_inputs, config, dynamic_shapes)
 
 
 class Made(NamedTuple):
@@ -71,13 +73,32 @@ class Made(NamedTuple):
     started: float
 
 
+def program_of(made: Made, config: Config) -> Program:
+    """The program of an artifact that was just made."""
+    return Program(
+        made.artifact,
+        config,
+        rebuild=made.rebuild,
+        borrowed=True,
+        export_seconds=made.export_seconds,
+        started=made.started,
+    )
+
+
 def artifact_of(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> Made:
     """Export, passes, artifact. Raises as `compile`."""
     # Imported here: the exporter needs torch, and a process that only loads programs does not have to have it.
     from engine import exporter
+
+    return lowered(exporter.captured(model, example_inputs, dynamic_shapes), config)
+
+
+def lowered(model: Captured, config: Config) -> Made:
+    """What follows torch.export. Raises as `compile`."""
+    from engine import exporter
     from engine.exporter import trees
 
-    exported = exporter.export(model, example_inputs, dynamic_shapes)
+    exported = exporter.lowered(model)
     started = time.perf_counter() - exported.lower_seconds
     signature = program.Signature(
         trees.describe(exported.input_tree),
@@ -125,5 +146,7 @@ def check_load(verify: str, config: Config | None) -> None:
     for switch in ("disable", "pipeline"):
         if config is not None and getattr(config, switch):
             raise ConfigError(f"{switch}: passes ran when the program was compiled; compile it anew to change them")
+    if config is not None and config.fallback:
+        raise ConfigError("fallback: what torch runs is decided when compiling, and a file holds nothing of it")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))

@@ -10,6 +10,7 @@ from engine.errors import ConfigError
 from engine.suggest import unknown
 
 EXECUTORS = ("native", "interpreter")
+FALLBACKS = ("torch",)
 DISPATCHES = ("whole", "per_node")
 MOST_THREADS = 1024
 ISAS = ("generic", "avx2", "avx512", "neon")
@@ -23,7 +24,7 @@ class Config:
         executor: ``native`` (C) or ``interpreter`` (the NumPy references).
         threads: worker threads of one call, or ``"auto"`` for one a core.
         precision: None, the model's own element types. Nothing else is offered yet.
-        fallback: None: what cannot be compiled is an error. Nothing else is offered yet.
+        fallback: None: what cannot be compiled is an error; ``"torch"``: torch runs it, in segments of its own.
         disable: passes to leave out of the pipeline.
         variant: op name -> kernel variant that must be used where it applies, such as ``{"linear": "openblas"}``.
         pipeline: pass names in the order to run them; None is the default pipeline.
@@ -62,7 +63,7 @@ class Config:
         if self.precision is not None:
             raise ConfigError(f"precision: only None (the model's own dtypes) is offered, got {self.precision!r}")
         if self.fallback is not None:
-            raise ConfigError(f"fallback: only None is offered, got {self.fallback!r}")
+            _one_of("fallback", self.fallback, FALLBACKS)
         for field_name in ("disable", "pipeline"):
             value = getattr(self, field_name)
             if field_name == "pipeline" and value is None:

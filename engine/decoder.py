@@ -217,6 +217,8 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     from engine.exporter import decoding
 
     config = Config() if config is None else config
+    if config.fallback is not None:
+        raise ConfigError("fallback: a decoder has none, since torch could not share its cache")
     for name, value in (("max_length", max_length), ("batch", batch)):
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")

@@ -34,7 +34,7 @@ def backend(
     Args:
         module: the graph.
         inputs: what it is called with first.
-        options: fields of `Config` by name.
+        options: fields of `Config` by name; `fallback` is ``"torch"`` unless they say None.
         mode: None; torch's modes have no meaning here.
 
     Raises:
@@ -56,12 +56,12 @@ backend.reset = _GRAPHS.clear  # type: ignore[attr-defined]  # torch.compiler.re
 
 
 def config_of(options: Mapping[str, Any]) -> Config:
-    """The Config whose fields are `options`; ConfigError for a name that it does not have."""
+    """The Config whose fields are `options`, with a fallback to torch; ConfigError for a name that it does not have."""
     known = [field.name for field in fields(Config)]
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, known))
-    return Config(**options)
+    return Config(**{"fallback": "torch", **options})
 
 
 def reports() -> list[Report]:

@@ -10,12 +10,14 @@ class UnsupportedOp(EngineError):
 
     Attributes:
         offenders: one line each, ``aten.op.overload: reason (file:line)``.
+        hint: what to do about them, if anything.
     """
 
-    def __init__(self, offenders: list[str]) -> None:
+    def __init__(self, offenders: list[str], hint: str = "") -> None:
         self.offenders = list(offenders)
+        self.hint = hint
         lines = "".join(f"\n  - {line}" for line in self.offenders)
-        super().__init__(f"{len(self.offenders)} unsupported operation(s):{lines}")
+        super().__init__(f"{len(self.offenders)} unsupported operation(s):{lines}" + (f"\n{hint}" if hint else ""))
 
 
 class ShapeError(EngineError):

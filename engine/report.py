@@ -58,6 +58,8 @@ class Report:
         switches: the configuration in force.
         digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
         run_digest: of structure, kernels, threads and memory plan.
+        segments: with fallback: (executor, calls, what they are) in the order in which they run. What torch runs counts
+            among nodes and launches, not in bytes and FLOPs.
     """
 
     name: str
@@ -83,13 +85,14 @@ class Report:
     switches: dict[str, Any]
     digest: str
     run_digest: str
+    segments: tuple[tuple[str, int, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        skip = {"passes", "kernels", "switches"}
+        skip = {"passes", "kernels", "switches", "segments"}
         facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
         facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
         switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
@@ -98,6 +101,7 @@ class Report:
                 "\n".join(f"{k:<24} {_text(v)}" for k, v in facts) + f"\n{'switches':<24} {switches}",
                 table(("pass", "changes"), self.passes),
                 table(("kernel", "launches"), self.kernels),
+                *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
             ]
         )
 

@@ -27,7 +27,10 @@ from engine.exporter.weights import identity, to_numpy
 from engine.ir import Graph, Value
 from engine.ops import TensorType
 
-__all__ = ["Exported", "export"]
+__all__ = ["Captured", "Exported", "captured", "export", "lowered", "user_inputs"]
+
+FALLBACK = 'Config(fallback="torch") has torch run what the engine cannot'
+"""What to do about an unsupported call."""
 
 Slot = int | dict[str, Any]
 
@@ -73,23 +76,49 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
         UnsupportedOp: calls that cannot be lowered, all of them.
         EngineError: torch.export cannot capture the model.
     """
+    return lowered(captured(model, example_inputs, dynamic_shapes))
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A model as torch has it: a functional program of ATen calls.
+
+    Attributes:
+        program: the program.
+        name: the model's class.
+        dynamic_shapes: as they were given.
+        seconds: spent in torch.export, decomposition included.
+    """
+
+    program: ExportedProgram
+    name: str
+    dynamic_shapes: Any
+    seconds: float
+
+
+def captured(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Captured:
+    """The first half of `export`."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
     program = capture(model, args, kwargs, dynamic_shapes)
-    exported = time.perf_counter()
-    conversion = _Conversion(program, type(model).__name__, dynamic_shapes)
+    return Captured(program, type(model).__name__, dynamic_shapes, time.perf_counter() - begin)
+
+
+def lowered(model: Captured) -> Exported:
+    """The second half of `export`. Raises UnsupportedOp."""
+    begin = time.perf_counter()
+    conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
     with collector.paused():
         graph = conversion.run()
-    spec_in, spec_out = program.call_spec.in_spec, program.call_spec.out_spec
     return Exported(
         graph,
         conversion.input_names,
-        spec_in,
-        spec_out,
+        model.program.call_spec.in_spec,
+        model.program.call_spec.out_spec,
         conversion.input_slots,
         conversion.output_slots,
-        exported - begin,
-        time.perf_counter() - exported,
+        model.seconds,
+        time.perf_counter() - begin,
     )
 
 
@@ -107,7 +136,7 @@ def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             return example_inputs, {}
 
 
-def _user_inputs(program: ExportedProgram) -> list[Node]:
+def user_inputs(program: ExportedProgram) -> list[Node]:
     """The placeholders that a call brings."""
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
     specs = program.graph_signature.input_specs
@@ -119,7 +148,7 @@ class _Conversion:
 
     def __init__(self, program: ExportedProgram, name: str, dynamic_shapes: Any) -> None:
         self.program = program
-        graph, inputs = Graph(name), _user_inputs(program)
+        graph, inputs = Graph(name), user_inputs(program)
         names = names_of(dynamic_shapes, [node.name for node in inputs])
         self.walk = Walk(graph, Symbols(graph.scope, program.range_constraints, inputs, names))
         self.input_names: list[str] = []
@@ -137,7 +166,7 @@ class _Conversion:
         self.walk.graph.inputs += self._states.values()
         self._outputs(self.walk.run(module, env))
         if self.walk.offenders:
-            raise UnsupportedOp(list(dict.fromkeys(self.walk.offenders)))
+            raise UnsupportedOp(list(dict.fromkeys(self.walk.offenders)), FALLBACK)
         return self.walk.graph
 
     def _input(self, node: Node, spec: InputSpec) -> Lowered:

@@ -33,31 +33,40 @@ class Walk:
         graph: the graph being built.
         symbols: what torch's symbolic sizes are.
         offenders: what cannot be lowered, one line each.
+        refused: the calls that cannot be lowered, with the line of each; "" where what it reads is refused already.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
         self.graph = graph
         self.symbols = symbols
         self.offenders: list[str] = []
+        self.refused: dict[Node, str] = {}
 
     def run(self, module: GraphModule, env: dict[Node, Lowered]) -> list[Lowered]:
         """Lower all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
-        needed = _needed(module.graph.nodes)
+        needed = needed_by_outputs(module.graph.nodes)
         for node in module.graph.nodes:
             if node.op == "call_function" and node in needed:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
-                env[node] = self._held(module, str(node.target))
+                env[node] = self._held(node, getattr(module, str(node.target)))
             if node.target is torch.ops.aten._assert_scalar.default:  # noqa: SLF001  # its only name
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
         return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
 
-    def _held(self, module: GraphModule, target: str) -> Any:
+    def _held(self, node: Node, held: Any) -> Any:
         """What the module holds: a constant of the program, or the body of an operation on functions."""
-        held = getattr(module, target)
-        return self.graph.constant(to_numpy(held), target) if isinstance(held, torch.Tensor) else held
+        if not isinstance(held, torch.Tensor):
+            return held
+        try:
+            tensor_type(held, self.symbols.size)
+        except Refusal as refusal:
+            self.offenders.append(f"{node.target}: {refusal}")
+            self.refused[node] = self.offenders[-1]
+            return Missing(None)
+        return self.graph.constant(to_numpy(held), str(node.target))
 
     def _call(self, node: Node, env: dict[Node, Lowered]) -> Lowered:
         args = map_arg(node.args, env.__getitem__)
@@ -68,29 +77,40 @@ class Walk:
             if isinstance(meta, torch.SymInt | int):  # arithmetic on sizes: torch has computed it
                 return self.symbols.size(meta)
             if node.target is operator.getitem:
+                if node.all_input_nodes[0] in self.refused:
+                    self.refused[node] = ""
                 return _item(args)
             if isinstance(node.target, HigherOrderOperator):
-                return self._inline(node.target, args)
+                return self._inline(node, node.target, args)
             if not isinstance(node.target, OpOverload):
                 return Missing(None)  # a relation of sizes, or a number that no tensor has
+            if node.target not in HANDLERS:
+                raise Refusal(REFUSED.get(node.target, "no handler"))
+            if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
+                if not any(other in self.refused for other in node.all_input_nodes):
+                    raise Refusal("it reads a number that is no size")
+                self.refused[node] = ""
+                return self._stand_in(meta)
             return self._lower(node.target, args, kwargs, Lowering(self.graph, meta, source, self.symbols.size))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
-            self.offenders.append(f"{call.target}: {refusal}" + (f" ({source})" if source else ""))
+            line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")
+            self.offenders.append(line)
+            self.refused |= {node: "", call: line}
             return self._stand_in(meta)
 
-    def _inline(self, target: HigherOrderOperator, args: Any) -> Lowered:
+    def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Lowered:
         if target.name() not in INLINED:
             raise Refusal("control flow and other operations on functions are not supported")
         body, values = INLINED[target.name()](args)
         placeholders = body.graph.find_nodes(op="placeholder")
-        return self.run(body, dict(zip(placeholders, values, strict=True)))
+        before = len(self.offenders)
+        results = self.run(body, dict(zip(placeholders, values, strict=True)))
+        if self.offenders[before:]:
+            self.refused[node] = "; ".join(self.offenders[before:])
+        return results
 
     def _lower(self, target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
-        if target not in HANDLERS:
-            raise Refusal(REFUSED.get(target, "no handler"))
-        if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
-            return self._stand_in(context.meta)  # whatever made the argument has been refused already
         handler = HANDLERS[target]
         result = handler.lower(context, **bind(handler, args, kwargs))
         self._check(result, context.meta)
@@ -155,7 +175,7 @@ INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Lowered]]]] = {
 """Operations on functions whose body can simply be read in place."""
 
 
-def _needed(nodes: Iterable[Node]) -> set[Node]:
+def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
     """Nodes that the outputs depend on, and calls without a result that nothing allows to drop."""
     needed: set[Node] = set()
     for node in reversed(list(nodes)):

@@ -69,6 +69,11 @@ class Symbols:
         self._names[symbol] = name
         self.scope.symbols[name] = sizes.Symbol(low, high, _example(size, symbol))
 
+    @property
+    def declared(self) -> list[sympy.Symbol]:
+        """Torch's symbols, in the order of the scope's."""
+        return list(self._names)
+
     def size(self, size: Any) -> int:
         """A size as torch has it, as an int or a formula.
 

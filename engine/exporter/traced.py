@@ -14,13 +14,14 @@ from torch.fx import GraphModule, Node
 
 from engine.errors import UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
-from engine.exporter.context import tensor_type
+from engine.exporter.context import Missing, tensor_type
 from engine.exporter.lower import Lowered, Walk
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Ranges, Symbols
 from engine.exporter.weights import identity, to_numpy
 from engine.ir import Graph, Value
 
+Weights = Mapping[Node, torch.Tensor]
 Numbers = Mapping[Any, int]
 """sympy symbol -> the number that it is."""
 
@@ -38,9 +39,7 @@ class Traced(NamedTuple):
     results: list[Any]
 
 
-def lower(
-    module: GraphModule, weights: Mapping[Node, torch.Tensor], name: str, ranges: Ranges, known: Numbers
-) -> Traced:
+def lower(module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers) -> Traced:
     """Lower `module`, whose nodes have ``meta["val"]``.
 
     Args:
@@ -53,6 +52,24 @@ def lower(
     Raises:
         UnsupportedOp: calls that cannot be lowered, all of them.
     """
+    walk, results = _walked(module, weights, name, ranges, known)
+    if walk.offenders:
+        raise UnsupportedOp(list(dict.fromkeys(walk.offenders)))
+    graph = walk.graph
+    graph.outputs += dict.fromkeys(result for result in results if isinstance(result, Value))
+    return Traced(graph, [[graph.outputs.index(r)] if isinstance(r, Value) else r for r in results])
+
+
+def refused(module: GraphModule, weights: Weights, known: Numbers) -> dict[Node, str]:
+    """What of `module` cannot be lowered where `known` are all of its symbols, each with a line that says why; the line
+    is empty where a call only reads what another one makes.
+    """
+    return _walked(module, weights, "", {}, known)[0].refused
+
+
+def _walked(
+    module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers
+) -> tuple[Walk, list[Lowered]]:
     placeholders = module.graph.find_nodes(op="placeholder")
     inputs = [n for n in placeholders if n not in weights and isinstance(n.meta.get("val"), torch.Tensor)]
     graph = Graph(name)
@@ -61,21 +78,21 @@ def lower(
     env: dict[Node, Lowered] = {}
     for node in placeholders:
         try:
-            if node not in weights:
-                env[node] = _brought(walk, node)
-                continue
-            key = identity(weights[node])
-            if key not in constants:
-                tensor_type(weights[node], walk.symbols.size)
-                constants[key] = graph.constant(to_numpy(weights[node]), node.name)
-            env[node] = constants[key]
+            env[node] = _held(walk, node, weights[node], constants) if node in weights else _brought(walk, node)
         except Refusal as refusal:
-            raise UnsupportedOp([f"input {node.name}: {refusal}"]) from None
-    results = walk.run(module, env)
-    if walk.offenders:
-        raise UnsupportedOp(list(dict.fromkeys(walk.offenders)))
-    graph.outputs += dict.fromkeys(result for result in results if isinstance(result, Value))
-    return Traced(graph, [[graph.outputs.index(r)] if isinstance(r, Value) else r for r in results])
+            walk.offenders.append(f"input {node.name}: {refusal}")
+            walk.refused[node] = walk.offenders[-1]
+            env[node] = Missing(None)
+    return walk, walk.run(module, env)
+
+
+def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[Any, ...], Value]) -> Value:
+    """A weight; tied ones are one value."""
+    key = identity(tensor)
+    if key not in constants:
+        tensor_type(tensor, walk.symbols.size)
+        constants[key] = walk.graph.constant(to_numpy(tensor), node.name)
+    return constants[key]
 
 
 def _brought(walk: Walk, node: Node) -> Lowered:

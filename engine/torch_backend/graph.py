@@ -5,6 +5,7 @@ Knows neither how the graph was captured nor how a program is made of its parts.
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections import OrderedDict
@@ -15,15 +16,15 @@ import torch
 from torch.fx import GraphModule, Node
 
 from engine import sizes
-from engine.compiler import finished
 from engine.config import Config
 from engine.errors import ShapeError, UnsupportedOp
 from engine.exporter import traced
-from engine.program import Signature
 from engine.report import Report
 from engine.runtime import Program
+from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out
-from engine.tree import LEAF
+
+_LOG = logging.getLogger("engine")
 
 
 class Watched(NamedTuple):
@@ -49,11 +50,18 @@ class Compiled(NamedTuple):
         program: from the tensors that a call brings to a list of tensors.
         results: what the graph answers: ``[position]`` in that list, a number, a formula of sizes, None.
         plain: the results are that list.
+        fixed: it is for these sizes only.
     """
 
-    program: Program
+    program: Program | Segmented
     results: Sequence[Any]
     plain: bool
+    fixed: bool
+
+    @property
+    def report(self) -> Report:
+        """Of the program."""
+        return self.program.report()
 
 
 class CompiledGraph:
@@ -82,6 +90,7 @@ class CompiledGraph:
         self._watched: list[Watched] | None = None
         self._brought: list[int] = []
         self._kept: OrderedDict[tuple[int, ...], Compiled] = OrderedDict()
+        self._reasons: tuple[str, ...] = ()
         self._lock = threading.RLock()
 
     def __call__(self, args: list[Any]) -> list[Any]:
@@ -93,7 +102,7 @@ class CompiledGraph:
         try:
             found = chosen.program(*inputs)
         except ShapeError:
-            if chosen.program.artifact.is_fixed:
+            if chosen.fixed:
                 raise
             # The engine takes more for granted than Dynamo guards: these sizes have a program of their own.
             chosen = self._for(list(self._places), args)
@@ -106,7 +115,7 @@ class CompiledGraph:
     def reports(self) -> list[Report]:
         """Of each program that is kept, the one used last behind the others."""
         with self._lock:
-            return [compiled.program.report() for compiled in self._kept.values()]
+            return [compiled.report for compiled in self._kept.values()]
 
     # --- weights ---------------------------------------------------------------------------------------------------
 
@@ -161,18 +170,24 @@ class CompiledGraph:
 
     def _compiled(self, known: Mapping[Any, int], args: Sequence[Any]) -> Compiled:
         weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
-        graph, results = traced.lower(self._module, weights, self.name, self._ranges, known)
-        names = tuple(value.name for value in graph.inputs)
-        signature = Signature(
-            {"tuple": [{"tuple": [LEAF] * len(names)}, {"dict": {}}]},
-            {"list": [LEAF] * len(graph.outputs)},
-            tuple(range(len(names))),
-            tuple(range(len(graph.outputs))),
-            names,
-        )
-        program = Program(finished(graph, signature, self._config), self._config, rebuild=list, borrowed=True)
-        plain = not self._views and results == [[n] for n in range(len(graph.outputs))]
-        return Compiled(program, results, plain)
+        try:
+            found = traced.lower(self._module, weights, self.name, self._ranges, known)
+        except UnsupportedOp:
+            if self._config.fallback is None or len(known) < len(self._places):
+                raise
+            return self._segmented(weights, known)
+        outputs = [[n] for n in range(len(found.graph.outputs))]
+        program = flat_program(found, self._config)
+        return Compiled(program, found.results, not self._views and found.results == outputs, program.artifact.is_fixed)
+
+    def _segmented(self, weights: traced.Weights, known: traced.Numbers) -> Compiled:
+        """With what the engine has not run by torch, which is said once a graph."""
+        program = Segmented(self._module, weights, known, self._config, self.name, own=False)
+        if program.reasons != self._reasons:
+            self._reasons = program.reasons
+            _LOG.warning("%s: %s run(s) on torch: %s", self.name, len(program.reasons), "; ".join(program.reasons))
+        results = [[n] for n in range(len(program.results))]
+        return Compiled(program, results, not self._views, fixed=True)
 
     def _filled(self, chosen: Compiled, tensors: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """The results with tensors and sizes in their places."""

@@ -1,0 +1,219 @@
+"""``Config(fallback="torch")``: a model of which the engine runs what it can and torch the rest, called like a Program.
+
+Knows a model's signature; what runs where is the business of `segments`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, cast
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from engine import compiler, exporter, tree
+from engine.boundary import Boundary, as_array
+from engine.config import Config
+from engine.errors import ConfigError, ProgramError, UnsupportedOp
+from engine.exporter import Captured, trees
+from engine.exporter.context import tensor_type
+from engine.exporter.registry import Refusal
+from engine.exporter.symbols import Symbols, names_of
+from engine.program import Artifact, Constants, Signature
+from engine.report import Profile, Report
+from engine.runtime import Program
+from engine.sizes import Scope
+from engine.torch_backend.segments import Segmented
+
+
+def compile(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> Program:  # noqa: A001  # as engine's
+    """As `engine.compile`: a Program where the engine has every call, else a `FallbackProgram`, which acts as one."""
+    captured = exporter.captured(model, example_inputs, dynamic_shapes)
+    try:
+        return compiler.program_of(compiler.lowered(captured, config), config)
+    except UnsupportedOp:
+        return cast("Program", FallbackProgram(captured, config))
+
+
+class Plan(NamedTuple):
+    """What runs for some sizes."""
+
+    boundary: Boundary
+    segments: Segmented
+
+
+class FallbackProgram:
+    """A compiled model, part of which torch runs. Immutable; may be called from any number of threads at once.
+
+    Where sizes differ from call to call, segments are compiled for each combination of them at its first call, and the
+    latest `Config.plans` are kept. It cannot be saved: a file has no way to say what torch runs.
+
+    Raises (when made):
+        UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
+    """
+
+    def __init__(self, model: Captured, config: Config) -> None:
+        self.config = config
+        self._model = model
+        self._interface, self._symbols = _interface(model)
+        self._module = model.program.graph_module
+        self._weights = _weights(model)
+        self._rebuild = trees.rebuilder(model.program.call_spec.out_spec, self._interface.signature.output_tree)
+        self._boundary = Boundary(self._interface)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
+        self._example = self._at(tuple(self._interface.scope.example.values()))
+
+    def _at(self, sizes: tuple[int, ...]) -> Plan:
+        with self._lock:
+            found = self._kept.get(sizes)
+            if found is None:
+                scope = self._interface.scope
+                fixed = self._interface.at(dict(zip(scope.symbols, sizes, strict=True)))
+                known = dict(zip(self._symbols, sizes, strict=True))
+                made = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=True)
+                found = self._kept[sizes] = Plan(Boundary(fixed), made)
+                if len(self._kept) > self.config.plans:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(sizes)
+        return found
+
+    def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Plan:
+        return self._example if self._interface.is_fixed else self._at(self._boundary.sizes(args, kwargs))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """One call: what the model takes, and what it returns, in fresh memory. Raises as a Program."""
+        plan = self._for(args, kwargs)
+        inputs = plan.boundary.unpack(args, kwargs)
+        tensors = [_as_tensor(value) for value in inputs]
+        arrays = bool(inputs) and all(isinstance(value, np.ndarray) for value in inputs)
+        results = _fresh(plan.segments(*tensors), [*tensors, *plan.segments.held.values()])
+        if arrays:
+            results = [as_array(r) if isinstance(r, torch.Tensor) else r for r in results]
+        if self._rebuild is not None:
+            return self._rebuild(results)
+        return tree.unflatten(self._interface.signature.output_tree, results)
+
+    def __repr__(self) -> str:
+        return f"<FallbackProgram {self._interface.name}: {self.report().fallback_nodes} call(s) on torch>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a FallbackProgram holds memory of the machine: it cannot be pickled or copied")
+
+    # --- identity ------------------------------------------------------------------------------------------------
+
+    @property
+    def digest(self) -> str:
+        """Hash of instructions, of what torch runs and of weights; the same on every machine."""
+        return self._example.segments.digest
+
+    @cached_property
+    def run_digest(self) -> str:
+        """Hash of what decides what runs, for the example's sizes; of torch's part, the calls and its threads."""
+        return self._example.segments.run_digest
+
+    def save(self, path: str | Path) -> NoReturn:
+        """ProgramError: a file cannot hold what torch runs."""
+        raise ProgramError(f"{path}: a program with segments on torch cannot be saved; compile it without fallback")
+
+    # --- reading it ----------------------------------------------------------------------------------------------
+
+    def report(self, **sizes: int) -> Report:
+        """As `Program.report`; `Report.segments` says who runs what."""
+        scope = self._interface.scope
+        if unknown := sorted(set(sizes) - set(scope.symbols)):
+            known = ", ".join(scope.symbols) or "none"
+            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
+        plan = self._at(tuple((scope.example | sizes).values())) if sizes else self._example
+        listed = tuple(f"{n}={sizes.get(n, s.example)} of {s.low}..{s.high}" for n, s in scope.symbols.items())
+        return plan.segments.report(listed, self._model.seconds)
+
+    def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
+        """As `Program.profile`; what torch runs is one line a segment, with the time from its start to its end."""
+        plan = self._for(args, kwargs)
+        tensors = [_as_tensor(value) for value in plan.boundary.unpack(args, kwargs)]
+        calls = []
+        for _ in range(runs):
+            start = time.perf_counter()
+            self(*args, **kwargs)
+            calls.append(time.perf_counter() - start)
+        return plan.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
+
+    def trace(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """ConfigError: there is one instruction after the other in programs of the engine only."""
+        raise ConfigError("trace: not offered for a program with segments on torch")
+
+
+def _interface(model: Captured) -> tuple[Artifact, list[Any]]:
+    """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes."""
+    program, scope = model.program, Scope()
+    inputs = exporter.user_inputs(program)
+    symbols = Symbols(
+        scope, program.range_constraints, inputs, names_of(model.dynamic_shapes, [n.name for n in inputs])
+    )
+    types, names, slots = [], list[str](), list[Any]()
+    for node in inputs:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            slots.append({"constant": value})
+            continue
+        try:
+            types.append(tensor_type(value, symbols.size))
+        except Refusal as refusal:
+            raise UnsupportedOp([f"input {node.name}: {refusal}"]) from None
+        slots.append(len(names))
+        names.append(node.name)
+    specs = program.graph_signature.output_specs
+    if written := [str(spec.target) for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
+        raise UnsupportedOp([f"{name}: the model writes to it, which is not offered with fallback" for name in written])
+    signature = Signature(
+        trees.describe(program.call_spec.in_spec),
+        trees.describe(program.call_spec.out_spec),
+        tuple(slots),
+        tuple(range(len(specs))),
+        tuple(names),
+    )
+    numbers = tuple(range(len(names)))
+    artifact = Artifact(model.name, tuple(types), tuple(names), numbers, (), (), Constants({}), signature, scope=scope)
+    return artifact, symbols.declared
+
+
+def _weights(model: Captured) -> dict[torch.fx.Node, torch.Tensor]:
+    """Placeholder -> parameter, buffer or lifted constant."""
+    program, found = model.program, {}
+    specs = program.graph_signature.input_specs
+    for node, spec in zip(program.graph_module.graph.find_nodes(op="placeholder"), specs, strict=True):
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            target = str(spec.target)
+            held = program.state_dict  # without lifted constants and the buffers that are not saved
+            found[node] = held[target] if target in held else program.constants[target]
+    return found
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    """An array as a tensor over the same memory; a read-only one, which torch cannot say, is copied."""
+    if isinstance(value, torch.Tensor):
+        return value
+    array = value if value.flags.writeable else value.copy()
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _fresh(results: list[Any], others: list[torch.Tensor]) -> list[Any]:
+    """`results`, of which those that torch made views of other tensors, or of one another, are copied."""
+    taken = {tensor.untyped_storage().data_ptr() for tensor in others}
+    for position, result in enumerate(results):
+        if isinstance(result, torch.Tensor):
+            address = result.untyped_storage().data_ptr()
+            results[position] = result.clone() if address in taken else result
+            taken.add(address)
+    return results

@@ -1,0 +1,106 @@
+"""A traced graph cut into pieces, each of calls that the engine has or of calls that it has not. Knows no program."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from engine.exporter.lower import needed_by_outputs
+from engine.exporter.partition import segments
+from engine.exporter.traced import Numbers, Weights
+
+
+class Piece(NamedTuple):
+    """Some calls of a graph.
+
+    Attributes:
+        native: the engine runs them.
+        module: they alone; a placeholder for each of `reads`, a result for each of `writes`.
+        reads: nodes of the whole graph.
+        writes: nodes of the whole graph.
+        calls: without the picking of one of several results.
+    """
+
+    native: bool
+    module: GraphModule
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+    calls: tuple[Node, ...]
+
+
+def with_numbers(module: GraphModule, weights: Weights, known: Numbers) -> tuple[GraphModule, Weights]:
+    """A copy of `module` in which sizes are the numbers that they are for `known`, and the weights of its nodes."""
+    graph, env = Graph(), dict[Node, Any]()
+    copied: dict[Node, torch.Tensor] = {}
+    for node in module.graph.nodes:
+        value = _number(node.meta.get("val"), known)
+        if node.op == "placeholder" or value is None:
+            env[node] = graph.node_copy(node, env.__getitem__)
+        if node in weights:
+            copied[env[node]] = weights[node]
+        if value is not None:
+            env[node] = value
+    return GraphModule(module, graph), copied
+
+
+def _number(value: Any, known: Numbers) -> Any:
+    """What a symbolic number is; None where it depends on the values of tensors, and for what is none."""
+    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return None
+    expression = value.node.expr
+    if not expression.free_symbols <= known.keys():
+        return None
+    kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(value)]
+    return kind(expression.xreplace(dict(known)))
+
+
+def pieces(module: GraphModule, refused: Collection[Node]) -> Iterator[Piece]:
+    """The calls of `module` that its results need, in pieces to be run one after the other.
+
+    Args:
+        module: a functional graph without symbolic sizes that could be numbers.
+        refused: what the engine cannot run.
+    """
+    needed = needed_by_outputs(module.graph.nodes)
+    nodes = [n for n in module.graph.nodes if n.op == "call_function" and n in needed]
+    unit: dict[Node, Node] = {}  # one of several results goes with the call that makes them
+    for node in nodes:
+        several = node.target is operator.getitem and node.all_input_nodes[0] in unit
+        unit[node] = unit[node.all_input_nodes[0]] if several else node
+    foreign = {unit[n] for n in nodes if n in refused or not _is_call(n)}
+    before: dict[Node, set[Node]] = {unit[n]: set() for n in nodes}
+    for node in nodes:
+        before[unit[node]].update(unit[other] for other in node.all_input_nodes if other in unit)
+    before = {one: others - {one} for one, others in before.items()}
+    chosen = segments(list(before), before, {one: one in foreign for one in before})
+    for segment in chosen:
+        inside = dict.fromkeys(n for n in nodes if unit[n] in set(segment))
+        yield _piece(module, inside, needed, native=segment[0] not in foreign)
+
+
+def _is_call(node: Node) -> bool:
+    return isinstance(node.target, OpOverload | HigherOrderOperator) or node.target is operator.getitem
+
+
+def _piece(module: GraphModule, inside: Mapping[Node, None], needed: Collection[Node], *, native: bool) -> Piece:
+    graph = Graph()
+    read = dict.fromkeys(other for n in inside for other in n.all_input_nodes if other not in inside)
+    reads = tuple(other for other in read if other.op != "get_attr")
+    env: dict[Node, Node] = {other: graph.placeholder(other.name) for other in reads}
+    env |= {other: graph.get_attr(str(other.target)) for other in read if other.op == "get_attr"}
+    env |= {n: graph.create_node(n.op, n.target, name=n.name) for n in inside}
+    for node, made in env.items():
+        made.meta = dict(node.meta)
+    for node in inside:
+        env[node].args = map_arg(node.args, env.__getitem__)
+        env[node].kwargs = map_arg(node.kwargs, env.__getitem__)
+    writes = tuple(n for n in inside if any(user not in inside and user in needed for user in n.users))
+    graph.output(tuple(env[n] for n in writes))
+    calls = tuple(n for n in inside if n.target is not operator.getitem)
+    return Piece(native, GraphModule(module, graph), reads, writes, calls)

@@ -1,0 +1,253 @@
+"""A graph of which the engine runs what it can and torch the rest: segments, one after the other, over shared memory.
+
+A tensor goes from one segment to the next as it is: programs read torch's memory and answer torch tensors. All sizes
+are known here; who has others makes another `Segmented`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import GraphModule, Node
+
+from engine import container
+from engine.compiler import finished
+from engine.config import Config
+from engine.exporter import traced
+from engine.exporter.traced import Numbers, Traced, Weights
+from engine.exporter.weights import to_numpy
+from engine.program import Signature
+from engine.report import NodeProfile, Profile, Report, ThreadProfile
+from engine.runtime import Program
+from engine.torch_backend.pieces import Piece, pieces, with_numbers
+from engine.tree import LEAF
+
+
+def flat_program(found: Traced, config: Config) -> Program:
+    """A program from tensors to a list of tensors."""
+    names = tuple(value.name for value in found.graph.inputs)
+    outputs = len(found.graph.outputs)
+    signature = Signature(
+        {"tuple": [{"tuple": [LEAF] * len(names)}, {"dict": {}}]},
+        {"list": [LEAF] * outputs},
+        tuple(range(len(names))),
+        tuple(range(outputs)),
+        names,
+    )
+    return Program(finished(found.graph, signature, config), config, rebuild=list, borrowed=True)
+
+
+class Part(NamedTuple):
+    """A segment.
+
+    Attributes:
+        program: what runs it; None where torch does.
+        call: from tensors to tensors.
+        calls: the names of its ATen calls.
+        reads: slots of what it reads.
+        writes: slots of what it makes.
+        drops: slots that nobody reads behind it.
+        code: what torch runs, as text.
+    """
+
+    program: Program | None
+    call: Callable[..., Sequence[Any]]
+    calls: tuple[str, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    drops: tuple[int, ...]
+    code: str
+
+
+class Segmented:
+    """Immutable; may be called from any number of threads at once.
+
+    Args:
+        module: a functional graph of ATen calls whose nodes have ``meta["val"]``.
+        weights: placeholder -> the tensor that it is for every call.
+        known: the number that each symbol in a size is.
+        config: the switches.
+        name: for reports.
+        own: torch, too, is to read weights as they are now, whatever becomes of the model's.
+
+    Attributes:
+        parts: the segments, in order.
+        reasons: a line for each call that the engine has not.
+        results: what it answers: ``[slot]``, or the number itself.
+        compile_seconds: spent here.
+        held: the weights that torch reads or the graph returns.
+    """
+
+    def __init__(
+        self, module: GraphModule, weights: Weights, known: Numbers, config: Config, name: str, *, own: bool
+    ) -> None:
+        started = time.perf_counter()
+        self.name = name
+        self.config = config
+        module, weights = with_numbers(module, weights, known)
+        refused = traced.refused(module, weights, known)
+        self.reasons = tuple(dict.fromkeys(filter(None, refused.values())))
+        found = list(pieces(module, refused))
+        results: Sequence[Any] = module.graph.output_node().args[0]  # type: ignore[assignment]  # AOT's and export's are tuples
+        self._slots: dict[Node, int] = {}
+        placeholders = module.graph.find_nodes(op="placeholder")
+        self._inputs = [
+            self._slot(n) for n in placeholders if n not in weights and isinstance(n.meta.get("val"), torch.Tensor)
+        ]
+        kept = {n for n in (*placeholders, *results) if isinstance(n, Node)}
+        last = {n: number for number, piece in enumerate(found) for n in (*piece.writes, *piece.reads)}
+        self.parts: list[Part] = []
+        for number, piece in enumerate(found):
+            gone = [n for n in dict.fromkeys((*piece.reads, *piece.writes)) if last[n] == number and n not in kept]
+            self.parts.append(self._part(piece, weights, known, config, gone))
+        self.results = [[self._slot(r)] if isinstance(r, Node) else r for r in results]
+        self.held = {s: weights[n] for n, s in self._slots.items() if n in weights}
+        if own:
+            self.held = {slot: tensor.detach().clone() for slot, tensor in self.held.items()}
+        self._first: list[Any] = [self.held.get(slot) for slot in range(len(self._slots))]
+        self.compile_seconds = time.perf_counter() - started
+
+    def _slot(self, node: Node) -> int:
+        return self._slots.setdefault(node, len(self._slots))
+
+    def _part(self, piece: Piece, weights: Weights, known: Numbers, config: Config, gone: Sequence[Node]) -> Part:
+        writes, drops = tuple(map(self._slot, piece.writes)), tuple(map(self._slot, gone))
+        calls = tuple(str(node.target) for node in piece.calls)
+        if not piece.native:
+            reads = tuple(map(self._slot, piece.reads))
+            return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module.code)
+        inner = piece.module.graph.find_nodes(op="placeholder")
+        constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
+        program = flat_program(traced.lower(piece.module, constants, self.name, {}, known), config)
+        reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
+        return Part(program, program, calls, reads, writes, drops, "")
+
+    @torch.no_grad()
+    def __call__(self, *tensors: torch.Tensor) -> list[Any]:
+        """The results of the graph, numbers among them; torch's tensors may be views of inputs and weights."""
+        values = self._first.copy()
+        for slot, tensor in zip(self._inputs, tensors, strict=True):
+            values[slot] = tensor
+        for part in self.parts:
+            self.step(part, values)
+        return [values[r[0]] if isinstance(r, list) else r for r in self.results]
+
+    # --- reading it ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def digest(self) -> str:
+        """Of programs, of what torch runs and of the weights that it reads."""
+        weights = [container.checksum(to_numpy(tensor)) for tensor in self.held.values()]
+        return _hash([[p.program.digest if p.program else p.code for p in self.parts], weights])
+
+    @cached_property
+    def run_digest(self) -> str:
+        """Of what decides what runs; of torch's part, the calls and the threads."""
+        runs = [p.program.run_digest if p.program else [p.code, torch.get_num_threads()] for p in self.parts]
+        return _hash([self.digest, runs])
+
+    def report(self, sizes: tuple[str, ...] = (), export_seconds: float | None = None) -> Report:
+        """Of all segments together."""
+        found = [part.program.report() for part in self.parts if part.program is not None]
+        foreign = [call for part in self.parts if part.program is None for call in part.calls]
+        kernels = sum((Counter(dict(r.kernels)) for r in found), Counter(f"torch {call}" for call in foreign))
+        passes = zip(*(r.passes for r in found), strict=True)
+
+        def total(name: str) -> int:
+            return sum(getattr(report, name) for report in found)
+
+        return Report(
+            name=self.name,
+            sizes=sizes,
+            guards=(),
+            nodes=total("nodes") + len(foreign),
+            launches=total("launches") + len(foreign),
+            fallback_nodes=len(foreign),
+            copies=total("copies"),
+            in_place=total("in_place"),
+            arena_bytes=total("arena_bytes"),
+            arena_lower_bound_bytes=total("arena_lower_bound_bytes"),
+            weight_bytes=total("weight_bytes") + sum(tensor.nbytes for tensor in self.held.values()),
+            packed_bytes=total("packed_bytes"),
+            flops=total("flops"),
+            executed_flops=total("executed_flops"),
+            bytes=total("bytes"),
+            export_seconds=export_seconds,
+            compile_seconds=self.compile_seconds,
+            packing_seconds=sum(report.packing_seconds for report in found),
+            passes=tuple((each[0][0], sum(changes for _, changes in each)) for each in passes),
+            kernels=tuple(kernels.most_common()),
+            switches=self.config.to_dict(),
+            digest=self.digest,
+            run_digest=self.run_digest,
+            segments=tuple(
+                ("torch" if p.program is None else "engine", len(p.calls), ", ".join(dict.fromkeys(p.calls)))
+                for p in self.parts
+            ),
+        )
+
+    @torch.no_grad()
+    def profile(self, tensors: Sequence[torch.Tensor], runs: int, call_seconds: float, *, roofs: bool) -> Profile:
+        """Of all segments, one after the other, each measured by itself."""
+        values = self._first.copy()
+        for slot, tensor in zip(self._inputs, tensors, strict=True):
+            values[slot] = tensor
+        found = []
+        for part in self.parts:
+            inputs = [values[slot] for slot in part.reads]
+            if part.program is None:
+                found.append(_profile_of_torch(part, inputs, runs))
+            else:
+                found.append(part.program.profile(*inputs, runs=runs, roofs=roofs))
+            self.step(part, values)
+        busy = sum(node.seconds for profile in found for node in profile.nodes)
+        nodes = [n for profile in found for n in profile.nodes]
+        widest = max(len(profile.threads) for profile in found)
+        threads = [[p.threads[n] for p in found if n < len(p.threads)] for n in range(widest)]
+        return Profile(
+            nodes=tuple(replace(n, share_of_time=n.seconds / busy if busy else 0.0) for n in nodes),
+            threads=tuple(
+                ThreadProfile(sum(t.busy_seconds for t in one), sum(t.idle_seconds for t in one)) for one in threads
+            ),
+            seconds=sum(profile.seconds for profile in found),
+            call_seconds=call_seconds,
+            runs=runs,
+            peak_flops=max(profile.peak_flops for profile in found),
+            bandwidth=max(profile.bandwidth for profile in found),
+            clock=", ".join(dict.fromkeys(profile.clock for profile in found)),
+        )
+
+    @staticmethod
+    def step(part: Part, values: list[Any]) -> None:
+        """Run one segment over the slots."""
+        found = part.call(*[values[slot] for slot in part.reads])
+        for slot, value in zip(part.writes, found, strict=True):
+            values[slot] = value
+        for slot in part.drops:
+            values[slot] = None
+
+
+def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int) -> Profile:
+    """One line for all that torch runs here."""
+    samples = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        found = part.call(*inputs)
+        samples.append(time.perf_counter() - start)
+    seconds = statistics.median(samples)
+    shape = next((tuple(f.shape) for f in found if isinstance(f, torch.Tensor)), ())
+    node = NodeProfile("torch", ", ".join(dict.fromkeys(part.calls)), "", shape, seconds, 0, 0, 0, 1.0, None, "memory")
+    return Profile((node,), (ThreadProfile(seconds, 0.0),), seconds, seconds, runs, 0.0, 0.0, "perf_counter")
+
+
+def _hash(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

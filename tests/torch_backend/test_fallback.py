@@ -1,0 +1,329 @@
+"""Config(fallback="torch"): values against eager, what runs where, shared memory, refusals; schedules by search."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import operator
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.exporter.partition import segments
+
+FALLBACK = engine.Config(fallback="torch")
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Mixed(nn.Module):
+    """The engine has neither `cummax` nor transforms to frequencies, whose results it could not even hold."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 4)
+        self.register_buffer("scale", torch.full((8,), 0.5))
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        spectrum = torch.fft.rfft(y * self.scale)
+        z = torch.cummax(spectrum.abs(), -1)[0]
+        return self.second(y) + z[..., :4], y
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return Mixed().eval()
+
+
+def test_what_the_engine_has_not_is_refused_with_a_hint(mixed):
+    with pytest.raises(engine.UnsupportedOp, match=r'Config\(fallback="torch"\) has torch run what the engine cannot'):
+        engine.compile(mixed, (drawn(2, 8),))
+
+
+def test_segments_compute_what_eager_does(mixed):
+    x = drawn(2, 8)
+    program = engine.compile(mixed, (x,), FALLBACK)
+    for got, expected in zip(program(x), mixed(x), strict=True):
+        torch.testing.assert_close(got, expected)
+    for got, expected in zip(program(x.numpy()), mixed(x), strict=True):
+        assert isinstance(got, np.ndarray)
+        torch.testing.assert_close(torch.from_numpy(got), expected.detach())
+
+
+def test_the_report_says_what_torch_runs(mixed):
+    report = engine.compile(mixed, (drawn(2, 8),), FALLBACK).report()
+    executors = [executor for executor, _, _ in report.segments]
+    assert executors == ["engine", "torch", "engine"]
+    assert report.fallback_nodes == report.segments[1][1] >= 3
+    assert "aten.cummax.default" in report.segments[1][2]
+    assert ("torch aten.cummax.default", 1) in report.kernels
+    assert "torch aten.cummax.default" in str(report)
+    assert json.loads(json.dumps(report.to_dict()))["fallback_nodes"] == report.fallback_nodes
+
+
+def test_a_model_that_the_engine_has_is_a_usual_program():
+    model = nn.Linear(4, 4).eval()
+    program = engine.compile(model, (drawn(2, 4),), FALLBACK)
+    assert isinstance(program, engine.Program)
+    assert program.digest == engine.compile(model, (drawn(2, 4),)).digest
+
+
+def test_digests_tell_programs_apart(mixed):
+    x, other = drawn(2, 8), Mixed().eval()
+    program, again = engine.compile(mixed, (x,), FALLBACK), engine.compile(other, (x,), FALLBACK)
+    assert (program.digest, program.run_digest) == (again.digest, again.run_digest)
+    with torch.no_grad():
+        other.second.bias += 1
+    assert engine.compile(other, (x,), FALLBACK).digest != program.digest
+    threads = engine.compile(mixed, (x,), engine.Config(fallback="torch", threads=2))
+    assert threads.digest == program.digest
+    assert threads.run_digest != program.run_digest
+
+
+def test_a_profile_has_a_line_for_what_torch_runs(mixed):
+    x = drawn(2, 8)
+    profile = engine.compile(mixed, (x,), FALLBACK).profile(x, runs=2, roofs=False)
+    assert [node.op for node in profile.nodes].count("torch") == 1
+    assert sum(node.share_of_time for node in profile.nodes) == pytest.approx(1)
+    assert profile.seconds == pytest.approx(sum(t.busy_seconds + t.idle_seconds for t in profile.threads), rel=1e-6)
+
+
+def test_it_cannot_be_saved(mixed, tmp_path):
+    program = engine.compile(mixed, (drawn(2, 8),), FALLBACK)
+    with pytest.raises(engine.ProgramError, match="compile it without fallback"):
+        program.save(tmp_path / "model.engine")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensors_cross_the_border_without_a_copy(mixed, monkeypatch):
+    x = drawn(2, 8)
+    program = engine.compile(mixed, (x,), FALLBACK)
+    first, foreign, last = program._example.segments.parts
+    seen = {}
+
+    def watched(part, name):
+        def call(*tensors):
+            found = part.call(*tensors)
+            seen[name] = [t.data_ptr() for t in tensors], [t.data_ptr() for t in found]
+            return found
+
+        return part._replace(call=call)
+
+    parts = [watched(part, name) for name, part in (("first", first), ("torch", foreign), ("last", last))]
+    monkeypatch.setattr(program._example.segments, "parts", parts)
+    program(x)
+    assert seen["first"][0] == [x.data_ptr()]
+    assert set(seen["torch"][0]) <= {
+        *seen["first"][1],
+        *(t.data_ptr() for t in program._example.segments.held.values()),
+    }
+    assert set(seen["last"][0]) <= {*seen["torch"][1], *seen["first"][1]}
+    assert set(seen["last"][0]) & set(seen["torch"][1])
+
+
+def test_weights_are_taken_as_they_are_when_compiling():
+    model = Mixed().eval()
+    x = drawn(2, 8)
+    program, expected = engine.compile(model, (x,), FALLBACK), model(x)
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.zero_()
+    torch.testing.assert_close(program(x)[0], expected[0])
+
+
+class Given(nn.Module):
+    """Torch makes views of an input and of a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.arange(4.0))
+
+    def forward(self, x):
+        y = torch.lgamma(x)
+        return torch.ops.aten.as_strided(x, (2,), (1,)), torch.ops.aten.as_strided(self.kept, (2,), (2,)), y, y
+
+
+def test_results_are_fresh_memory():
+    x = drawn(4)
+    program = engine.compile(Given().eval(), (x,), FALLBACK)
+    before = x.clone()
+    first = program(x)
+    for tensor in first:
+        tensor.fill_(7)
+    assert torch.equal(x, before)
+    for got, expected in zip(program(x), Given()(x), strict=True):
+        torch.testing.assert_close(got, expected)
+    assert len({tensor.data_ptr() for tensor in first}) == 4
+
+
+class Found(nn.Module):
+    """How many elements there are depends on the data: all that follows is torch's."""
+
+    def forward(self, x):
+        return (x + 1) * 2, torch.nonzero(x > 0).sum(0)
+
+
+def test_sizes_that_depend_on_data():
+    program = engine.compile(Found().eval(), (drawn(6),), FALLBACK)
+    for seed in range(3):
+        for got, expected in zip(program(drawn(6, seed=seed)), Found()(drawn(6, seed=seed)), strict=True):
+            torch.testing.assert_close(got, expected)
+
+
+def test_sizes_that_differ_from_call_to_call(mixed):
+    batch = torch.export.Dim("batch", min=2, max=9)
+    program = engine.compile(mixed, (drawn(3, 8),), FALLBACK, dynamic_shapes={"x": {0: batch}})
+    for size in (2, 9, 3):
+        torch.testing.assert_close(program(drawn(size, 8))[0], mixed(drawn(size, 8))[0])
+    assert program.report(batch=4).sizes == ("batch=4 of 2..9",)
+    with pytest.raises(engine.ShapeError, match="batch = 10: compiled for 2 to 9"):
+        program(drawn(10, 8))
+
+
+def test_wrong_arguments_are_refused_as_by_a_program(mixed):
+    program = engine.compile(mixed, (drawn(2, 8),), FALLBACK)
+    with pytest.raises(engine.ShapeError, match=r"input 'x': expected float32\[2, 8\] on cpu, got float32\[3, 8\]"):
+        program(drawn(3, 8))
+    with pytest.raises(engine.ShapeError, match="wrong arguments"):
+        program()
+
+
+def anywhere(seed):
+    """A module of calls that read whatever was made before, the engine's and torch's in any order."""
+    generator = random.Random(seed)
+    graph = torch.fx.Graph()
+    made = [graph.placeholder("x")]
+    foreign = graph.call_function(torch.lgamma, (made[0],))
+    for _ in range(10):
+        one, other = generator.choice(made), generator.choice(made)
+        kind = generator.choice(("add", "sigmoid", "i0", "aminmax", "split"))
+        if kind == "add":
+            made.append(graph.call_function(torch.add, (one, other)))
+        elif kind in ("aminmax", "split"):  # several results, of which none, one or both are used
+            both = graph.call_function(getattr(torch, kind), (one, 2) if kind == "split" else (one,), {})
+            lowest, highest = (graph.call_function(operator.getitem, (both, which)) for which in range(2))
+            made += [graph.call_function(torch.mul, (one, graph.call_method("sum", (p,)))) for p in (lowest, highest)]
+        else:
+            call = torch.sigmoid if kind == "sigmoid" else torch.special.i0
+            made.append(graph.call_function(call, (graph.call_function(torch.tanh, (one,)),)))
+    graph.output((*made[-3:], foreign))
+    return torch.fx.GraphModule(nn.Module(), graph)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_order_of_calls_is_run_as_eager_does(seed):
+    model, x = anywhere(seed), drawn(4)
+    program = engine.compile(model, (x,), FALLBACK)
+    assert {executor for executor, _, _ in program.report().segments} == {"engine", "torch"}
+    for got, expected in zip(program(x), model(x), strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(3))
+
+    def forward(self, x):
+        self.last.copy_(x)
+        return torch.lgamma(x)
+
+
+def test_a_model_that_writes_to_buffers_is_refused():
+    with pytest.raises(engine.UnsupportedOp, match="last: the model writes to it, which is not offered with fallback"):
+        engine.compile(Remembers().eval(), (drawn(3),), FALLBACK)
+
+
+def test_where_it_has_no_meaning_it_is_refused(tmp_path):
+    with pytest.raises(engine.ConfigError, match="fallback: what torch runs is decided when compiling"):
+        engine.load(tmp_path / "model.engine", config=FALLBACK)
+    with pytest.raises(engine.ConfigError, match="fallback: a decoder has none"):
+        engine.compile_decoder(nn.Linear(2, 2), config=FALLBACK)
+
+
+# --- torch.compile ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _anew():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+@pytest.mark.usefixtures("_anew")
+def test_inside_of_torch_compile_it_is_said_once(mixed, caplog):
+    found = torch.compile(mixed, backend="engine")
+    with caplog.at_level(logging.WARNING, "engine"), torch.inference_mode():
+        for seed in range(2):
+            torch.testing.assert_close(found(drawn(2, 8, seed=seed)), mixed(drawn(2, 8, seed=seed)))
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "engine"]
+    assert "on torch: " in line
+    assert "aten.cummax.default: no handler" in line
+    assert "test_fallback.py" in line
+    (report,) = engine.dynamo.reports()
+    assert report.fallback_nodes >= 3
+
+
+@pytest.mark.usefixtures("_anew")
+def test_inside_of_torch_compile_sizes_may_vary(mixed):
+    found = torch.compile(mixed, backend="engine", dynamic=True)
+    with torch.inference_mode():
+        for size in (2, 5, 3, 5):
+            torch.testing.assert_close(found(drawn(size, 8)), mixed(drawn(size, 8)))
+
+
+@pytest.mark.usefixtures("_anew")
+def test_inside_of_torch_compile_it_can_be_refused(mixed):
+    found = torch.compile(mixed, backend="engine", options={"fallback": None})
+    with pytest.raises(engine.UnsupportedOp, match=r"aten\.cummax\.default: no handler"), torch.inference_mode():
+        found(drawn(2, 8))
+
+
+# --- the schedule ----------------------------------------------------------------------------------------------------
+
+
+def fewest(count, before, kind):
+    """The least number of segments of any order of `count` units, by search over all sets of units that ran."""
+
+    @functools.cache
+    def rest(done, now):
+        if done == (1 << count) - 1:
+            return 0
+        ready = [u for u in range(count) if not done >> u & 1 and all(done >> o & 1 for o in before[u])]
+        return min((kind[u] is not now) + rest(done | 1 << u, kind[u]) for u in ready)
+
+    return rest(0, None)
+
+
+def test_no_schedule_has_fewer_segments():
+    generator = random.Random(0)
+    seen = set()
+    for _ in range(300):
+        count = generator.randint(1, 8)
+        chance = generator.choice((0.1, 0.3, 0.6))
+        before = {u: {o for o in range(u) if generator.random() < chance} for u in range(count)}
+        kind = {u: generator.random() < 0.5 for u in range(count)}
+        found = segments(range(count), before, kind)
+        order = [u for segment in found for u in segment]
+        assert sorted(order) == list(range(count))
+        assert all(order.index(o) < order.index(u) for u in range(count) for o in before[u])
+        assert all(len({kind[u] for u in segment}) == 1 for segment in found)
+        assert len(found) == fewest(count, before, kind)
+        seen.add(len(found))
+    assert seen >= {1, 2, 3, 4, 5}
+
+
+def test_a_call_that_torch_must_run_in_the_middle_of_a_diamond_makes_no_cycle():
+    before = {"a": (), "b": "a", "c": "a", "d": "bc"}
+    kind = {"a": True, "b": False, "c": True, "d": True}
+    assert segments("abcd", before, kind) == [["a", "c"], ["b"], ["d"]]
