@@ -38,6 +38,7 @@ from engine.passes import (
     fuse_rope,
     fuse_softmax,
     merge_linear,
+    move_permute,
     move_reshape,
     pick_rows,
     simplify_views,
@@ -78,6 +79,7 @@ PASSES: dict[str, Pass] = {
         absorb_mask,
         use_linear,
         move_reshape,
+        move_permute,
         pick_rows,
         fuse_gated_linear,
         merge_linear,
@@ -91,18 +93,18 @@ PASSES: dict[str, Pass] = {
     )
 }
 
-# Folding first, so that masks and scalars are constants when patterns look at them; rotations before
-# identities, for at position 0 the cosines are all 1; transposes and scalars before
-# attention, whose pattern then has one spelling; pads before layout, which would have to turn them; batch norms before
-# epilogues, since nothing can be folded into a convolution that activates, and first into the one in front, which may
-# pad; reshapes of rows out of the way of gated pairs, merging and epilogues; rows picked while no op has another one
-# inside of it, and equal picks made one; gated pairs before merging, which would
-# take them; merging before epilogues, since a linear with an epilogue of its own cannot be merged; epilogues before
-# norms, since a residual costs least where a linear adds it in its registers; layout after epilogues, when convolutions
-# have all that they will have, and before chains, which then run on images as they lie; behind it convolutions of
-# what is then a linear, once the permutes are gone that nobody reads; gathers before other residuals, which would
-# take one of their terms; transposes once more, for those that follow an attention. Chains of pointwise ops last:
-# nothing else knows how to look inside of them.
+# Folding first, so that masks and scalars are constants when patterns look at them; rotations before identities, for
+# at position 0 the cosines are all 1; transposes and scalars before attention, whose pattern then has one spelling;
+# pads before layout, which would have to turn them; batch norms before epilogues, since nothing can be folded into a
+# convolution that activates, and first into the one in front, which may pad; reshapes and permutes of rows out of the
+# way of gated pairs, merging and epilogues, and before transposes are absorbed once more, among them those that
+# follow an attention, whose only reader must be such a one; rows picked while no op has another one inside of it, and
+# equal picks made one; gated pairs before merging, which would take them; merging before epilogues, since a linear
+# with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs least where a linear
+# adds it in its registers; layout after epilogues, when convolutions have all that they will have, and before chains,
+# which then run on images as they lie; behind it convolutions of what is then a linear, once the permutes are gone
+# that nobody reads; gathers before other residuals, which would take one of their terms. Chains of pointwise ops
+# last: nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -121,10 +123,12 @@ PIPELINE: tuple[str, ...] = (
     "fuse_attention",
     "absorb_groups",
     "absorb_mask",
-    "simplify_views",
-    "absorb_transpose",
     "use_linear",
     "move_reshape",
+    "move_permute",
+    "simplify_views",
+    "dead_code",
+    "absorb_transpose",
     "pick_rows",
     "common_subexpressions",
     "fuse_gated_linear",

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.ir import Graph, Node, Value
 from engine.sizes import same
+
+
+def parts(whole: Sequence[int], split: Sequence[int]) -> list[list[int]] | None:
+    """For each axis of `whole` the axes of `split` that it is split into, in order; None where some cross."""
+    found: list[list[int]] = []
+    axis = 0
+    for size in whole:
+        mine: list[int] = []
+        made = 1
+        while axis < len(split) and (not same(made, size) or (not mine and same(split[axis], 1))):
+            made *= split[axis]
+            mine.append(axis)
+            axis += 1
+        if not same(made, size):
+            return None
+        found.append(mine)
+    if found:
+        found[-1] += range(axis, len(split))
+    return found if all(same(size, 1) for size in split[axis:]) else None
+
+
+def _split_before_turning(graph: Graph, node: Node, permute: Node) -> Value | None:
+    """reshape(permute(reshape(x))) -> permute(reshape(x)), where the last one splits what the first one joined.
+
+    Axes that are joined and split again may lie as they like; joined ones may not.
+    """
+    inner = permute.input(0).node
+    if inner is None or inner.op.name != "reshape":
+        return None
+    split = parts(permute.output.shape, node.output.shape)
+    if split is None or not any(sum(not same(node.output.shape[a], 1) for a in group) > 1 for group in split):
+        return None
+    order = permute.attributes["axes_order"]
+    before = [axis for place in range(len(order)) for axis in split[order.index(place)]]
+    shape = tuple(node.output.shape[axis] for axis in before)
+    x = graph.emit("reshape", [inner.input(0)], before=node, source=node.source, shape=shape)
+    turned = tuple(before.index(axis) for axis in range(len(before)))
+    return graph.emit("permute", [x], before=node, source=node.source, axes_order=turned)
 
 
 def _reshape(graph: Graph, node: Node, source: Value) -> Value | None:
     if same(source.shape, node.output.shape):
         return source
     inner = source.node
+    if inner is not None and inner.op.name == "permute":
+        return _split_before_turning(graph, node, inner)
     if inner is not None and inner.op.name == "reshape":
         origin = inner.input(0)
         if same(origin.shape, node.output.shape):

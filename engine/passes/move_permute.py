@@ -1,0 +1,64 @@
+"""Let a linear read rows in the order in which they lie, and bring its result into the order of the model instead.
+
+linear(permute(x)) -> permute(linear(x)) where columns stay columns, and the same through a reshape that joins heads. A
+linear wants dense rows, whoever takes its result apart into heads does not: torch's own multi-head attention turns
+batches into the second axis and back, and both turns become views.
+"""
+
+from __future__ import annotations
+
+from engine.ir import Graph, Node, Value
+from engine.passes.simplify_views import parts
+
+VIEWS = frozenset({"reshape", "permute", "slice"})
+
+
+def _of_permute(_graph: Graph, _linear: Node, permute: Node) -> tuple[Value, tuple[int, ...]] | None:
+    """Rows as they lie, and which axis of them is which of the model's."""
+    order = permute.attributes["axes_order"]
+    return (permute.input(0), order) if order[-1] == len(order) - 1 else None
+
+
+def _of_joined(graph: Graph, linear: Node, reshape: Node) -> tuple[Value, tuple[int, ...]] | None:
+    """The same where a reshape joins permuted axes: whole rows trade places, what is joined stays joined."""
+    permute = reshape.input(0).node
+    if permute is None or permute.op.name != "permute":
+        return None
+    order, shape = permute.attributes["axes_order"], reshape.output.shape
+    joined = parts(shape, permute.output.shape)
+    if joined is None or not all(joined):
+        return None
+    rows = sorted(range(len(shape) - 1), key=lambda row: order[joined[row][0]])
+    axes = (*rows, len(shape) - 1)
+    if axes == tuple(range(len(shape))):
+        return None
+    turned = tuple(order[axis] for row in axes for axis in joined[row])
+    x = graph.emit("permute", [permute.input(0)], before=linear, source=permute.source, axes_order=turned)
+    x = graph.emit("reshape", [x], before=linear, source=reshape.source, shape=tuple(shape[row] for row in axes))
+    return x, tuple(axes.index(row) for row in range(len(axes)))
+
+
+RULES = {"permute": _of_permute, "reshape": _of_joined}
+
+
+def run(graph: Graph) -> int:
+    """Number of linears that read rows as they lie."""
+    count = 0
+    users = graph.users()
+    for node in list(graph.nodes):
+        if node.op.name != "linear" or node.inputs[3] is not None or node.output in graph.outputs:
+            continue
+        maker = node.input(0).node
+        if maker is None or maker.op.name not in RULES or not all(u.op.name in VIEWS for u in users[node.output]):
+            continue
+        found = RULES[maker.op.name](graph, node, maker)
+        if found is None:
+            continue
+        x, order = found
+        y = graph.emit("linear", [x, *node.inputs[1:]], before=node, source=node.source, **node.attributes)
+        turned = graph.emit("permute", [y], before=node, source=node.source, axes_order=order)
+        graph.replace(node.output, turned)
+        graph.remove([node])
+        users = graph.users()
+        count += 1
+    return count
