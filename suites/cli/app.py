@@ -166,7 +166,8 @@ def _dry_run(plans: Sequence[plan.Plan], folder: Path, *, as_json: bool) -> None
     for entry in answer:
         for case, labels in entry["cases"].items():
             print(f"{case}  {', '.join(labels)}")
-        basis = "from records of this machine" if entry["recorded"] else f"assuming {plan.ASSUMED_WORKER_S:g} s each"
+        each = entry["estimate_s"] / entry["workers"]
+        basis = "from records of this machine" if entry["recorded"] else f"assuming {each:.3g} s each"
         minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
         print(f"about {minutes:.1f} minutes ({basis})")
