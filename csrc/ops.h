@@ -273,6 +273,10 @@ enum { /* index_put */
     EB_INT_INDEX_PUT_ACCUMULATE = 1,
 };
 
+enum { /* selective_scan */
+    EB_INT_SELECTIVE_SCAN_SOFTPLUS = 0,
+};
+
 enum { /* pointwise */
     EB_INT_POINTWISE_PROGRAM = 0,
     EB_POINTWISE_PROGRAM_NEG = 0,

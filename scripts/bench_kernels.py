@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine import dtypes
+from engine import dtypes, torch_ops
 from suites.harness import machine, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -191,6 +191,12 @@ def _rope(_c: Case, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     return x * cosines + torch.cat([-high, low], -1) * sines
 
 
+def _selective_scan(c: Case, x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c_: Tensor, *others: Tensor) -> Tensor:
+    skip, gate, bias = others
+    first = [t.mT for t in (x, delta, b, c_, gate)]
+    return torch_ops.selective_scan(*first[:2], a, *first[2:4], skip, first[4], bias, bool(c.ints[0]))
+
+
 def _axes(c: Case, x: Tensor) -> list[int]:
     return [axis for axis in range(x.ndim) if c.ints[0] >> axis & 1]
 
@@ -213,6 +219,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
     "rope": _rope,
+    "selective_scan": _selective_scan,
     "softmax": lambda c, x: torch.softmax(x, c.ints[0]),
     "gelu": lambda _c, x: functional.gelu(x),
     "pointwise": lambda _c, x, scale, bias, gate: torch.relu(x * scale + bias) * gate - x,

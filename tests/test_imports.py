@@ -32,7 +32,8 @@ STAGES: dict[str, set[str]] = {
     "ir": {"ops"},
     "config": {"switches"},
     "verify": {"ops"},
-    "exporter": {"ops", "ir", "config"},
+    "torch_ops": set(),
+    "exporter": {"ops", "ir", "config", "torch_ops"},
     "passes": {"ops", "ir", "config", "verify"},
     "planner": {"ops"},
     "container": set(),
@@ -45,7 +46,7 @@ STAGES: dict[str, set[str]] = {
 ABOVE = {"quantize", "inspect", "dynamo", "torch_backend"}  # stand above the flow and may use all of it
 
 # Where torch may be imported: at the top of a module, or only inside of functions.
-TORCH_AT_TOP = ("engine.exporter", "engine.torch_backend")
+TORCH_AT_TOP = ("engine.exporter", "engine.torch_ops", "engine.torch_backend")
 TORCH_INSIDE = ("engine.boundary", "engine.quantize", "engine.inspect")
 
 

@@ -26,6 +26,7 @@ from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
+from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -56,7 +57,7 @@ def capture(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) 
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
         args, kwargs = _apart(model, args, kwargs)
-        with _captured():
+        with _captured(), capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
     return _decomposed(program)

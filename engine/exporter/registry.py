@@ -82,9 +82,13 @@ Lower = Callable[..., Any]
 
 
 def overload(name: str) -> OpOverload:
-    """The overload called for example ``add.Tensor``; AttributeError where torch has none."""
-    packet, _, which = name.partition(".")
-    found: OpOverload = getattr(getattr(torch.ops.aten, packet), which or "default")
+    """The overload called for example ``add.Tensor``, or ``engine::selective_scan`` of another library than ATen.
+
+    AttributeError where torch has none.
+    """
+    library, _, call = name.rpartition("::")
+    packet, _, which = call.partition(".")
+    found: OpOverload = getattr(getattr(getattr(torch.ops, library or "aten"), packet), which or "default")
     return found
 
 
@@ -104,7 +108,7 @@ def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Lo
         for name in names:
             key = overload(name)
             if key in HANDLERS:
-                raise ValueError(f"aten.{name} has two handlers")
+                raise ValueError(f"{key} has two handlers")
             HANDLERS[key] = Handler(key, lower, dict(harmless or {}))
         return lower
 

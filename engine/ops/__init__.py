@@ -13,6 +13,7 @@ from engine.ops import (
     pool,
     reduce,
     resample,
+    scan,
     shape,
     write,
 )
@@ -20,7 +21,7 @@ from engine.ops.table import MAX_RANK, TABLE, Attribute, Layout, Op, TensorType
 
 FAMILIES = (
     *(pointwise, matmul, conv, attention, norm, pool, reduce, order),
-    *(resample, shape, create, index, write, fused),
+    *(resample, shape, create, index, write, scan, fused),
 )
 
 __all__ = ["FAMILIES", "MAX_RANK", "TABLE", "Attribute", "Layout", "Op", "TensorType"]

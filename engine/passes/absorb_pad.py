@@ -1,11 +1,13 @@
-"""Let convolutions and mean pooling pad with zeros themselves in place of a `pad` in front.
+"""Let convolutions and mean pooling pad with zeros themselves in place of a `pad` in front, and no more than is read.
 
-A `pad` that others read too stays for them: who absorbs it reads what is beneath.
+A `pad` that others read too stays for them: who absorbs it reads what is beneath. Causal convolutions are written as
+ones that pad both ends, and a `slice` that drops what the padding behind has made.
 """
 
 from __future__ import annotations
 
 from engine.ir import Graph, Node
+from engine.sizes import is_fixed
 
 
 def _zeros_around_places(node: Node) -> bool:
@@ -42,9 +44,32 @@ def _absorb(node: Node, pad: Node) -> bool:
 _READERS = {"conv": _may_pad, "avg_pool": _may_count}
 
 
+def _absorb_slice(graph: Graph, node: Node) -> bool:
+    """Let a convolution that nobody else reads pad less in place of `node`, which slices its places."""
+    conv, a = node.input(0).node, node.attributes
+    if conv is None or conv.op.name != "conv" or conv.attributes["channels_last"] or conv.inputs[3] is not None:
+        return False
+    if a["axis"] < 2 or a["step"] != 1 or len(graph.users()[conv.output]) > 1 or conv.output in graph.outputs:
+        return False
+    how, axis = conv.attributes, a["axis"] - 2
+    first, last = a["start"], conv.output.shape[a["axis"]] - a["stop"]
+    if not is_fixed((first, last)):
+        return False
+    low, high = (how[end][axis] - places * how["stride"][axis] for end, places in (("low", first), ("high", last)))
+    if low < 0 or high < 0:
+        return False
+    padding = {"low": low, "high": high}
+    for end, amount in padding.items():
+        padding[end] = (*how[end][:axis], amount, *how[end][axis + 1 :])
+    new = graph.emit("conv", conv.inputs, before=node, source=conv.source, **{**how, **padding})
+    graph.replace(node.output, new)
+    graph.remove([node, conv])
+    return True
+
+
 def run(graph: Graph) -> int:
-    """Number of pads absorbed."""
-    count = 0
+    """Number of pads and slices absorbed."""
+    count = sum(_absorb_slice(graph, node) for node in list(graph.nodes) if node.op.name == "slice")
     for node in graph.nodes:
         may = _READERS.get(node.op.name)
         while may and may(node):

@@ -1,4 +1,7 @@
-"""Turn a matmul by a constant matrix into linear, whose weights are packed when the program is loaded."""
+"""Turn a matmul by a constant matrix into linear, whose weights are packed when the program is loaded.
+
+A constant W that multiplies a transpose from the left, W @ x^T, is linear too: the transpose of x @ W^T.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,25 @@ def _rewrite(graph: Graph, found: Match) -> Value:
     )
 
 
-RULES = (Rule(call("matmul", Var("x"), Var("weight"), transpose_a=False), _rewrite, (_constant_matrix,)),)
+def _from_left(graph: Graph, found: Match) -> Value:
+    root = found.nodes[0]
+    product = graph.emit(
+        "linear",
+        [found.values["x"], found.values["weight"], None, None],
+        before=root,
+        source=root.source,
+        transpose_weight=not root.attributes["transpose_a"],
+        alpha=root.attributes["alpha"],
+    )
+    rank = len(product.shape)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    return graph.emit("permute", [product], before=root, source=root.source, axes_order=order)
+
+
+RULES = (
+    Rule(call("matmul", Var("x"), Var("weight"), transpose_a=False), _rewrite, (_constant_matrix,)),
+    Rule(call("matmul", Var("weight"), Var("x"), transpose_b=True), _from_left, (_constant_matrix,)),
+)
 
 
 def run(graph: Graph) -> int:

@@ -30,7 +30,7 @@ def random_ids(vocabulary: int) -> Callable[[Arguments, torch.Generator], tuple[
     def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         import torch
 
-        lengths = [arguments["sequence"], *([arguments["steps"]] if arguments["phase"] == "decode" else [])]
+        lengths = [arguments["sequence"], *([arguments["steps"]] if arguments.get("phase") == "decode" else [])]
         return tuple(torch.randint(0, vocabulary, (arguments["batch"], n), generator=generator) for n in lengths)
 
     return example

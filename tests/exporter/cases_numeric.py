@@ -93,6 +93,22 @@ CASES += [
     ),
 ]
 
+# --- the engine's own operators -----------------------------------------------------------------------------------
+
+SCAN = (f32(2, 3, 5), f32(2, 3, 5), f32(3, 4), f32(2, 4, 5), f32(2, 4, 5), f32(3), f32(2, 3, 5), f32(3))
+MIXED = tuple(t.bfloat16() if t.dim() == 3 else t for t in SCAN)
+CASES += [
+    case(
+        "engine::selective_scan",
+        SCAN,
+        lambda op, *five_and_others: op(*five_and_others[:5]),
+        lambda op, *all_: op(*all_, True),
+        lambda op, *all_: op(*all_[:5], None, all_[6], None, True),
+        lambda op, *all_: op(*all_[:6], delta_bias=all_[7]),
+    ),
+    case("engine::selective_scan", MIXED, lambda op, *all_: op(*all_, True)),
+]
+
 # --- attention --------------------------------------------------------------------------------------------------
 
 QUERY, KEY, VALUE = f32(2, 4, 3, 8), f32(2, 4, 5, 8), f32(2, 4, 5, 6)

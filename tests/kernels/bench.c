@@ -382,6 +382,17 @@ static void bench_index_put(void) {
     bench_case(&c, 0);
 }
 
+/* The scan of a layer of Mamba-130M, with all that goes around it; 7 operations a state, 16 of them. */
+static void bench_selective_scan(void) {
+    static const int64_t lengths[] = {128, 1};
+    for (int i = 0; i < 2; i++) {
+        test_case c;
+        make_selective_scan(&c, 1, lengths[i], 1536, 16, 1, 1, 1, DENSE);
+        snprintf(c.name, sizeof c.name, "%ld x 1536, 16 states", (long)lengths[i]);
+        bench_case(&c, (7.0 * 16 + 11) * (double)(lengths[i] * 1536));
+    }
+}
+
 /* OpenBLAS from the file named by KERNELS_OPENBLAS, on one thread. */
 static void load_openblas(void) {
     const char *path = getenv("KERNELS_OPENBLAS");
@@ -407,5 +418,6 @@ void bench(const char *isa, const char *part) {
     bench_streams();
     bench_index();
     bench_index_put();
+    bench_selective_scan();
     free(memory);
 }

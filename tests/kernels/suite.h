@@ -17,6 +17,8 @@ void make_reduction(test_case *c, const char *op, int64_t axes, int keepdims, la
 void make_arg(test_case *c, const char *op, int axis, int keepdims, layout how, const int64_t *shape);
 void make_chain(test_case *c, int64_t rows, int64_t n);
 void make_rope(test_case *c, int64_t B, int64_t S, int64_t H, int64_t D, int inside, layout angles);
+void make_selective_scan(test_case *c, int64_t N, int64_t S, int64_t D, int64_t states, int softplus, int whole, int decaying,
+                         layout how);
 void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape);
 
 typedef enum { NO_MASK, BOOL_FULL, BOOL_KEYS, FLOAT_FULL, FLOAT_KEYS, FLOAT_PLAIN, MASK_KINDS } mask_kind;
@@ -64,6 +66,7 @@ void test_pointwise(void);
 void test_accuracy(void);
 void test_reduce(void);
 void test_heads(void);
+void test_selective_scan(void);
 void test_move(void);
 void test_spatial(void);
 void test_measure(void);

@@ -51,6 +51,7 @@ int main(int arguments, char **argument) {
     test_move();
     test_spatial();
     test_heads();
+    test_selective_scan();
     check_coverage();
     printf("%ld cases, %ld runs of kernels, %ld failures\n", total.cases, total.runs, total.failures);
     return total.failures != 0;

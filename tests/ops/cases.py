@@ -255,6 +255,56 @@ case("rope", "own_angles", normal(2, 5, 6), normal(2, 5, 6), normal(6))
 case("rope", "rank_1", normal(2), normal(2), normal(2))
 case("rope", "special", given(SPECIAL[:24]), normal(24), normal(24))
 case("rope", "empty", normal(2, 0, 4), normal(1, 4), normal(4))
+_SCAN = ((2, 5, 3), (2, 5, 3), (3, 4), (2, 5, 4), (2, 5, 4))
+for _dtype in FLOATS:
+    _five, _rest = ([normal(*_s, dtype=_dtype) for _s in _all] for _all in (_SCAN, ((3,), (2, 5, 3), (3,))))
+    case("selective_scan", _dtype, *_five, *_rest, softplus=True)
+    case("selective_scan", f"{_dtype}_alone", *_five, None, None, None)
+_five, _skip, _gate, _bias = [normal(*_s) for _s in _SCAN], normal(3), normal(2, 5, 3), normal(3)
+case("selective_scan", "skip", *_five, _skip, None, None)
+case("selective_scan", "gate", *_five, None, _gate, None)
+case("selective_scan", "bias", *_five, None, None, _bias, softplus=True)
+case(
+    "selective_scan",
+    "long",
+    *(normal(1, 70, 37) for _ in range(2)),
+    given(-np.linspace(0.01, 3, 37 * 16).reshape(37, 16)),  # states that grew would cancel
+    *(normal(1, 70, 16) for _ in range(2)),
+    normal(37),
+    normal(1, 70, 37),
+    normal(37),
+    softplus=True,
+)
+case(
+    "selective_scan",
+    "large_steps",
+    normal(1, 4, 2),
+    given([[[19.9, 20.1], [25, -30], [100, -100], [0, 60]]]),
+    given([[-1.0, -0.01], [-3, -0.0]]),
+    normal(1, 4, 2),
+    normal(1, 4, 2),
+    None,
+    None,
+    None,
+    softplus=True,
+)
+case(
+    "selective_scan",
+    "nan",
+    given([[[1.0, 2], [np.nan, 3], [4, 5]]]),
+    *(normal(*_s) for _s in ((1, 3, 2), (2, 1), (1, 3, 1), (1, 3, 1))),
+    normal(2),
+    None,
+    None,
+)
+for _label, _n, _s, _d, _h in (
+    ("no_batch", 0, 2, 3, 4),
+    ("no_length", 2, 0, 3, 4),
+    ("no_channels", 2, 3, 0, 4),
+    ("no_states", 2, 3, 5, 0),
+):
+    _five = [normal(*shape) for shape in ((_n, _s, _d), (_n, _s, _d), (_d, _h), (_n, _s, _h), (_n, _s, _h))]
+    case("selective_scan", _label, *_five, normal(_d), normal(_n, _s, _d), None, softplus=True)
 case("attention", "scalar_mask", normal(*_Q), normal(*_KV), normal(*_KV), given(0.5), scale=0.3)
 case("attention", "nan_query", given([[[np.nan, 1], [0, 1]]]), normal(1, 3, 2), normal(1, 3, 2), None, scale=1.0)
 case("attention", "large", normal(*_Q, scale=40), normal(*_KV, scale=40), normal(*_KV), None, scale=1.0)

@@ -26,6 +26,7 @@ Q, K, V = f32(2, 4, 5, 8), f32(2, 4, 7, 8), f32(2, 4, 7, 6)
 KV_BYTES = 4 * 2 * 4 * (5 * 8 + 7 * 8 + 7 * 6)
 OUT_BYTES = 4 * 2 * 4 * 5 * 6
 HALVES = {"kernel": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0)}
+SCAN = [f32(2, 3, 4), f32(2, 3, 4), f32(4, 5), f32(2, 3, 5), f32(2, 3, 5), None, None, None]
 
 COUNTED = [
     ("exp", [f32(3, 4)], {}, 12, 96),
@@ -100,6 +101,15 @@ COUNTED = [
     ("avg_pool", [f32(2, 3, 4, 6)], HALVES, 36 * 4, 4 * (144 + 36)),
     ("pad", [f32(2, 3)], {"low": (0, 1), "high": (0, 1)}, 0, 4 * (6 + 10)),
     ("resample", [f32(2, 3), i64(7, 2), f32(7, 2)], {"axis": 1}, 2 * 2 * 14, 4 * (6 + 14 + 14) + 8 * 14),
+    # a state: 7 operations; an element: delta * x, bias and softplus (3), skip (2), gate (silu, product)
+    ("selective_scan", SCAN, {}, 24 * (7 * 5 + 1), 4 * (3 * 24 + 4 * 5 + 2 * 6 * 5)),
+    (
+        "selective_scan",
+        [*SCAN[:5], f32(4), f32(2, 3, 4), f32(4)],
+        {"softplus": True},
+        24 * (7 * 5 + 1 + 3 + 2 + 5),
+        4 * (4 * 24 + 4 * 5 + 2 * 6 * 5 + 8),
+    ),
     ("rope", [f32(2, 3, 4), f32(3, 4), f32(3, 4)], {}, 3 * 24, 4 * (24 + 12 + 12 + 24)),
     # 35 pairs in each of 8 heads: 2 * 8 for the score, 1 for the scale, 5 for the softmax, 2 * 6 for the sum
     ("attention", [Q, K, V, None], {"scale": 0.5}, 8 * 35 * (16 + 1 + 5 + 12), KV_BYTES + OUT_BYTES),

@@ -128,6 +128,19 @@ def _rope(x, cos, sin):
     return torch.cat([low.real, high.imag], -1).to(x.dtype)
 
 
+def _selective_scan(x, delta, a, b, c, skip, gate, bias, *, softplus):
+    """Without a recurrence: what position s took in has decayed by the steps from s to t when it is read at t."""
+    step = delta if bias is None else delta + bias
+    step = functional.softplus(step) if softplus else step
+    between = step.cumsum(1)[:, :, None] - step.cumsum(1)[:, None]  # [N, t, s, D]
+    taken = (step * x)[..., None] * b[:, :, None]
+    seen = torch.exp(between[..., None] * a) * taken[:, None] * c[:, :, None, None]
+    past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()[:, :, None, None]
+    y = torch.where(past, seen, 0).sum((2, 4))
+    y = y if skip is None else y + skip * x
+    return y if gate is None else y * functional.silu(gate)
+
+
 def _norm(function):
     def apply(x, *rest, axes, epsilon):
         *affine, addend = rest
@@ -233,6 +246,7 @@ TORCH: dict[str, Any] = {
     "layer_norm": _norm(functional.layer_norm),
     "rms_norm": _norm(functional.rms_norm),
     "rope": _rope,
+    "selective_scan": _selective_scan,
     "softmax": lambda x, axis: x.softmax(axis),
     "log_softmax": lambda x, axis: x.log_softmax(axis),
     "sum": _in_own_type(_over_axes(torch.sum)),

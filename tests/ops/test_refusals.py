@@ -34,6 +34,7 @@ PLAIN = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "dilation": (1, 1)}
 WINDOW = {"kernel": (3, 3), "stride": (1, 1), "low": (0, 0), "high": (0, 0)}
 SPREAD = {"dilation": (1, 1)}
 NONE = [None] * 6
+SCAN = [f32(2, 5, 3), f32(2, 5, 3), f32(3, 4), f32(2, 5, 4), f32(2, 5, 4), None, None, None]
 
 # op, input types, attributes, what the message must say beside the op's name
 REFUSED = [
@@ -138,6 +139,14 @@ REFUSED = [
     ("pad", [f32(3)], {"low": (0,), "high": (4,), "mode": "circular"}, "circular padding of 3 at most"),
     ("pad", [f32(0)], {"low": (0,), "high": (1,), "mode": "replicate"}, "replicate padding of 0 at most"),
     ("pad", [f32(0)], {"low": (0,), "high": (1,), "mode": "reflect"}, "reflect padding of 0 at most"),
+    ("selective_scan", [f32(5, 3), *SCAN[1:]], {}, "'x' of rank 3"),
+    ("selective_scan", [SCAN[0], f32(2, 5, 1), *SCAN[2:]], {}, "'delta' of shape [2, 5, 3]"),
+    ("selective_scan", [*SCAN[:2], f32(2, 4), *SCAN[3:]], {}, "'a' with a row for each of the 3 channels"),
+    ("selective_scan", [*SCAN[:3], f32(2, 4, 5), *SCAN[4:]], {}, "'b' of shape [2, 5, 4]"),
+    ("selective_scan", [*SCAN[:4], f64(2, 5, 4), *SCAN[5:]], {}, "'c' of float32"),
+    ("selective_scan", [*SCAN[:5], f32(5), None, None], {}, "'skip' of shape [3]"),
+    ("selective_scan", [*SCAN[:5], None, f32(2, 5, 4), None], {}, "'gate' of shape [2, 5, 3]"),
+    ("selective_scan", [*SCAN[:5], None, None, i64(3)], {}, "'bias' of float32"),
     ("rope", [i64(4), i64(4), i64(4)], {}, "'x' of a float"),
     ("rope", [f32(2, 5), f32(5), f32(5)], {}, "an even last axis"),
     ("rope", [f32(2, 4), f32(4), f64(4)], {}, "'sin' of float32"),

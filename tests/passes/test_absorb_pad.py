@@ -1,4 +1,4 @@
-"""Zeros around images taken into convolutions and mean pooling, and for each guard a graph that almost matches."""
+"""Zeros around images taken into convolutions and mean pooling, or not made; for each guard what almost matches."""
 
 from __future__ import annotations
 
@@ -117,3 +117,73 @@ def test_a_network_that_pads_unevenly_computes_what_it_did():
     program = engine.compile(model, (x,))
     assert dict(program.report().passes)["absorb_pad"] == 2
     torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+# --- slices of what padding has made ------------------------------------------------------------------------------
+
+
+def cut(g: Graph, y: Value, axis: int, first: int = 0, last: int = 0, step: int = 1) -> Value:
+    return g.emit("slice", [y], axis=axis, start=first, stop=y.shape[axis] - last, step=step)
+
+
+WIDE = {"low": (2, 3), "high": (2, 3)}
+
+
+def test_places_that_nobody_reads_are_not_padded_for():
+    g = start()
+    g.outputs = [cut(g, cut(g, conv(g, g.inputs[0], **WIDE), 2, 1, 2), 3, 1, 1)]  # columns are strided by 2
+    assert run_pass(g, "absorb_pad") == [2]
+    assert ops(g) == ["conv"]
+    assert (g.nodes[0].attributes["low"], g.nodes[0].attributes["high"]) == ((1, 1), (0, 1))
+
+
+def almost_cut() -> dict[str, Graph]:
+    made: dict[str, Graph] = {}
+
+    def add(name: str, make, *where, **how) -> None:
+        g = made[name] = start()
+        g.outputs = [cut(g, make(g, g.inputs[0], **{**WIDE, **how}), *where)]
+
+    add("channels", conv, 1, 0, 2)
+    add("pictures", conv, 0, 0, 1)
+    add("every other place", conv, 2, 0, 1, 2)
+    add("more than the padding", conv, 2, 3, 0)
+    add("more than the padding behind, by the stride", conv, 3, 0, 2)
+    add("channels last", conv, 2, 0, 1, channels_last=True)
+    add("a mean", lambda g, x, **_how: pool(g, x, low=(1, 1), high=(1, 1)), 2, 1, 0)
+    others = made["others read it"] = start()
+    y = conv(others, others.inputs[0], **WIDE)
+    others.outputs = [cut(others, y, 2, 0, 1), others.emit("relu", [y])]
+    returned = made["it is returned"] = start()
+    y = conv(returned, returned.inputs[0], **WIDE)
+    returned.outputs = [cut(returned, y, 2, 0, 1), y]
+    added = made["it has a residual"] = start()
+    plain = conv(added, added.inputs[0], **WIDE)
+    y = added.emit("conv", [*plain.node.inputs[:3], plain], **plain.node.attributes)
+    added.outputs = [cut(added, y, 2, 0, 1)]
+    return made
+
+
+@pytest.mark.parametrize("what", almost_cut())
+def test_slices_that_almost_fit_stay(what):
+    assert run_pass(almost_cut()[what], "absorb_pad") == [0]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_causal_convolution_pads_in_front_alone(symbolic):
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv1d(6, 6, 4, padding=3, groups=6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.silu(self.conv(x)[:, :, : x.shape[2]])
+
+    torch.manual_seed(0)
+    model, x = Causal().eval(), torch.randn(2, 6, 9)
+    length = {"x": {2: torch.export.Dim("length", min=2, max=64)}} if symbolic else None
+    program = engine.compile(model, (x,), dynamic_shapes=length)
+    assert dict(program.report().passes)["absorb_pad"] == 1
+    assert dict(program.report().passes)["fuse_epilogue"] == 1
+    for given in (x, torch.randn(2, 6, 30)) if symbolic else (x,):
+        torch.testing.assert_close(program(given), model(given), rtol=1e-5, atol=1e-5)

@@ -298,6 +298,24 @@ def test_matmul_by_an_input_or_a_batch_of_matrices_stays():
     assert run_pass(g, "use_linear") == [0]
 
 
+@pytest.mark.parametrize("transpose_a", [False, True])
+def test_a_constant_matrix_from_the_left_of_a_transpose_becomes_linear_and_its_transpose(transpose_a):
+    g = start((2, 3, 4))
+    w = weight(g, *((4, 6) if transpose_a else (6, 4)))
+    g.outputs = [g.emit("matmul", [w, g.inputs[0]], transpose_a=transpose_a, transpose_b=True, alpha=2.0)]
+    assert run_pass(g, "use_linear") == [1]
+    assert ops(g) == ["linear", "permute"]
+
+
+def test_a_constant_from_the_left_of_rows_or_several_constants_stay():
+    g = start((2, 4, 3), (2, 3, 4))
+    g.outputs = [
+        g.emit("matmul", [weight(g, 6, 4), g.inputs[0]]),
+        g.emit("matmul", [weight(g, 2, 6, 4), g.inputs[1]], transpose_b=True),
+    ]
+    assert run_pass(g, "use_linear") == [0]
+
+
 def test_three_linears_of_one_value_become_one():
     g = start((2, 5, 4))
     x = g.inputs[0]

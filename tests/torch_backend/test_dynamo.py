@@ -61,6 +61,7 @@ class Block(nn.Module):
 # --- what is compiled ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")  # transformers'
 @pytest.mark.parametrize("name", [name for name in models.names() if name.endswith("-tiny")])
 def test_every_model_is_one_program(name):
     model, inputs = models.get(name).build()

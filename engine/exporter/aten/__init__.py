@@ -9,6 +9,7 @@ from engine.exporter.aten import (
     linear,
     norm,
     order,
+    own,
     pointwise,
     pool,
     reduction,
@@ -19,6 +20,6 @@ from engine.exporter.aten import (
 )
 
 FAMILIES = (
-    *(activation, channel_norm, conv, creation, indexing, linear, norm, order),
+    *(activation, channel_norm, conv, creation, indexing, linear, norm, order, own),
     *(pointwise, pool, reduction, refusals, resample, shape, writing),
 )

@@ -18,6 +18,7 @@ FAMILIES = {
     "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM"),
     "llama": ("LlamaConfig", "LlamaForCausalLM"),
+    "mamba": ("MambaConfig", "MambaForCausalLM"),
 }
 
 
