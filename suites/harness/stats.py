@@ -15,11 +15,13 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
+POWER = 0.9
+"""Probability with which a difference of the size of the minimum detectable effect is found."""
 PRIOR_SD = 0.02
 """Standard deviation between processes of a log-ratio that is assumed before a machine has A/A history: 2%."""
 PRIOR_DEGREES = 4
@@ -103,8 +105,16 @@ def spread_of(history: Sequence[float]) -> Spread:
     return Spread(total / degrees, degrees, len(history))
 
 
-def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
-    """Ratio and interval from per-generation lists of log-ratios.
+class Estimate(NamedTuple):
+    """A log-ratio, the standard error of it, and the degrees of freedom that this error is known with."""
+
+    centre: float
+    error: float
+    degrees: float
+
+
+def estimate(generations: Sequence[Sequence[float]], history: Spread) -> Estimate:
+    """What a comparison says, from per-generation lists of log-ratios.
 
     Args:
         generations: log-ratios of the rounds, one list a generation; at least one, none empty.
@@ -124,8 +134,59 @@ def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
     else:
         within = statistics.fmean([median_error(values) ** 2 for values in generations])
         variance, degrees = max(history.variance, own, within), history.degrees
-    half = quantile(degrees) * math.sqrt(variance / count)
-    return Ratio(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
+    return Estimate(centre, math.sqrt(variance / count), degrees)
+
+
+def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
+    """Ratio and interval; arguments and errors as of `estimate`."""
+    found = estimate(generations, history)
+    half = quantile(found.degrees) * found.error
+    return Ratio(math.exp(found.centre), math.exp(found.centre - half), math.exp(found.centre + half))
+
+
+def detectable(found: Estimate, floor: float = 0.0, power: float = POWER) -> float:
+    """The smallest true difference, as a log-ratio, that such a comparison claims with probability `power`.
+
+    The interval must exclude 1 and the estimate exceed the floor, so the true value has to lie beyond the larger of the
+    two by the quantile of the estimate's own distribution (Bloom, "Minimum detectable effects", 1995).
+    """
+    beyond = quantile(found.degrees, 2 * power - 1) * found.error
+    return max(quantile(found.degrees) * found.error, floor) + beyond
+
+
+def p_value(found: Estimate) -> float:
+    """Probability of an estimate at least as far from 0 where there is no difference."""
+    if not found.error:
+        return 1.0 if found.centre == 0 else 0.0
+    return float(2 * stdtr(found.degrees, -abs(found.centre) / found.error))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """`p_values` of comparisons made at once, raised so that one below 5% is false in at most 5% of such *families*.
+
+    Holm, "A simple sequentially rejective multiple test procedure", 1979: the k-th smallest of n counts n - k + 1
+    times, and no less than the smaller ones. It needs no independence, which switches of one program do not have.
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted, least = [0.0] * len(order), 0.0
+    for rank, position in enumerate(order):
+        least = max(least, min(1.0, (len(order) - rank) * p_values[position]))
+        adjusted[position] = least
+    return adjusted
+
+
+def interaction(neither: Rounds, first: Rounds, second: Rounds, both: Rounds) -> list[float]:
+    """Per round log t(neither) - log t(first) - log t(second) + log t(both), of two switches.
+
+    0: each saves the same factor with the other one as without it. Above 0 they are redundant, saving less together
+    than one after the other; below 0 they help each other. Rounds that one of the four lacks are left out.
+    """
+    return [
+        math.log(none) - math.log(one) - math.log(other) + math.log(all_)
+        for none, one, other, all_ in (
+            map(statistics.median, rounds) for rounds in zip(neither, first, second, both, strict=False) if all(rounds)
+        )
+    ]
 
 
 def floor_of(pair: Ratio) -> float:
