@@ -22,7 +22,7 @@ from engine.exporter import traced
 from engine.report import Report
 from engine.runtime import Program
 from engine.torch_backend.segments import Segmented, flat_program
-from engine.torch_backend.views import taken_out
+from engine.torch_backend.views import taken_out, viewed
 
 _LOG = logging.getLogger("engine")
 
@@ -193,9 +193,7 @@ class CompiledGraph:
         """The results with tensors and sizes in their places."""
         values = {str(symbol): self._value(symbol, args) for symbol in self._places}
         found = [tensors[r[0]] if isinstance(r, list) else sizes.at(r, values) for r in chosen.results]
-        for position, view in self._views.items():
-            found[position] = view.of(found[position], lambda symbol: self._value(symbol, args))
-        return found
+        return viewed(found, self._views, lambda symbol: self._value(symbol, args))
 
 
 def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:

@@ -14,25 +14,52 @@ from torch.fx import GraphModule, Node
 
 from engine.errors import UnsupportedOp
 
+Value = Callable[[Any], int]
+"""What a symbol is."""
+
 
 class View(NamedTuple):
-    """How a result lies in a tensor, in elements; sizes may be symbolic."""
+    """How a result lies in a tensor, in elements; sizes may be symbolic.
+
+    Attributes:
+        whole: the strides of the tensor itself; None: row by row, as a program answers it.
+    """
 
     shape: tuple[Any, ...]
     strides: tuple[Any, ...]
     offset: Any
+    whole: tuple[Any, ...] | None
 
-    def of(self, tensor: torch.Tensor, value: Callable[[Any], int]) -> torch.Tensor:
-        """The view of `tensor`; `value` answers what a symbol is."""
-        shape, strides = ([_number(size, value) for size in sizes] for sizes in (self.shape, self.strides))
-        return tensor.as_strided(shape, strides, _number(self.offset, value))
+    def of(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
+        """The view of `tensor`."""
+        return tensor.as_strided(
+            _numbers(self.shape, value), _numbers(self.strides, value), _number(self.offset, value)
+        )
+
+    def laid(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
+        """What a program answered, as torch would have laid it out; itself where that is the same."""
+        if self.whole is None:
+            return tensor
+        return tensor.new_empty_strided(tensor.shape, _numbers(self.whole, value)).copy_(tensor)
+
+
+def viewed(results: list[Any], views: Mapping[int, View], value: Value) -> list[Any]:
+    """`results`, those at the positions of `views` being such views; they share memory where they are of one tensor."""
+    laid: dict[int, torch.Tensor] = {}
+    whole = {position: results[position] for position in views}
+    for position, view in views.items():
+        tensor = whole[position]
+        if id(tensor) not in laid:
+            laid[id(tensor)] = view.laid(tensor, value)
+        results[position] = view.of(laid[id(tensor)], value)
+    return results
 
 
 def taken_out(module: GraphModule) -> dict[int, View]:
     """Let `module` answer whole tensors in place of views that share memory. Returns position of a result -> its view.
 
     Raises:
-        UnsupportedOp: the tensor is not dense in the order of its axes, as a program would answer it.
+        UnsupportedOp: such a tensor has room between its elements.
     """
     output = module.graph.output_node()
     results: Sequence[Any] = output.args[0]  # type: ignore[assignment]  # AOT autograd's graphs answer a tuple
@@ -52,10 +79,10 @@ def taken_out(module: GraphModule) -> dict[int, View]:
         if root is None or root.op == "placeholder" or len(shared[memory]) < 2:
             continue
         whole = root.meta["val"]
-        if not whole.is_contiguous():
-            raise UnsupportedOp([f"{root.name}: several results are views of it, which does not lie row by row"])
-        value = result.meta["val"]
-        views[position] = View(tuple(value.shape), value.stride(), value.storage_offset())
+        if not torch.ops.aten.is_non_overlapping_and_dense.default(whole):
+            raise UnsupportedOp([f"{root.name}: several results are views of it, and it has room between its elements"])
+        value, strides = result.meta["val"], None if whole.is_contiguous() else whole.stride()
+        views[position] = View(tuple(value.shape), value.stride(), value.storage_offset(), strides)
         replaced[position] = root
     output.args = (tuple(replaced),)
     return views
@@ -67,7 +94,11 @@ def _memory(node: Any) -> Any:
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None  # noqa: SLF001  # its identity
 
 
-def _number(size: Any, value: Callable[[Any], int]) -> int:
+def _numbers(sizes: Sequence[Any], value: Value) -> list[int]:
+    return [_number(size, value) for size in sizes]
+
+
+def _number(size: Any, value: Value) -> int:
     if not isinstance(size, torch.SymInt):
         return int(size)
     expression = size.node.expr

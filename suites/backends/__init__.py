@@ -90,6 +90,16 @@ BACKENDS: dict[str, Declared] = {
             ours=True,
         ),
         Declared(
+            "engine_dynamo",
+            "suites.backends.engine_dynamo:EngineDynamo",
+            "this engine inside of torch.compile, static shapes",
+            ("torch",),
+            ("engine",),
+            "make venv",
+            _ENGINE_SWITCHES,
+            ours=True,
+        ),
+        Declared(
             "engine_interpreter",
             "suites.backends.engine:EngineInterpreter",
             "this engine, the NumPy reference executor",

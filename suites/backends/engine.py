@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from suites.models.nets.generation import Generation
 
-_FACTS = (
+FACTS = (
     "nodes",
     "launches",
     "arena_bytes",
@@ -54,7 +54,7 @@ class Engine(Backend):
         torch.set_num_threads(self.threads)
         program = engine.compile(model, inputs, config=engine.Config(**self.config()))
         report = program.report().to_dict()
-        facts = {name: report[name] for name in _FACTS if report.get(name) is not None}
+        facts = {name: report[name] for name in FACTS if report.get(name) is not None}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.engine"
             program.save(path)
@@ -81,7 +81,7 @@ class Engine(Backend):
         exported = sum(report.export_seconds or 0.0 for report in decoder.report().values())
         decoder.prefill(inputs[0])  # so that the report is of this length
         report = decoder.report()[model.phase].to_dict()
-        facts = {name: report[name] for name in _FACTS if name not in _WORK and report.get(name) is not None}
+        facts = {name: report[name] for name in FACTS if name not in _WORK and report.get(name) is not None}
         return Generator(decoder.prefill, decoder.decode, exported, passed - exported, facts)
 
     def config(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+import transformers
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
@@ -254,6 +255,39 @@ def test_results_share_memory_with_what_eager_shares_it_with():
         assert (again == 7).all()
 
 
+class Columns(nn.Module):
+    """Torch lets the product lie as its operand does, by columns."""
+
+    def forward(self, x):
+        return (x.t() * 2).chunk(2)
+
+
+def test_results_that_are_views_of_what_lies_in_another_order():
+    check(Columns(), (random(3, 4),))
+    with torch.no_grad():
+        first, second = compiled(Columns())(random(3, 4))
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert second.storage_offset() == Columns()(random(3, 4))[1].storage_offset()
+
+
+def test_a_cache_of_transformers_makes_one_graph_for_the_prompt_and_one_for_every_token_behind_it():
+    model, (ids,) = models.get("gpt2-tiny").build(sequence=5)
+    network = model.network
+
+    def logits(forward):
+        cache = transformers.StaticCache(config=network.config, max_cache_len=16)
+        token, places, found = ids, torch.arange(5), []
+        with torch.inference_mode():
+            for _ in range(4):
+                answer = forward(input_ids=token, past_key_values=cache, cache_position=places).logits[:, -1:]
+                token, places = answer.argmax(-1), places[-1:] + 1
+                found.append(answer)
+        return torch.cat(found, 1)
+
+    torch.testing.assert_close(logits(compiled(network)), logits(network), rtol=1e-4, atol=1e-4)  # as for every model
+    assert len(engine.dynamo.reports()) == 2
+
+
 class Breaks(nn.Module):
     """Two graphs, with Python between them that looks at a value."""
 
@@ -288,6 +322,16 @@ def refusal(model, *inputs, **how):
     with pytest.raises(BackendCompilerFailed) as raised:
         torch.compile(model, backend="engine", **how)(*inputs)
     return raised.value.inner_exception
+
+
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+def test_an_id_out_of_the_vocabulary_is_an_error(executor):
+    found = compiled(nn.Embedding(5, 3).eval(), executor=executor)
+    with torch.inference_mode():
+        found(torch.tensor([0, 4]))
+        for bad in (5, -1, 1 << 40):
+            with pytest.raises(engine.ExecutionError, match=r"embedding at .*(out of range|outside of)"):
+                found(torch.tensor([0, bad]))
 
 
 def test_an_unknown_option_hears_the_nearest_one():
