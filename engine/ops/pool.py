@@ -17,12 +17,13 @@ from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, decla
 
 def _places(op: str, size: int, reach: int, stride: int, low: int, high: int, ceil_mode: bool) -> int:
     """How many windows there are along an axis. With `ceil_mode` one more may reach past the padding's end, if it
-    begins before the upper padding does: torch's rule.
+    begins before the upper padding does: torch's rule. It may be the only one.
     """
-    free = fitted(op, size, low, high, reach)
     if not ceil_mode:
-        return free // stride + 1
-    count = -(-free // stride) + 1
+        return fitted(op, size, low, high, reach) // stride + 1
+    count = -((reach - size - low - high) // stride) + 1
+    if count < 1:
+        fitted(op, size, low, high, reach)  # refuses
     return count - 1 if (count - 1) * stride >= size + low else count
 
 

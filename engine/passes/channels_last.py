@@ -13,6 +13,7 @@ from engine.ir import Graph, Node, Value
 from engine.sizes import same
 
 _RANKS = (3, 4, 5)  # of images with one to three spatial axes
+_IMAGES = ("conv", "conv_transpose", "concat", "max_pool", "avg_pool")
 
 
 def _to_last(rank: int) -> tuple[int, ...]:
@@ -31,7 +32,8 @@ def _moved(axis: int, rank: int) -> int:
 def _beneath(value: Value) -> Value | None:
     """What `value` is a view of, if that has its channels last.
 
-    Of rank 3 many a transposed matrix looks so: there it must be what a convolution, a join or an op by elements made.
+    Of rank 3 many a transposed matrix looks so: there a convolution, a pool, a join or an op by elements must have made
+    it.
     """
     node, rank = value.node, len(value.shape)
     if node is None or node.op.name != "permute" or rank not in _RANKS:
@@ -40,9 +42,7 @@ def _beneath(value: Value) -> Value | None:
         return None
     below = node.input(0)
     maker = below.node.op if below.node is not None else None
-    if rank == 3 and (
-        maker is None or not (maker.family == "pointwise" or maker.name in ("conv", "conv_transpose", "concat"))
-    ):
+    if rank == 3 and (maker is None or not (maker.family == "pointwise" or maker.name in _IMAGES)):
         return None
     return below
 
@@ -65,12 +65,9 @@ def _back(graph: Graph, node: Node, value: Value) -> Value:
 
 
 def _conv(graph: Graph, node: Node) -> Value | None:
-    """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them.
-
-    Groups along three axes have no kernel of their own, so they stay.
-    """
+    """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them."""
     x, weight, a = node.input(0), node.input(1), node.attributes
-    if a["channels_last"] or not weight.is_constant or (a["groups"] != 1 and len(x.shape) > 4):
+    if a["channels_last"] or not weight.is_constant:
         return None
     inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
@@ -94,7 +91,7 @@ def _conv_transpose(graph: Graph, node: Node) -> Value | None:
 
 def _pool(graph: Graph, node: Node) -> Value | None:
     x = node.input(0)
-    if node.attributes["channels_last"] or len(x.shape) != 4:
+    if node.attributes["channels_last"]:
         return None
     how = {**node.attributes, "channels_last": True}
     return _back(

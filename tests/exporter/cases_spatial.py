@@ -88,11 +88,12 @@ AVG = (
 )
 OVERRIDE = (lambda op, x: op(x, 2, divisor_override=3), lambda op, x: op(x, 3, 2, 1, True, False, 7))
 for axes, x in BY_AXES.items():
+    longer = (lambda op, x, a=axes: op(x, [n + 1 for n in x.shape[-a:]], 2, ceil_mode=True),)  # than the input
     for given in (x, x[0]):
         CASES += [
-            case(f"max_pool{axes}d", (given,), *MAX),
+            case(f"max_pool{axes}d", (given,), *MAX, *longer),
             case(f"max_pool{axes}d_with_indices", (given,), *FIRST),
-            case(f"avg_pool{axes}d", (given,), *AVG, *(OVERRIDE if axes > 1 else ())),
+            case(f"avg_pool{axes}d", (given,), *AVG, *(longer if axes < 3 else ()), *(OVERRIDE if axes > 1 else ())),
         ]
         sizes = (
             lambda op, x, a=axes: op(x, [1] * a),

@@ -79,15 +79,18 @@ static void check_channels_last(int i) {
     case_check(&c);
 }
 
-/* Signals of groups: every channel alone, groups of several, more results than channels. */
-static void check_signal_groups(int i) {
+/* Signals and volumes of groups: every channel alone, groups of several, more results than channels. */
+static void check_groups(int i, int axes) {
     static const int64_t groups[][3] = {{17, 1, 1}, {64, 1, 1}, {3, 1, 1}, {5, 4, 4}, {2, 16, 16}, {6, 1, 2}, {2, 7, 12}, {1, 5, 9}};
     const int64_t *v = groups[i % 8];
-    conv_shape s = {.N = 1 + i % 2, .C = v[0] * v[1], .O = v[0] * v[2], .groups = v[0], .axes = 1,
-                    .in = {1 + random_below(40)}, .kernel = {1 + random_below(7)}, .stride = {1 + random_below(3)},
-                    .dilation = {1 + random_below(2)}, .low = {random_below(4)}, .bias = i % 3 != 0, .residual = i % 4 == 1,
-                    .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
-    s.high[0] = s.low[0] + s.dilation[0] * (s.kernel[0] - 1);
+    conv_shape s = {.N = 1 + i % 2, .C = v[0] * v[1], .O = v[0] * v[2], .groups = v[0], .axes = axes, .bias = i % 3 != 0,
+                    .residual = i % 4 == 1, .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .channels_last = 1,
+                    .how = i % 7 == 6 ? SWAPPED : DENSE};
+    for (int a = 0; a < axes; a++) {
+        s.in[a] = 1 + random_below(axes == 1 ? 40 : 7), s.kernel[a] = 1 + random_below(axes == 1 ? 7 : 4);
+        s.stride[a] = 1 + random_below(3), s.dilation[a] = 1 + random_below(2), s.low[a] = random_below(4);
+        s.high[a] = s.low[a] + s.dilation[a] * (s.kernel[a] - 1);
+    }
     test_case c;
     make_conv(&c, &s);
     case_check(&c);
@@ -176,6 +179,38 @@ static void check_pool(int mean, layout how, int past) {
         c.ints[EB_INT_MAX_POOL_CEIL_MODE] = past;
         case_specials(&c, 0);
     }
+    case_check(&c);
+}
+
+/* Channels last along one to three axes, every attribute; windows that reach past either end. */
+static void check_pool_axes(int i) {
+    static const int64_t channels[] = {1, 3, 16, 17, 40};
+    const int mean = i % 2, axes = 1 + i / 2 % 3, past = i % 5 == 4, last = axes + 1;
+    int64_t x[5] = {1 + i % 3 / 2}, y[5] = {1 + i % 3 / 2}, kernel[3], stride[3], low[3], high[3], dilation[3];
+    for (int a = 0; a < axes; a++) {
+        x[1 + a] = 4 + random_below(axes == 1 ? 40 : 6);
+        kernel[a] = 1 + random_below(3), stride[a] = 1 + random_below(3), dilation[a] = mean ? 1 : 1 + random_below(2);
+        low[a] = random_below(kernel[a] / 2 + 1), high[a] = random_below(kernel[a] / 2 + 1);
+        const int64_t room = x[1 + a] + low[a] + high[a] - dilation[a] * (kernel[a] - 1) - 1;
+        y[1 + a] = (room + (past ? stride[a] - 1 : 0)) / stride[a] + 1;
+        if (past && (y[1 + a] - 1) * stride[a] >= x[1 + a] + low[a]) y[1 + a]--;
+    }
+    x[last] = y[last] = channels[i % 5];
+    test_case c;
+    case_begin(&c, mean ? "avg_pool" : "max_pool", mean ? 1e-6 : 0, "channels last, %d axes, past %d, number %d", axes, past, i);
+    case_input(&c, EB_F32, i % 7 == 6 ? SWAPPED : DENSE, 1, last + 1, x);
+    case_output(&c, EB_F32, DENSE, last + 1, y);
+    set_ints(&c, EB_INT_MAX_POOL_KERNEL, axes, kernel);
+    set_ints(&c, EB_INT_MAX_POOL_STRIDE, axes, stride);
+    set_ints(&c, EB_INT_MAX_POOL_LOW, axes, low);
+    set_ints(&c, EB_INT_MAX_POOL_HIGH, axes, high);
+    c.ints[mean ? EB_INT_AVG_POOL_CEIL_MODE : EB_INT_MAX_POOL_CEIL_MODE] = past;
+    c.ints[mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST] = 1;
+    c.node.n_ints = (mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST) + 1;
+    if (mean)
+        c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = i % 3 == 0, c.ints[EB_INT_AVG_POOL_DIVISOR] = i % 9 == 1 ? 5 : 0;
+    else
+        set_ints(&c, EB_INT_MAX_POOL_DILATION, axes, dilation), case_specials(&c, 0);
     case_check(&c);
 }
 
@@ -315,7 +350,7 @@ void test_spatial(void) {
         }
     }
     for (int i = 0; i < 72; i++) check_channels_last(i);
-    for (int i = 0; i < 48; i++) check_signal_groups(i);
+    for (int i = 0; i < 96; i++) check_groups(i, i < 48 ? 1 : 3);
     for (int i = 0; i < 160; i++) check_transposed_channels_last(i);
     static const conv_shape transposed[] = {
         /* blocks of rows, and tiles of panels; blocks of k; phases without taps; more phases than tiles are worth */
@@ -347,6 +382,7 @@ void test_spatial(void) {
         make_conv(&c, &large[i]);
         case_check(&c);
     }
+    for (int i = 0; i < 72; i++) check_pool_axes(i);
     for (int how = DENSE; how <= SCATTERED; how++) {
         for (int mean = 0; mean < 2; mean++)
             for (int past = 0; past < 2; past++) check_pool(mean, (layout)how, past);

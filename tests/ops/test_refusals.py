@@ -116,6 +116,7 @@ REFUSED = [
     ("max_pool", [f32(4, 6)], WINDOW | SPREAD, "'x' of rank 3 to 5"),
     ("max_pool", [i64(2, 4, 6, 7)], WINDOW | SPREAD, "'x' of a float"),
     ("max_pool", [IMAGE], WINDOW | SPREAD | {"kernel": (7, 3)}, "a kernel within the padded input's 6"),
+    ("max_pool", [IMAGE], WINDOW | SPREAD | {"kernel": (9, 3), "stride": (3, 1), "ceil_mode": True}, "a kernel within"),
     ("max_pool", [IMAGE], WINDOW | SPREAD | {"kernel": (3,)}, "kernel of 2 number(s)"),
     ("max_pool", [IMAGE], WINDOW | SPREAD | {"low": (3, 0)}, "less padding than the window's [3, 3]"),
     ("max_pool", [IMAGE], WINDOW | {"dilation": (0, 1)}, "dilation of 1 or more"),

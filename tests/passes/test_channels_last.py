@@ -93,12 +93,37 @@ def test_convolutions_along_other_axes_are_turned_too(axes):
     assert g.outputs[0].shape == (2, 11)
 
 
-@pytest.mark.parametrize(("weight", "groups"), [((6, 2, 3), 2), ((4, 1, 3), 4), ((8, 1, 3), 4)])
-def test_groups_along_one_axis_are_turned_too(weight, groups):
-    g = start((2, 4, 9))
-    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, *weight), groups=groups)]
+@pytest.mark.parametrize("axes", [1, 3])
+@pytest.mark.parametrize(("weight", "groups"), [((6, 2), 2), ((4, 1), 4), ((8, 1), 4)])
+def test_groups_along_other_axes_are_turned_too(axes, weight, groups):
+    g = start((2, 4, *[9, 4, 5][:axes]))
+    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, *weight, *[3] * axes), groups=groups)]
     assert run_pass(g, "channels_last") == [1]
     assert ops(g) == ["permute", "conv", "permute"]
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_pools_along_other_axes_are_turned_too(axes):
+    g = start((2, 4, *[9, 4, 5][:axes]))
+    window = {name: numbers[:1] * axes for name, numbers in POOL.items()}
+    y = g.emit("relu", [g.emit("max_pool", [g.inputs[0]], **window, dilation=(1,) * axes)])
+    g.outputs = [g.emit("avg_pool", [y], **window)]
+    assert run_pass(g, "channels_last") == [3]
+    assert permutes(g) == 2, "the input and the output"
+    assert ops(g)[1:-1] == ["max_pool", "relu", "avg_pool"]
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_networks_along_other_axes_have_vector_kernels(axes):
+    torch.manual_seed(0)
+    conv, most, mean = (getattr(nn, f"{name}{axes}d") for name in ("Conv", "MaxPool", "AvgPool"))
+    alone, two = conv(6, 18, 3, padding=1, groups=6), conv(18, 20, 3, padding=1, groups=2)
+    body = [alone, most(3, 2, 1), two, nn.ReLU(), mean(2)]
+    model, x = nn.Sequential(*body).eval(), torch.randn(2, 6, *[13, 9, 10][:axes])
+    program = engine.compile(model, (x,))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+    assert program.report().copies == 2
+    assert not any("reference" in name for name, _count in program.report().kernels)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
@@ -177,8 +202,6 @@ def almost() -> dict[str, Graph]:
     g.outputs = [conv(g, g.inputs[0], g.inputs[1])]
     g = made["transposed weight that is not known"] = start((2, 4, 5, 6), (4, 6, 3, 3))
     g.outputs = [g.emit("conv_transpose", [*g.inputs, None, None], **PLAIN)]
-    g = made["groups along three axes"] = start((2, 4, 6, 5, 4))
-    g.outputs = [conv_of_rank(g, g.inputs[0], known(g, 6, 2, 3, 3, 3), groups=2)]
     g = made["a transposed matrix"] = start((2, 6, 4))
     turned = g.emit("permute", [g.inputs[0]], axes_order=(0, 2, 1))
     g.outputs = [g.emit("relu", [turned])]

@@ -22,7 +22,7 @@ EB_INLINE void sum_group(const group *g, const int KW, const int S, const int ed
     vf sum[PLACES];
     EB_UNROLL
     for (int n = 0; n < PLACES; n++) sum[n] = bias_of(g, part);
-    for (int64_t i = 0; i < p->kernel_h; i++) {
+    for (int64_t i = 0; i < rows_of_kernel(p); i++) {
         int64_t W;
         const float *line = line_of(g, i, edge, &W);
         if (KW) {

@@ -18,12 +18,15 @@ enum { X, EXPAND, EXPAND_BIAS, WEIGHT, BIAS };
 static problem describe(const eb_node *node) {
     const eb_tensor *x = eb_input(node, X), *w = eb_input(node, WEIGHT), *y = eb_output(node);
     const int64_t *ints = node->ints;
-    return (problem){.H = x->shape[1],
+    return (problem){.D = 1,
+                     .H = x->shape[1],
                      .W = x->shape[2],
                      .C = EB_NR,
                      .O = y->shape[3],
+                     .out_d = 1,
                      .out_h = y->shape[1],
                      .out_w = y->shape[2],
+                     .kernel_d = 1,
                      .kernel_h = w->shape[2],
                      .kernel_w = w->shape[3],
                      .stride_h = ints[EB_INT_EXPAND_DEPTHWISE_STRIDE],

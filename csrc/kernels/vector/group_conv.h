@@ -12,43 +12,56 @@
 /* private: lines of the result a tile, tiles a picture over lines, vectors of channels a tile, tiles over vectors */
 enum { AT_LINES, AT_LINE_TILES, AT_VECTORS, AT_VECTOR_TILES };
 
+/* Of numbers one a spatial axis, that of PLANE, ROW or COLUMN; `otherwise` for one that is not there. */
+static inline int64_t of_axis(const int64_t *numbers, int rank, int axis, int64_t otherwise) {
+    return axis + rank < 5 ? otherwise : numbers[axis + rank - 5];
+}
+
 static problem describe(const eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
-    const int64_t *ints = node->ints;
-    const int is_picture = x->rank == 4, last = is_picture; /* the last spatial axis, as a number of an attribute */
-    return (problem){.H = is_picture ? x->shape[1] : 1,
-                     .W = x->shape[1 + last],
-                     .C = x->shape[2 + last],
-                     .O = y->shape[2 + last],
-                     .out_h = is_picture ? y->shape[1] : 1,
-                     .out_w = y->shape[1 + last],
-                     .kernel_h = kernel_rows(w),
-                     .kernel_w = kernel_columns(w),
-                     .stride_h = is_picture ? ints[EB_INT_CONV_STRIDE] : 1,
-                     .stride_w = ints[EB_INT_CONV_STRIDE + last],
-                     .low_h = is_picture ? ints[EB_INT_CONV_LOW] : 0,
-                     .low_w = ints[EB_INT_CONV_LOW + last],
-                     .dilation_h = is_picture ? ints[EB_INT_CONV_DILATION] : 1,
-                     .dilation_w = ints[EB_INT_CONV_DILATION + last],
+    const int64_t *stride = &node->ints[EB_INT_CONV_STRIDE], *low = &node->ints[EB_INT_CONV_LOW];
+    const int64_t *dilation = &node->ints[EB_INT_CONV_DILATION];
+    const int rank = x->rank;
+    return (problem){.D = of_axis(x->shape + 1, rank, PLANE, 1),
+                     .H = of_axis(x->shape + 1, rank, ROW, 1),
+                     .W = of_axis(x->shape + 1, rank, COLUMN, 1),
+                     .C = x->shape[rank - 1],
+                     .O = y->shape[rank - 1],
+                     .out_d = of_axis(y->shape + 1, rank, PLANE, 1),
+                     .out_h = of_axis(y->shape + 1, rank, ROW, 1),
+                     .out_w = of_axis(y->shape + 1, rank, COLUMN, 1),
+                     .kernel_d = of_axis(w->shape + 2, rank, PLANE, 1),
+                     .kernel_h = of_axis(w->shape + 2, rank, ROW, 1),
+                     .kernel_w = of_axis(w->shape + 2, rank, COLUMN, 1),
+                     .stride_d = of_axis(stride, rank, PLANE, 1),
+                     .stride_h = of_axis(stride, rank, ROW, 1),
+                     .stride_w = of_axis(stride, rank, COLUMN, 1),
+                     .low_d = of_axis(low, rank, PLANE, 0),
+                     .low_h = of_axis(low, rank, ROW, 0),
+                     .low_w = of_axis(low, rank, COLUMN, 0),
+                     .dilation_d = of_axis(dilation, rank, PLANE, 1),
+                     .dilation_h = of_axis(dilation, rank, ROW, 1),
+                     .dilation_w = of_axis(dilation, rank, COLUMN, 1),
                      .each_in = w->shape[1],
-                     .each_out = w->shape[0] / ints[EB_INT_CONV_GROUPS]};
+                     .each_out = w->shape[0] / node->ints[EB_INT_CONV_GROUPS]};
 }
 
 /* --- planning; `fits` is what the kernel asks of groups and weight ---------------------------------------- */
 
 static inline int is_image_conv(const eb_node *node) {
-    return eb_input(node, 1)->rank <= 4 && node->ints[EB_INT_CONV_CHANNELS_LAST];
+    return node->ints[EB_INT_CONV_CHANNELS_LAST] != 0;
 }
 
 /* Lines whose part of x stays in the second-level cache, and as many tiles as a few threads need. */
 static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8 };
     problem p = describe(node);
-    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1, fitting = X_BYTES / 4 / eb_max(1, p.W * p.C);
-    int64_t lines = eb_max(1, eb_min(p.out_h, (fitting - reach) / p.stride_h + 1)), vectors = eb_ceil_div(p.O, EB_VL);
+    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1, fitting = X_BYTES / 4 / eb_max(1, p.kernel_d * p.W * p.C);
+    int64_t all = p.out_d * p.out_h, lines = eb_max(1, eb_min(all, (fitting - reach) / p.stride_h + 1));
+    int64_t vectors = eb_ceil_div(p.O, EB_VL);
     int64_t *at = node->private;
-    at[AT_LINE_TILES] = eb_ceil_div(p.out_h, lines);
-    at[AT_LINES] = eb_ceil_div(p.out_h, at[AT_LINE_TILES]);
+    at[AT_LINE_TILES] = eb_ceil_div(all, lines);
+    at[AT_LINES] = eb_ceil_div(all, at[AT_LINE_TILES]);
     int64_t others = eb_input(node, 0)->shape[0] * at[AT_LINE_TILES];
     at[AT_VECTORS] = eb_ceil_div(vectors, eb_min(vectors, eb_ceil_div(TILES, others)));
     at[AT_VECTOR_TILES] = eb_ceil_div(vectors, at[AT_VECTORS]);
@@ -84,10 +97,10 @@ static eb_status run_places(const eb_node *node, void *const *bases, int64_t beg
                .activation = clamp > 0 ? NULL : activations[kind]};
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t block = tile / at[AT_VECTOR_TILES], picture = block / at[AT_LINE_TILES];
-        int64_t first = block % at[AT_LINE_TILES] * at[AT_LINES], last = eb_min(p.out_h, first + at[AT_LINES]);
+        int64_t first = block % at[AT_LINE_TILES] * at[AT_LINES], last = eb_min(p.out_d * p.out_h, first + at[AT_LINES]);
         int64_t o = tile % at[AT_VECTOR_TILES] * at[AT_VECTORS] * EB_VL, o_end = eb_min(p.O, o + at[AT_VECTORS] * EB_VL);
-        int64_t from = picture * p.out_h * p.out_w * p.O;
-        g.x = x + picture * p.H * p.W * p.C;
+        int64_t from = picture * p.out_d * p.out_h * p.out_w * p.O;
+        g.x = x + picture * p.D * p.H * p.W * p.C;
         g.residual = residual ? residual + from : NULL;
         g.y = y + from;
         run_lines(&g, functions_of(&p), first, last, o, o_end);

@@ -52,7 +52,7 @@ EB_INLINE void sum_group(const group *g, const int how, const int KW, const int 
     vf sum[PLACES];
     EB_UNROLL
     for (int n = 0; n < PLACES; n++) sum[n] = bias_of(g, part);
-    for (int64_t i = 0; i < p->kernel_h; i++, weight += p->kernel_w * step) {
+    for (int64_t i = 0; i < rows_of_kernel(p); i++, weight += p->kernel_w * step) {
         int64_t W;
         const float *line = line_of(g, i, edge, &W);
         for (int64_t c = 0; c < each_in; c++) {

@@ -1,5 +1,4 @@
-/* What convolutions share that are no product of matrices (depthwise_sums.h, grouped.h): channels-last images with one or two
- * spatial axes, vectors along the channels of the result.
+/* What convolutions share that are no product of matrices (depthwise_sums.h, grouped.h): channels-last images, vectors along the channels of the result.
  *
  *   group   PLACES neighbouring places of a line of the result, one vector of channels: their sums stay in registers over
  *           all taps.
@@ -14,32 +13,37 @@
 
 enum { PLACES = 7 }; /* it divides the lines of 224 x 224 and its halves; sums, a row of 5 taps and x fit 16 registers */
 
+/* Planes, lines and columns; a picture is one plane, a signal one line. */
 typedef struct {
-    int64_t H, W, C, O, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, low_h, low_w, dilation_h, dilation_w;
+    int64_t D, H, W, C, O, out_d, out_h, out_w, kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w;
+    int64_t low_d, low_h, low_w, dilation_d, dilation_h, dilation_w;
     int64_t each_in, each_out; /* channels of x and of the result a group */
 } problem;
 
 /* --- packing ----------------------------------------------------------------------------------------------------------- */
 
-/* Rows and columns of the kernel; a signal is a picture of one line. */
-static inline int64_t kernel_rows(const eb_tensor *w) { return w->rank == 4 ? w->shape[2] : 1; }
-static inline int64_t kernel_columns(const eb_tensor *w) { return w->shape[w->rank - 1]; }
+static inline int64_t taps_of(const eb_tensor *w) {
+    int64_t taps = 1;
+    for (int a = 2; a < w->rank; a++) taps *= w->shape[a];
+    return taps;
+}
 
 static inline int64_t packed_places_bytes(const eb_tensor *w) {
-    return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * kernel_rows(w) * kernel_columns(w) * 4;
+    return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * taps_of(w) * 4;
 }
 
 static void pack_places(const eb_node *node, int32_t input, const void *source, void *destination) {
     const eb_tensor *w = eb_input(node, input);
-    const int64_t O = w->shape[0], each_in = w->shape[1], kernel_w = kernel_columns(w), taps = kernel_rows(w) * kernel_w;
-    const int64_t row = w->rank == 4 ? w->stride[2] : 0, column = w->stride[w->rank - 1];
+    const int64_t O = w->shape[0], each_in = w->shape[1], taps = taps_of(w);
     memset(destination, 0, (size_t)(eb_ceil_div(O, EB_VL) * EB_VL * taps * each_in) * 4);
-    for (int64_t o = 0; o < O; o++)
-        for (int64_t tap = 0; tap < taps; tap++)
+    for (int64_t tap = 0; tap < taps; tap++) {
+        int64_t at = 0;
+        for (int64_t a = w->rank - 1, left = tap; a >= 2; left /= w->shape[a], a--) at += left % w->shape[a] * w->stride[a];
+        for (int64_t o = 0; o < O; o++)
             for (int64_t c = 0; c < each_in; c++)
                 ((float *)destination)[((o / EB_VL * taps + tap) * each_in + c) * EB_VL + o % EB_VL] =
-                    ((const eb_float_unaligned *)source)[o * w->stride[0] + c * w->stride[1] +
-                                                         tap / kernel_w * row + tap % kernel_w * column];
+                    ((const eb_float_unaligned *)source)[o * w->stride[0] + c * w->stride[1] + at];
+    }
 }
 
 /* --- a group ---------------------------------------------------------------------------------------------------------- */
@@ -52,7 +56,7 @@ typedef struct {
     vf low, high; /* of the result */
     eb_activation activation;
     int64_t first, channels; /* of the result: EB_VL of them, or fewer */
-    int64_t top, left;       /* of the window, less the padding */
+    int64_t front, top, left; /* of the window, less the padding */
     int64_t places;          /* PLACES, or fewer */
 } group;
 
@@ -64,13 +68,20 @@ EB_INLINE vf bias_of(const group *g, const int part) {
     return !g->bias ? vf_set(0) : part ? vf_load_part(g->bias, g->channels) : vf_load(g->bias);
 }
 
-/* Row `i` of the kernel: the line of x that it lies on, from column `left` on. *W: its columns, 0 for one of zeros. */
+/* Rows of the kernel, plane after plane. */
+EB_INLINE int64_t rows_of_kernel(const problem *p) { return p->kernel_d * p->kernel_h; }
+
+/* Row `i` of them: the line of x that it lies on, from column `left` on. *W: its columns, 0 for one of zeros. */
 EB_INLINE const float *line_of(const group *g, int64_t i, const int edge, int64_t *W) {
     const problem *p = g->p;
-    int64_t row = g->top + i * p->dilation_h;
+    int64_t plane = g->front, row = g->top + i * p->dilation_h;
+    if (p->kernel_d > 1) {
+        plane += i / p->kernel_h * p->dilation_d;
+        row = g->top + i % p->kernel_h * p->dilation_h;
+    }
     *W = p->W;
-    if (edge && (uint64_t)row >= (uint64_t)p->H) row = 0, *W = 0;
-    return g->x + (row * p->W + g->left) * p->C;
+    if (edge && ((uint64_t)row >= (uint64_t)p->H || (uint64_t)plane >= (uint64_t)p->D)) plane = row = 0, *W = 0;
+    return g->x + ((plane * p->H + row) * p->W + g->left) * p->C;
 }
 
 /* Residual and activation, and out. */
@@ -93,16 +104,18 @@ EB_INLINE void finish_group(const group *g, vf *sum, const int part) {
     if (g->activation) g->activation(y, places, channels, O);
 }
 
-/* Lines [first, last) of a picture's result, channels [o_begin, o_end); base: its first place and channel. */
+/* Lines [first, last) of a picture's result, those of its planes numbered through, channels [o_begin, o_end); base: its first place and channel. */
 static void run_lines(const group *base, const group_function *functions, int64_t first, int64_t last, int64_t o_begin,
                       int64_t o_end) {
     group g = *base;
     const problem *p = g.p;
-    const int64_t depth = p->kernel_h * p->kernel_w * p->each_in, reach_h = (p->kernel_h - 1) * p->dilation_h;
+    const int64_t depth = rows_of_kernel(p) * p->kernel_w * p->each_in;
+    const int64_t reach_d = (p->kernel_d - 1) * p->dilation_d, reach_h = (p->kernel_h - 1) * p->dilation_h;
     const int64_t reach_w = (PLACES - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w;
     for (int64_t line = first; line < last; line++) {
-        g.top = line * p->stride_h - p->low_h;
-        const int within = g.top >= 0 && g.top + reach_h < p->H;
+        g.front = line / p->out_h * p->stride_d - p->low_d;
+        g.top = line % p->out_h * p->stride_h - p->low_h;
+        const int within = g.front >= 0 && g.front + reach_d < p->D && g.top >= 0 && g.top + reach_h < p->H;
         for (int64_t place = 0; place < p->out_w; place += PLACES) {
             g.left = place * p->stride_w - p->low_w;
             g.places = eb_min(PLACES, p->out_w - place);
