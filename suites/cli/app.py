@@ -10,10 +10,11 @@ import typer
 
 from suites.cli import catalogue, data
 from suites.cli.output import JsonFlag, console, plain_table, print_json, text
-from suites.harness import machine, plan, progress, roofs, spec, store, table
+from suites.harness import compare, machine, plan, progress, roofs, spec, store, table
 from suites.harness import run as harness
 from suites.harness.case import Scalar, split_labels
 from suites.harness.errors import UsageError
+from suites.harness.history import History
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -81,6 +82,43 @@ def show(
         print(table.markdown(summaries, found.environment))
     else:
         _show(summaries, found.environment)
+
+
+@app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")
+def compare_(
+    before: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run, by name or path.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run, by name or path, or `last`.")] = "last",
+    gate: Annotated[bool, typer.Option("--gate", help="Exit with 1 where what is counted became worse.")] = False,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What changed from one stored run to another: counts exactly, times against each run's own baseline."""
+    folder = store.results_folder(results)
+    found = compare.compare(store.find_run(folder, before), store.find_run(folder, after), History(folder))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _show_comparison(found)
+    if gate and found.regressed:
+        raise typer.Exit(1)
+
+
+def _show_comparison(found: compare.Comparison) -> None:
+    printer = console()
+    if found.surroundings:
+        printer.print("Not the same surroundings, so times say nothing of the code:", markup=False)
+        for line in compare.surroundings(found.surroundings):
+            printer.print(f"  {line}", markup=False, highlight=False)
+    printer.print(plain_table(list(compare.lines(found))))
+    for name, keys in (("only before", found.gone), ("only after", found.new)):
+        for case, backend in keys:
+            printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
+    printer.print(
+        "counted: of the engine's programs, exact; time: after over before, each over its run's baseline, with its 95% "
+        "interval, claimed where p raised by Holm's rule over all rows is below 5%. The runs were not interleaved: "
+        "only what is counted gates.",
+        markup=False,
+    )
 
 
 @app.command("list", epilog="Example: enginebench list models")

@@ -139,7 +139,11 @@ def estimate(generations: Sequence[Sequence[float]], history: Spread) -> Estimat
 
 def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
     """Ratio and interval; arguments and errors as of `estimate`."""
-    found = estimate(generations, history)
+    return interval(estimate(generations, history))
+
+
+def interval(found: Estimate) -> Ratio:
+    """An estimate as a ratio with its 95% interval."""
     half = quantile(found.degrees) * found.error
     return Ratio(math.exp(found.centre), math.exp(found.centre - half), math.exp(found.centre + half))
 

@@ -69,7 +69,7 @@ def summarise(question: Question, lines: Sequence[Line], history: History) -> li
     """One summary line a backend, from the `samples` lines of the case. Adds the case's A/A medians to `history`."""
     latest = {(line["backend"], line["generation"]): line for line in lines}
     of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
-    pair = _log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
+    pair = log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
     history.add(question.case.threads, [statistics.median(values) for values in pair])
     spread = history.spread(question.case.threads)
     floor = stats.floor_of(stats.ratio(pair, spread)) if pair else None
@@ -124,7 +124,7 @@ def _judged(
     question: Question, mine: Sequence[Line], theirs: Sequence[Line], spread: stats.Spread, floor: float | None
 ) -> Line:
     """`ratio` and `verdict` of one backend over another; null where no rounds pair."""
-    pair = _log_ratios(mine, theirs)
+    pair = log_ratios(mine, theirs)
     if not pair:
         return {"ratio": None, "verdict": None}
     ratio = stats.ratio(pair, spread)
@@ -197,8 +197,8 @@ def _ordered(latest: Mapping[tuple[str, int], Line], label: str) -> list[Line]:
     return [latest[key] for key in sorted(latest) if key[0] == label]
 
 
-def _log_ratios(mine: Sequence[Line], base: Sequence[Line]) -> list[list[float]]:
-    """Per generation that both finished, the log-ratios of the rounds."""
+def log_ratios(mine: Sequence[Line], base: Sequence[Line]) -> list[list[float]]:
+    """Per generation that both finished, the log-ratios of the rounds, from `samples` lines of one case."""
     theirs = {line["generation"]: line["seconds"] for line in base if line["status"] == "ok"}
     pairs = [
         stats.log_ratios(line["seconds"], theirs[line["generation"]])

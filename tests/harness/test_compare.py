@@ -1,0 +1,146 @@
+"""Two runs side by side: counts gate exactly, time never; identical code on noisy machines claims nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suites.cli import main
+from suites.harness import compare, simulate, store
+from suites.harness.errors import UsageError
+from suites.harness.history import History
+
+COUNTS = {"nodes": 40, "launches": 26, "fallback_nodes": 0, "arena_bytes": 4096, "weight_bytes": 1 << 20}
+CASES = tuple(f"mlp/b{n}/t1/fp32" for n in (1, 2, 4, 8, 16))
+ENVIRONMENT = {"kind": "environment", "machine": "cpu-2c", "kernel": "Linux 6", "python": "3.11.7"}
+
+
+def run(seed=0, *, true=0.0, counts=None, cases=CASES, generations=5, environment=None, **summary):
+    """A stored run of three backends, on a simulated machine; `true` is the engine's log-ratio to eager."""
+    generator = np.random.default_rng(seed)
+    lines = [{**ENVIRONMENT, "versions": {"torch": "2.13.0", "enginebench": "0.1"}, **(environment or {})}]
+    for case in cases:
+        for backend in ("eager", "eager#2", "engine"):
+            row = {
+                "kind": "summary",
+                "case": case,
+                "backend": backend,
+                "baseline": "eager",
+                "threads": 1,
+                "status": "ok",
+            }
+            lines.append(row | ({**COUNTS, **(counts or {}), **summary} if backend == "engine" else {}))
+        for number in range(generations):
+            for backend, factor in (("eager#2", 0.0), ("engine", true)):
+                mine, theirs = simulate.generation(generator, simulate.Noise(), 8, 3, factor)
+                for name, seconds in ((backend, mine), *((("eager", theirs),) if backend == "engine" else ())):
+                    line = {"kind": "samples", "case": case, "backend": name, "generation": number, "status": "ok"}
+                    lines.append(line | {"seconds": seconds})
+    return store.Run(Path(f"{seed}.jsonl"), lines, cut=False)
+
+
+def compared(before, after):
+    return compare.compare(before, after, History())
+
+
+def test_identical_code_differs_in_nothing_that_is_counted_and_rarely_in_time():
+    """Counted: comparisons of five cases in which any time is claimed to differ, at a promised 5%."""
+    claims = 0
+    for seed in range(0, 160, 2):
+        found = compared(run(seed), run(seed + 1))
+        assert not found.regressed
+        claims += any(row.time.verdict in ("faster", "slower") for row in found.rows if row.time is not None)
+    assert claims <= 10  # 80 comparisons at a true 5%: above 10 comes once in 300 such tests
+
+
+def test_one_launch_more_is_a_regression_and_one_less_is_none():
+    found = compared(run(), run(1, counts={"launches": 27}))
+    assert found.regressed
+    assert {row.regressions for row in found.rows if row.backend == "engine"} == {("launches",)}
+    assert not compared(run(), run(1, counts={"launches": 25})).regressed
+
+
+def test_counts_of_other_backends_do_not_gate():
+    before, after = run(), run(1)
+    for line in after.lines:
+        if line.get("backend") == "eager" and line["kind"] == "summary":
+            line["arena_bytes"] = 1 << 30
+    assert not compared(before, after).regressed
+
+
+def test_a_row_that_stops_being_ok_is_a_regression_and_nothing_else_of_it_is():
+    found = compared(run(), run(1, status="wrong", counts={"launches": None}))
+    (names,) = {row.regressions for row in found.rows if row.backend == "engine"}
+    assert names == ("status",)
+    assert not compared(run(), run(1, status="unavailable")).regressed
+    assert all(row.time is None for row in found.rows if row.backend == "engine")
+
+
+def test_a_large_change_of_time_is_found_beside_the_baseline_of_each_run():
+    found = compared(run(true=math.log(0.5)), run(1, true=math.log(0.6)))
+    for row in found.rows:
+        if row.backend == "engine":
+            assert row.time.verdict == "slower"
+            assert row.time.ratio.low <= 1.2 <= row.time.ratio.high
+        else:
+            assert row.time is None
+    assert not found.regressed  # not interleaved
+
+
+def test_a_machine_that_is_slower_for_everybody_changes_nothing():
+    after = run(1)
+    for line in after.lines:
+        if line["kind"] == "samples":
+            line["seconds"] = (np.array(line["seconds"]) * 3).tolist()
+    for one, other in zip(compared(run(), after).rows, compared(run(), run(1)).rows, strict=True):
+        assert (one.time is None) == (other.time is None)
+        if one.time is not None:
+            assert one.time.ratio.to_dict() == pytest.approx(other.time.ratio.to_dict())
+
+
+def test_another_machine_is_refused_and_other_surroundings_are_named():
+    with pytest.raises(UsageError, match=r"0 is of cpu-2c, 1 of cpu-4c: not comparable"):
+        compared(run(), run(1, environment={"machine": "cpu-4c"}))
+    found = compared(run(), run(1, environment={"versions": {"torch": "2.14.0", "enginebench": "0.2"}}))
+    assert found.surroundings == {"torch": ("2.13.0", "2.14.0")}
+    with pytest.raises(UsageError, match="no case in common"):
+        compared(run(cases=CASES[:1]), run(1, cases=CASES[1:]))
+
+
+def test_cases_of_one_run_alone_are_named():
+    found = compared(run(cases=CASES[:2]), run(1, cases=CASES[1:3]))
+    assert {case for case, _ in found.gone} == {CASES[0]}
+    assert {case for case, _ in found.new} == {CASES[2]}
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Two runs as files; the later one launches once more."""
+    folder = tmp_path / "runs" / "cpu-2c"
+    for name, made in (("before", run()), ("after", run(1, counts={"launches": 27}))):
+        with store.Writer(folder / f"{name}.jsonl") as writer:
+            writer.append(*made.lines)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--gate"], 1), ([], 0), (["--gate", "--json"], 1)])
+def test_the_command_gates_when_asked(stored, capsys, arguments, code):
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "before", "after", "--results", str(stored), *arguments])
+    assert (ended.value.code or 0) == code
+    printed = capsys.readouterr().out
+    if "--json" in arguments:
+        assert json.loads(printed)["regressed"]
+    else:
+        assert "launches 26 -> 27 (worse)" in printed
+
+
+def test_the_command_refuses_unknown_runs(stored, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "before", "missing", "--results", str(stored)])
+    assert ended.value.code == 2
+    assert "missing" in capsys.readouterr().err
