@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from suites import backends
 from suites.harness import stats, store
@@ -44,12 +44,13 @@ class Time:
     Attributes:
         ratio: with its 95% interval.
         p: of no difference, raised by Holm's rule over all rows of the comparison.
-        verdict: "faster", "slower", "same" (within 2% either way) or "inconclusive".
+        verdict: of a row of the engine: "faster", "slower", "same" (within 2% either way) or "inconclusive"; "control"
+            for the others, which did not change; "surroundings" where everything may have.
     """
 
     ratio: stats.Ratio
     p: float
-    verdict: stats.VerdictName
+    verdict: stats.VerdictName | Literal["control", "surroundings"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
     if not both:
         raise UsageError(f"{before.name} and {after.name} have no case in common")
     differing = _differing(before.environment, after.environment)
-    times = _times(before, after, {key: (old[key], new[key]) for key in both}, history, same_within)
+    estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, history)
+    times = _judged(estimates, same_within, comparable=not differing)
     return Comparison(
         tuple(_row(key, old[key], new[key], times.get(key)) for key in both),
         tuple(key for key in old if key not in new),
@@ -151,9 +153,9 @@ def _row(key: Key, old: Line, new: Line, time: Time | None) -> Row:
 
 
 def _times(
-    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Line, Line]], history: History, same_within: float
-) -> dict[Key, Time]:
-    """For each row that is timed in both runs. The baselines must be of one name."""
+    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Line, Line]], history: History
+) -> dict[Key, stats.Estimate]:
+    """Of each row that is timed in both runs. The baselines must be of one name."""
     samples = [_samples(run) for run in (before, after)]
     found: dict[Key, stats.Estimate] = {}
     for key, (old, new) in rows.items():
@@ -165,8 +167,7 @@ def _times(
         logs = [log_ratios(lines.get(key, ()), lines.get(base, ())) for lines in samples]
         if all(logs):
             found[key] = _difference(*(stats.estimate(one, history.spread(old["threads"])) for one in logs))
-    raised = stats.holm([stats.p_value(one) for one in found.values()])
-    return {key: _judged(one, p, same_within) for (key, one), p in zip(found.items(), raised, strict=True)}
+    return found
 
 
 def _samples(run: store.Run) -> dict[Key, list[Line]]:
@@ -183,12 +184,25 @@ def _difference(before: stats.Estimate, after: stats.Estimate) -> stats.Estimate
     return stats.Estimate(after.centre - before.centre, error, min(before.degrees, after.degrees))
 
 
-def _judged(found: stats.Estimate, p: float, same_within: float) -> Time:
-    ratio = stats.interval(found)
-    verdict = stats.verdict(ratio, same_within)
-    if verdict in ("faster", "slower") and p >= 1 - stats.CONFIDENCE:
-        verdict = "inconclusive"
-    return Time(ratio, p, verdict)
+def _judged(found: Mapping[Key, stats.Estimate], same_within: float, *, comparable: bool) -> dict[Key, Time]:
+    """Verdicts. Backends that did not change are controls: what moved their ratio moved from one run to the other, so
+    less than the largest of these moves in a case is `inconclusive`.
+    """
+    ours = {key: backends.ours(BackendRef.parse(key[1])) for key in found}
+    raised = dict(zip(found, stats.holm([stats.p_value(one) for one in found.values()]), strict=True))
+    answer = {}
+    for key, one in found.items():
+        ratio = stats.interval(one)
+        moves = [abs(other.centre) for name, other in found.items() if name[0] == key[0] and not ours[name]]
+        verdict: Any = stats.verdict(ratio, same_within, max(moves, default=0.0))
+        if not comparable:
+            verdict = "surroundings"
+        elif not ours[key]:
+            verdict = "control"
+        elif verdict in ("faster", "slower") and raised[key] >= 1 - stats.CONFIDENCE:
+            verdict = "inconclusive"
+        answer[key] = Time(ratio, raised[key], verdict)
+    return answer
 
 
 def lines(found: Comparison) -> Iterator[dict[str, str]]:

@@ -19,12 +19,14 @@ CASES = tuple(f"mlp/b{n}/t1/fp32" for n in (1, 2, 4, 8, 16))
 ENVIRONMENT = {"kind": "environment", "machine": "cpu-2c", "kernel": "Linux 6", "python": "3.11.7"}
 
 
-def run(seed=0, *, true=0.0, counts=None, cases=CASES, generations=5, environment=None, **summary):
-    """A stored run of three backends, on a simulated machine; `true` is the engine's log-ratio to eager."""
+def run(seed=0, *, true=0.0, moved=0.0, counts=None, cases=CASES, generations=5, environment=None, **summary):
+    """A stored run of three backends, on a simulated machine; `true` is the engine's log-ratio to eager,
+    `moved` that of a backend that did not change.
+    """
     generator = np.random.default_rng(seed)
     lines = [{**ENVIRONMENT, "versions": {"torch": "2.13.0", "enginebench": "0.1"}, **(environment or {})}]
     for case in cases:
-        for backend in ("eager", "eager#2", "engine"):
+        for backend in ("eager", "eager#2", "onnxruntime", "engine"):
             row = {
                 "kind": "summary",
                 "case": case,
@@ -35,7 +37,7 @@ def run(seed=0, *, true=0.0, counts=None, cases=CASES, generations=5, environmen
             }
             lines.append(row | ({**COUNTS, **(counts or {}), **summary} if backend == "engine" else {}))
         for number in range(generations):
-            for backend, factor in (("eager#2", 0.0), ("engine", true)):
+            for backend, factor in (("eager#2", 0.0), ("onnxruntime", moved), ("engine", true)):
                 mine, theirs = simulate.generation(generator, simulate.Noise(), 8, 3, factor)
                 for name, seconds in ((backend, mine), *((("eager", theirs),) if backend == "engine" else ())):
                     line = {"kind": "samples", "case": case, "backend": name, "generation": number, "status": "ok"}
@@ -87,8 +89,13 @@ def test_a_large_change_of_time_is_found_beside_the_baseline_of_each_run():
             assert row.time.verdict == "slower"
             assert row.time.ratio.low <= 1.2 <= row.time.ratio.high
         else:
-            assert row.time is None
+            assert row.time is None or row.time.verdict == "control"
     assert not found.regressed  # not interleaved
+
+
+def test_less_than_a_control_moved_is_no_change_of_the_code():
+    found = compared(run(), run(1, true=math.log(1.2), moved=math.log(1.4)))
+    assert {row.time.verdict for row in found.rows if row.backend == "engine"} == {"inconclusive"}
 
 
 def test_a_machine_that_is_slower_for_everybody_changes_nothing():
@@ -107,6 +114,7 @@ def test_another_machine_is_refused_and_other_surroundings_are_named():
         compared(run(), run(1, environment={"machine": "cpu-4c"}))
     found = compared(run(), run(1, environment={"versions": {"torch": "2.14.0", "enginebench": "0.2"}}))
     assert found.surroundings == {"torch": ("2.13.0", "2.14.0")}
+    assert {row.time.verdict for row in found.rows if row.time is not None} == {"surroundings"}
     with pytest.raises(UsageError, match="no case in common"):
         compared(run(cases=CASES[:1]), run(1, cases=CASES[1:]))
 
