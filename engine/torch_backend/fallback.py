@@ -27,6 +27,7 @@ from engine.exporter import Captured, trees
 from engine.exporter.context import tensor_type
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.weights import identity
 from engine.program import Artifact, Constants, Signature
 from engine.report import Profile, Report
 from engine.runtime import Program
@@ -62,15 +63,20 @@ class FallbackProgram:
 
     def __init__(self, model: Captured, config: Config) -> None:
         self.config = config
-        self._model = model
+        self._export_seconds = model.seconds
         self._interface, self._symbols = _interface(model)
         self._module = model.program.graph_module
         self._weights = _weights(model)
+        if not self._interface.is_fixed:  # other sizes will want the weights of today
+            copies = {identity(t): t.detach().clone() for t in self._weights.values()}
+            self._weights = {node: copies[identity(t)] for node, t in self._weights.items()}
         self._rebuild = trees.rebuilder(model.program.call_spec.out_spec, self._interface.signature.output_tree)
         self._boundary = Boundary(self._interface)
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
         self._example = self._at(tuple(self._interface.scope.example.values()))
+        if self._interface.is_fixed:
+            self._weights = {}  # the segments have theirs; the model's memory is not referred to any longer
 
     def _at(self, sizes: tuple[int, ...]) -> Plan:
         with self._lock:
@@ -79,7 +85,7 @@ class FallbackProgram:
                 scope = self._interface.scope
                 fixed = self._interface.at(dict(zip(scope.symbols, sizes, strict=True)))
                 known = dict(zip(self._symbols, sizes, strict=True))
-                made = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=True)
+                made = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=not sizes)
                 found = self._kept[sizes] = Plan(Boundary(fixed), made)
                 if len(self._kept) > self.config.plans:
                     self._kept.popitem(last=False)
@@ -134,7 +140,7 @@ class FallbackProgram:
             raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
         plan = self._at(tuple((scope.example | sizes).values())) if sizes else self._example
         listed = tuple(f"{n}={sizes.get(n, s.example)} of {s.low}..{s.high}" for n, s in scope.symbols.items())
-        return plan.segments.report(listed, self._model.seconds)
+        return plan.segments.report(listed, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `Program.profile`; what torch runs is one line a segment, with the time from its start to its end."""
