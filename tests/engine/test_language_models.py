@@ -14,7 +14,7 @@ from engine.ops import TABLE
 from suites import models
 from suites.harness.reference import Upcast
 
-NAMES = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny")
+NAMES = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny")
 # Sums in another order, exp and tanh by other polynomials: eager's own float32 error, several times over.
 FACTOR = 4.0
 OPS = ("linear", "gated_linear", "layer_norm", "rms_norm", "rope", "attention")

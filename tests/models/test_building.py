@@ -11,7 +11,7 @@ import torch
 from suites import models
 
 PICTURES = ("resnet18-tiny", "resnet50-tiny", "resnet50-imagenet-tiny", "cifar10-cnn-tiny", "efficientnet-lite0-tiny")
-LANGUAGE = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "mamba-tiny")
+LANGUAGE = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny", "mamba-tiny")
 LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES, *LANGUAGE)
 
 

@@ -19,7 +19,7 @@ def test_listing_models_imports_no_torch(root):
 
 def test_the_promised_models_exist():
     tiny = ("transformer", "bert", "minilm", "resnet18", "resnet50", "resnet50-imagenet", "cifar10-cnn")
-    tiny += ("gpt2", "qwen3", "stories15m", "mamba")
+    tiny += ("gpt2", "qwen3", "stories15m", "smollm2", "mamba")
     promised = {"mlp", *tiny, *(f"{name}-tiny" for name in tiny), "efficientnet-lite0", "efficientnet-lite0-tiny"}
     assert promised <= set(models.names())
 

@@ -42,6 +42,14 @@ def test_the_default_suite_covers_what_the_table_promises():
     }  # fmt: skip
 
 
+def test_the_suite_of_models_has_every_model_by_every_backend_on_one_thread_and_two():
+    suite = spec.load(spec.find("models"))
+    asked = {(case.model, case.threads, ref.name) for case, refs in suite.cases() for ref in refs}
+    whole = {name for name in models.names() if not name.endswith("-tiny")}
+    backends = ("eager", "torch_compile", "onnxruntime", "openvino", "engine")
+    assert asked == {(name, threads, backend) for name in whole for threads in (1, 2) for backend in backends}
+
+
 PROMISED = {
     "bert": {f"bert/{size}/t{n}/fp32" for size in ("b1_s128", "b1_s384", "b4_s64") for n in (1, 2)},
     "transformer": {

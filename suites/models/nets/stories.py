@@ -22,7 +22,7 @@ HEADER = (
 )
 
 
-def _by_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
+def by_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
     """Rows of each head reordered: the file turns neighbours against each other, transformers the head's halves."""
     rows, columns = weight.shape
     return weight.reshape(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
@@ -68,7 +68,7 @@ def load(model: nn.Module, path: Path, config: Mapping[str, Any]) -> None:
             weight = torch.from_numpy(values).reshape(shape)
             if name.endswith(("q_proj.weight", "k_proj.weight")):
                 heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
-                weight = _by_halves(weight, heads)
+                weight = by_halves(weight, heads)
             state[name] = weight
             offset += 4 * count
     state["lm_head.weight"] = state["model.embed_tokens.weight"]
