@@ -115,8 +115,8 @@ def _show_comparison(found: compare.Comparison) -> None:
             printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
     printer.print(
         "counted: of the engine's programs, exact; time: after over before, each over its run's baseline, with its 95% "
-        "interval, claimed of the engine where p raised by Holm's rule over all rows is below 5% and no control, a backend "
-        "that did not change, moved as far. The runs were not interleaved: only what is counted gates.",
+        "interval, claimed of the engine where p raised by Holm's rule over all rows is below 5% and no control, a "
+        "backend that did not change, moved as far. The runs were not interleaved: only what is counted gates.",
         markup=False,
     )
 
