@@ -123,12 +123,17 @@ def _best_peer(question: Question, found: Sequence[Line]) -> str | None:
 def _judged(
     question: Question, mine: Sequence[Line], theirs: Sequence[Line], spread: stats.Spread, floor: float | None
 ) -> Line:
-    """`ratio` and `verdict` of one backend over another; null where no rounds pair."""
+    """`ratio`, `verdict` and `detectable` of one backend over another; null where no rounds pair."""
     pair = log_ratios(mine, theirs)
     if not pair:
-        return {"ratio": None, "verdict": None}
-    ratio = stats.ratio(pair, spread)
-    return {"ratio": ratio.to_dict(), "verdict": stats.verdict(ratio, question.same_within, floor or 0.0)}
+        return {"ratio": None, "verdict": None, "detectable": None}
+    estimate = stats.estimate(pair, spread)
+    ratio = stats.interval(estimate)
+    return {
+        "ratio": ratio.to_dict(),
+        "verdict": stats.verdict(ratio, question.same_within, floor or 0.0),
+        "detectable": math.expm1(stats.detectable(estimate, floor or 0.0)),
+    }
 
 
 def _summary(
@@ -164,6 +169,7 @@ def _summary(
         "throughput": None,
         "ratio": None,
         "verdict": None,
+        "detectable": None,
         "best_peer": None,
         "floor": math.expm1(floor) if floor is not None else None,
         "aa_observations": spread.observations,

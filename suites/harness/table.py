@@ -21,6 +21,7 @@ from suites.harness.store import Line
 BETTER = (
     "latency: median of a call, lower is better; "
     "ratio: time over {baseline}'s with its 95% interval, below 1 is faster; "
+    "sees: the smallest true difference that the comparison finds nine times in ten; "
     "max error: largest absolute difference from float64; "
     "of roof: the least time that this machine needs for the work over the latency, higher is better; "
     "engine / best peer: the engine's time over that of the fastest other backend of the row, below 1 is faster"
@@ -58,12 +59,20 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def _verdict(line: Line) -> str:
+    """The verdict; of one that says nothing, from where on this comparison sees a difference."""
+    # records of earlier versions do not have it
+    if line["verdict"] == "inconclusive" and line.get("detectable") is not None:
+        return f"inconclusive, sees {line['detectable']:.0%}"
+    return str(line["verdict"])
+
+
 def judged(line: Line) -> str:
     """Ratio, interval and verdict: ``0.74 [0.72, 0.76] faster``; empty for the baseline."""
     ratio = line["ratio"]
     if ratio is None:
         return ""
-    return f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}] {line['verdict']}"
+    return f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}] {_verdict(line)}"
 
 
 def sentence(line: Line) -> str:
@@ -89,7 +98,7 @@ def cell(line: Line) -> list[str]:
     found = [seconds(line["latency"]["p50"])]
     if line["ratio"] is not None:
         ratio = line["ratio"]
-        found += [f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]", line["verdict"]]
+        found += [f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]", _verdict(line)]
     if line["s_per_token"]:
         found += [f"{rate(1 / value)} tokens/s" for value in line["s_per_token"].values() if value]
     if line["error"]:
@@ -192,7 +201,7 @@ def _against_best(rows: Mapping[str, Line]) -> list[str]:
         found += [f"{line['backend']}:"] if len(compared) > 1 else []
         found += [
             f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
-            f"{peer['verdict']}: {peer['backend']}",
+            f"{_verdict(peer)}: {peer['backend']}",
         ]
     return found
 

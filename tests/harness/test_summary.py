@@ -121,6 +121,16 @@ def test_more_than_the_roof_is_never_shown_without_a_word():
     assert table._executed({"roof_share": 0.7, "executed_share": 0.7}) == ""
 
 
+def test_what_says_nothing_says_from_where_on_it_would():
+    found = rows()
+    # These rounds vary by the same factor everywhere, so nothing is left to chance but what the floor hides.
+    assert found["engine"]["detectable"] == pytest.approx(found["engine"]["floor"])
+    found["torch_compile"].update(verdict="inconclusive", detectable=0.034)
+    assert "inconclusive, sees 3%" in drawn(found)
+    del found["torch_compile"]["detectable"]
+    assert "sees 3%" not in drawn(found)
+
+
 def test_records_from_before_there_were_peers_still_draw():
     old = rows()
     for line in old.values():
