@@ -110,6 +110,9 @@ def _adaptive_max(x: Lowering, axes: int, value: Value, output_size: Ints) -> Va
         taps = _taps(value.shape[axis], n)
         places = np.where(taps < 0, taps[:, :1], taps)
         parts = x.emit("index_select", value, x.constant(places.reshape(-1)), axis=axis)
+        if n == 0:
+            value = parts  # there is no window to take the largest of
+            continue
         apart = x.reshape(parts, (*value.shape[:axis], *places.shape, *value.shape[axis + 1 :]))
         value = x.emit("amax", apart, axes=(axis + 1,), keepdims=False)
     return value
