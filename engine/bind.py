@@ -70,10 +70,13 @@ class Step:
     scratch_offset: int = 0
     overlap: int = 0
 
-    def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
-        """The same on other operands that lie alike, before memory is planned."""
+    def again(self, instruction: int | None, operands: list[Place | None], ints: list[int], reals: list[float]) -> Step:
+        """The same on other operands that lie alike, before memory is planned.
+
+        Attributes are equal too, but for what == does not tell: the sign of a zero.
+        """
         facts = (self.wanted, self.tiles, self.scratch_bytes, self.shared_bytes, self.operations, self.packed)
-        return Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.kernel, *facts)
+        return Step(instruction, self.op, operands, self.n_inputs, ints, reals, self.kernel, *facts)
 
     def working_memory(self, threads: int) -> int:
         """Bytes beside the operands: what threads share, then each thread's scratch, each part aligned."""
@@ -219,30 +222,14 @@ class _Lowering:
             *[None if p is None else (p.dtype, p.layout, p.storage.kind == "constant") for p in operands],
         )
         if (like := self.chosen.get(looks)) is not None:
-            return like.again(position, operands)
-        step = self._plan(position, op, inputs, outputs, ints, reals)
-        if step is not None and step.operands == operands:
-            self.chosen[looks] = step
-        return step
-
-    def _plan(
-        self,
-        position: int | None,
-        op: str,
-        inputs: Sequence[Place | None],
-        outputs: Sequence[Place],
-        ints: list[int],
-        reals: list[float],
-    ) -> Step | None:
+            return like.again(position, operands, ints, reals)
         candidates = self.kernels.get(op, ())
         variant = self.config.variant.get(op)
         if variant is not None:
             self.forced.setdefault(op, False)
             candidates = (*(k for k in candidates if k.variant == variant), *candidates)
         for kernel in candidates:
-            step = Step(
-                position, op, [*inputs, *outputs], len(inputs), ints, reals, kernel, wanted=kernel.variant == variant
-            )
+            step = Step(position, op, operands, len(inputs), ints, reals, kernel, wanted=kernel.variant == variant)
             status = native.plan_step(step)
             if status == native.NEEDS_DENSE:
                 dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]
@@ -251,6 +238,8 @@ class _Lowering:
             if status == native.OK:
                 if variant == kernel.variant:
                     self.forced[op] = True
+                if step.operands is operands:  # without a copy in front of it
+                    self.chosen[looks] = step
                 return step
         return None
 

@@ -222,6 +222,15 @@ def test_nan_scores_stay_nan_under_a_mask():
     check(lambda q, k, v, m: nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=m), q, k, v, mask)
 
 
+def test_two_steps_that_differ_in_the_sign_of_a_zero_keep_their_own():
+    def pads(x):
+        return nn.functional.pad(x, (1, 1), value=0.0), nn.functional.pad(x, (1, 1), value=-0.0)
+
+    program = engine.compile(module(pads), (X,))
+    for found, expected in zip(program(X), pads(X), strict=True):
+        assert torch.equal(torch.signbit(found), torch.signbit(expected))
+
+
 BAD = {
     "shape": ((torch.zeros(4, 8),), {}, "expected float32[3, 8] on cpu, got float32[4, 8]"),
     "rank": ((torch.zeros(8),), {}, "got float32[8]"),

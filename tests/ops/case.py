@@ -108,3 +108,12 @@ BROADCASTS = {
     "ranks": ((2, 1, 3, 1), (4, 1, 5)),
     "scalars": ((), ()),
 }
+
+
+def into(cases: list[Case]) -> Callable[..., None]:
+    """``case(op, label, *operands, **attributes)``, which adds a case to `cases`."""
+
+    def case(op: str, label: str, *operands: Maker | None, **attributes: Any) -> None:
+        cases.append(Case(op, label, operands, attributes))
+
+    return case

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from engine.ops import TABLE
-from tests.ops.case import ANY, FEW, FLOATS, Case, Maker, any_of, given, integers, normal
+from tests.ops.case import ANY, FEW, FLOATS, Case, any_of, given, integers, into, normal
 
 CASES: list[Case] = []
-
-
-def case(op: str, label: str, *operands: Maker | None, **attributes: Any) -> None:
-    CASES.append(Case(op, label, operands, attributes))
+case = into(CASES)
 
 
 def _spatial(axes: int, **changed: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def _padded(x: Lowering, value: Value, pad: Sequence[int], mode: str, filler: Nu
 
 @aten("pad")
 def pad(x: Lowering, self: Value, pad: Sequence[int], mode: str, value: float | None) -> Value:
-    return _padded(x, self, pad, mode, value or 0.0)
+    return _padded(x, self, pad, mode, 0.0 if value is None else value)
 
 
 @aten("constant_pad_nd")
