@@ -53,7 +53,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -142,6 +142,40 @@ class ThreadProfile:
     idle_seconds: float
 
 
+BAR = 40
+"""Characters of a bar that stands for the whole."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Where the time of a run goes that the machine's roofs do not ask for; shares of the time of all threads.
+
+    Attributes:
+        at_roof: what the arithmetic and the bytes of all launches need at the roofs that bind them. Of a launch whose
+            data lies in a cache, which no roof is known of, its arithmetic alone.
+        lost: op -> the rest of its launches' time, largest first.
+        idle: threads without work.
+    """
+
+    at_roof: float
+    lost: tuple[tuple[str, float], ...]
+    idle: float
+
+    def __str__(self) -> str:
+        rows = [("at the roof", self.at_roof), *self.lost[:8]]
+        rows += [("others", sum(share for _, share in self.lost[8:]))] if self.lost[8:] else []
+        rows += [("idle", self.idle)] if self.idle >= 0.0005 else []
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:<{width}}  {share:6.1%}  {bar(share)}".rstrip() for name, share in rows]
+        return "\n".join([lines[0], "lost to:", *lines[1:]])
+
+
+def bar(share: float, width: int = BAR) -> str:
+    """A bar of blocks, to an eighth of a character: `width` of them stand for 1."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    return "\u2588" * (eighths // 8) + ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")[eighths % 8]
+
+
 @dataclass(frozen=True)
 class Profile:
     """Where the time of a run goes. All times but `call_seconds` are of one run: the one of median length.
@@ -167,7 +201,24 @@ class Profile:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
-        return asdict(self)
+        found = self.attribution()
+        return asdict(self) | {"attribution": None if found is None else asdict(found)}
+
+    def attribution(self) -> Attribution | None:
+        """What is reached of the roofs, and which ops lose the rest; None where roofs were not measured."""
+        total = self.seconds * len(self.threads)
+        if not self.peak_flops or not total:
+            return None
+        least, lost = 0.0, dict[str, float]()
+        for node in self.nodes:
+            arithmetic = node.executed_flops / self.peak_flops
+            needed = arithmetic if node.share_of_roof is None else node.share_of_roof * node.seconds
+            needed = min(needed, node.seconds)
+            least += needed
+            lost[node.op] = lost.get(node.op, 0.0) + node.seconds - needed
+        ordered = sorted(lost.items(), key=lambda one: -one[1])
+        idle = sum(thread.idle_seconds for thread in self.threads)
+        return Attribution(least / total, tuple((op, seconds / total) for op, seconds in ordered), idle / total)
 
     def __str__(self) -> str:
         rows = [
@@ -197,7 +248,9 @@ class Profile:
             f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch\n"
             f"roofs of one core, measured now: {self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
         )
-        return "\n\n".join([table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts])
+        found = self.attribution()
+        parts = [table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts]
+        return "\n\n".join([*parts, *([] if found is None else [str(found)])])
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from rich.table import Table
 
 import engine
 from suites import models
-from suites.cli.scripts import chosen_models
-from suites.harness import plan, progress, run, stats, store, table
-from suites.harness.spec import Suite
+from suites.cli import scripts
+from suites.harness import stats, table
 
 ROUNDS = 25
 VARIANTS = ("direct", "winograd2", "winograd4")
@@ -91,9 +90,7 @@ def by_layer(model: str) -> Table:
 def whole(model: str) -> Table:
     """The network by each variant, measured as in a suite."""
     labels = ["engine", *(f"engine[variant.conv={v}]" for v in VARIANTS)]
-    suite = {"name": "ablate_conv", "baseline": "engine", "backends": [*labels, "eager"], "models": [{"name": model}]}
-    with progress.reporter() as reporter:
-        lines = run.run(plan.make(Suite.model_validate(suite)), store.results_folder(None), reporter).summaries
+    lines = scripts.measured("ablate_conv", [*labels, "eager"], [{"name": model}], baseline="engine").summaries
     found = Table(
         "program", "latency", "ratio to the choice [95%] verdict", "error", "peak memory", title=f"{model}: the whole"
     )
@@ -107,6 +104,6 @@ def whole(model: str) -> Table:
 
 
 if __name__ == "__main__":
-    for chosen_model in chosen_models(__doc__, ("resnet18", "resnet50")):
+    for chosen_model in scripts.chosen_models(__doc__, ("resnet18", "resnet50")):
         Console(width=120).print(by_layer(chosen_model))
         Console(width=120).print(whole(chosen_model))

@@ -9,28 +9,25 @@ from rich.console import Console
 from rich.table import Table
 
 from suites import backends
-from suites.cli.scripts import chosen_models
-from suites.harness import plan, progress, run, store, table
+from suites.cli.scripts import chosen_models, measured
+from suites.harness import table
 from suites.harness.case import BackendRef
-from suites.harness.spec import Suite
 from suites.harness.store import Line
 
 COSTS = ("import_s", "export_s", "compile_s", "first_call_s")
 
 
-def measured(model: str) -> list[Line]:
+def lines(model: str) -> list[Line]:
     """Summaries of one model over the installed backends; eager is the baseline."""
     installed = [name for name in backends.BACKENDS if backends.unavailable(BackendRef(name)) is None]
-    suite = Suite.model_validate({"name": "compare_backends", "backends": installed, "models": [{"name": model}]})
-    with progress.reporter() as reporter:
-        return run.run(plan.make(suite), store.results_folder(None), reporter).summaries
+    return measured("compare_backends", installed, [{"name": model}]).summaries
 
 
 def show(model: str) -> Table:
     """The table of one model."""
     header = ("backend", "latency", "ratio to eager [95%] verdict", "error", *COSTS, "peak memory", "artifact")
     found = Table(*header, title=model)
-    for line in measured(model):
+    for line in lines(model):
         time, ratio = table.cell_time(line)
         error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
         costs = [table.seconds(line[name]) for name in COSTS]

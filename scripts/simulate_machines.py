@@ -1,12 +1,13 @@
 """What the statistics claim on simulated machines whose truth is known, beside two other ways to judge the same rounds.
 
-    python scripts/simulate_machines.py [--trials N] [--into docs/measurement.md]
+    python scripts/simulate_machines.py [--trials N] [--into docs/measurement.md] [--figures docs/figures]
 
 Noise: 1% within a process, 2% between generations (of the ratio), and bursts of a busy neighbour. For each number of
 generations that a suite may ask for: how often identical code is called different, how often the interval covers the
 truth, how often a true 3% is found, and the minimum detectable effect that is printed. Machines have 40 A/A medians of
 earlier runs. Beside it a percentile bootstrap over generations, and a rank test over single samples, as asv compares
 commits (Mann-Whitney U, p < 0.002). Takes about four minutes.
+Figures need matplotlib, which `pip install 'enginebench[plots]'` brings.
 """
 
 from __future__ import annotations
@@ -26,6 +27,21 @@ from suites.harness import simulate, stats, table
 GENERATIONS = (2, 3, 4, 5, 6, 8, 10, 20)
 ROUNDS, SAMPLES, PAST = 10, 3, 40
 EFFECT = math.log(1.03)
+
+
+class Row(NamedTuple):
+    """What was found with so many generations; shares of the trials."""
+
+    generations: int
+    claims: float
+    families: float
+    covered: float
+    found: float
+    detectable: float
+    bootstrap: float
+    ranks: float
+
+
 COLUMNS = (
     "generations",
     "identical code called different",
@@ -61,8 +77,8 @@ def bootstrap_claims(generator: np.random.Generator, logs: Sequence[Sequence[flo
     return not low <= 0 <= high
 
 
-def row(generations: int, trials: int) -> list[str]:
-    """A line of the table."""
+def row(generations: int, trials: int) -> Row:
+    """Simulate one number of generations."""
     generator = np.random.default_rng(generations)
     past = np.array([statistics.median(trial(generator, 1).logs[0]) for _ in range(40 * PAST)])
     claims = covered = found = boot = ranks = 0
@@ -81,14 +97,72 @@ def row(generations: int, trials: int) -> list[str]:
         boot += bootstrap_claims(generator, one.logs)
         ranks += mannwhitneyu(one.mine, one.theirs).pvalue < 0.002
     families = [min(stats.holm(p_values[n : n + 10])) < 0.05 for n in range(0, trials - 9, 10)]
-    shares = [claims / trials, statistics.fmean(families), covered / trials, found / trials]
-    return [
-        str(generations),
-        *[f"{share:.1%}" for share in shares],
-        f"{math.expm1(statistics.median(effects)):.1%}",
-        f"{boot / trials:.1%}",
-        f"{ranks / trials:.1%}",
-    ]
+    return Row(
+        generations,
+        claims / trials,
+        statistics.fmean(families),
+        covered / trials,
+        found / trials,
+        math.expm1(statistics.median(effects)),
+        boot / trials,
+        ranks / trials,
+    )
+
+
+def draw(rows: Sequence[Row], trials: int, folder: Path) -> None:
+    """Three pictures: what each method claims of identical code, what is found, and one machine that was made up."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "enginebench"  # so that the same numbers give the same file
+    from matplotlib import pyplot as plt
+
+    def save(name: str, title: str, below: str, beside: str) -> None:
+        plt.title(title)
+        plt.xlabel(below)
+        plt.ylabel(beside)
+        plt.tight_layout()
+        plt.savefig(folder / name, metadata={"Date": None})
+        plt.close()
+
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = [one.generations for one in rows]
+    plt.figure(figsize=(7, 4))
+    for name, label in (("ranks", "rank test of samples"), ("bootstrap", "bootstrap"), ("claims", "this harness")):
+        shares = np.array([getattr(one, name) for one in rows])
+        plt.plot(numbers, 100 * shares, marker="o", label=label)
+        error = 196 * np.sqrt(shares * (1 - shares) / trials)
+        plt.fill_between(numbers, 100 * shares - error, 100 * shares + error, alpha=0.2)
+    plt.axhline(5, color="black", linestyle=":", label="5%")
+    plt.yscale("log")
+    plt.yticks([2, 5, 10, 20, 50], ["2%", "5%", "10%", "20%", "50%"])
+    plt.legend()
+    save("claims.svg", "Identical code called different", "generations of processes", "comparisons")
+
+    plt.figure(figsize=(7, 4))
+    plt.plot(numbers, [100 * one.detectable for one in rows], marker="o", label="difference seen nine times in ten (%)")
+    plt.plot(numbers, [100 * one.found for one in rows], marker="s", label="how often a true 3% is found (%)")
+    plt.ylim(0, 105)
+    plt.legend()
+    save("power.svg", "What a run of so many generations sees", "generations of processes", "%")
+
+    generator = np.random.default_rng(5)
+    plt.figure(figsize=(7, 4))
+    for number in range(3):
+        pair = simulate.generation(generator, simulate.Noise(), 40, SAMPLES)
+        logs = stats.log_ratios(*pair)
+        places = np.arange(len(logs)) + 45 * number
+        plt.plot(places, 100 * np.expm1(logs), ".", color="tab:blue")
+        plt.hlines(100 * np.expm1(statistics.median(logs)), places[0], places[-1], color="tab:red")
+    plt.axhline(0, color="black", linestyle=":")
+    save("machine.svg", "Identical code on a simulated machine: rounds, and the median of each generation",
+         "rounds of three generations", "difference (%)")  # fmt: skip
+
+
+def text(one: Row) -> str:
+    """A line of the table."""
+    shares = [f"{share:.1%}" for share in one[1:]]
+    return "| " + " | ".join([str(one.generations), *shares]) + " |"
 
 
 def main() -> None:
@@ -96,12 +170,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=4000, help="comparisons for each line (4000)")
     parser.add_argument("--into", type=Path, help="write the table between the markers `simulated` of this file")
+    parser.add_argument("--figures", type=Path, help="draw the pictures into this folder")
     options = parser.parse_args()
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     print("\n".join(lines))
+    rows = []
     for generations in GENERATIONS:
-        lines.append("| " + " | ".join(row(generations, options.trials)) + " |")
+        rows.append(row(generations, options.trials))
+        lines.append(text(rows[-1]))
         print(lines[-1], flush=True)
+    if options.figures:
+        draw(rows, options.trials, options.figures)
     if options.into:
         table.write_between(options.into, "simulated", "\n".join(lines))
 

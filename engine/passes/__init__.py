@@ -153,7 +153,7 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
         check: verify the graph after every pass (tests do).
     """
     log = []
-    for name in config.pipeline or PIPELINE:
+    for name in PIPELINE if config.pipeline is None else config.pipeline:
         if name in config.disable:
             continue
         log.append((name, PASSES[name].run(graph)))

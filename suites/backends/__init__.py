@@ -47,7 +47,7 @@ class Declared:
 
 
 _SUITES = "pip install 'enginebench[suites]'"
-_ENGINE_SWITCHES = ("disable", "pipeline", "planner", "variant.", "dispatch", "isa")
+_ENGINE_SWITCHES = ("disable", "only", "pipeline", "planner", "variant.", "dispatch", "isa", "threads")
 
 BACKENDS: dict[str, Declared] = {
     declared.name: declared
@@ -60,7 +60,22 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             (),
             _SUITES,
-            ("mode",),
+            (
+                "mode",
+                "freezing",
+                "epilogue_fusion",
+                "pattern_matcher",
+                "fusion",
+                "horizontal_fusion",
+                "layout_optimization",
+                "inplace_buffers",
+                "comprehensive_padding",
+                "weight_prepack",
+                "tiling_heuristics",
+                "loop_tail_vec",
+                "simdlen",
+                "concat_linear",
+            ),
             provisions=True,
         ),
         Declared(
@@ -70,6 +85,7 @@ BACKENDS: dict[str, Declared] = {
             ("onnxruntime",),
             ("torch", "onnx", "onnxscript"),
             _SUITES,
+            ("level", "without", "tool"),
         ),
         Declared(
             "openvino",
@@ -78,6 +94,7 @@ BACKENDS: dict[str, Declared] = {
             ("openvino",),
             ("torch",),
             "pip install 'enginebench[openvino]'",
+            ("hint", "streams", "pinning", "hyper_threading", "denormals", "accuracy", "snippets"),
         ),
         Declared(
             "engine",
@@ -106,7 +123,7 @@ BACKENDS: dict[str, Declared] = {
             ("engine",),
             ("torch",),
             "make venv",
-            _ENGINE_SWITCHES[:3],
+            _ENGINE_SWITCHES[:4],
             ours=True,
         ),
     )

@@ -60,6 +60,25 @@ class Generator:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A switch of a backend, as an ablation turns it.
+
+    Attributes:
+        kind: what it is one of, such as ``pass``.
+        name: as the command line and tables spell it.
+        without: options of a backend that is whole but for this; where there is no off, with an alternative instead.
+        alone: options of a backend that has nothing else on; None where it cannot be on alone.
+        usual: False for what takes part only when it is asked for by name.
+    """
+
+    kind: str
+    name: str
+    without: Mapping[str, str]
+    alone: Mapping[str, str] | None = None
+    usual: bool = True
+
+
 class Backend(ABC):
     """One competitor in one process.
 
@@ -70,6 +89,8 @@ class Backend(ABC):
 
     takes_numpy = False
     """Whether `prepare` heeds `io`; otherwise the harness puts `through_torch` around the call."""
+    lists: tuple[str, ...] = ()
+    """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
 
     def __init__(self, threads: int, options: Mapping[str, str]) -> None:
         self.threads = threads
@@ -79,9 +100,35 @@ class Backend(ABC):
         self.exports: Path | None = None
         """An existing folder that later processes of the same backend and case see; None where there are none."""
 
+        self.telling = False
+        """Whether `prepare` is for the sake of its facts: those that take time to find are wanted then."""
+
     @classmethod  # noqa: B027  # most have no options whose values could be wrong
     def check_options(cls, options: Mapping[str, str]) -> None:
         """EngineError where a value of `options` names nothing; their keys are checked by the registry."""
+
+    @classmethod
+    def turns(cls) -> Sequence[Turn]:
+        """What an ablation may turn; nothing where a backend does not say."""
+        return ()
+
+    @classmethod
+    def bare(cls) -> Mapping[str, str] | None:
+        """Options that turn everything off that can be on alone; None where there is no such thing."""
+        return None
+
+    def told(self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]) -> Mapping[str, Any]:
+        """The facts of `model` with `options` instead of this backend's own, for comparing programs without timing.
+
+        Two sets of options with one `run_digest` do the same work. This prepares the model anew; whoever can tell
+        faster does.
+        """
+        from suites.backends import stepwise
+
+        other = type(self)(self.threads, options)
+        other.io, other.exports, other.telling = self.io, self.exports, True
+        prepare = stepwise.prepare if stepwise.generates(model) else type(other).prepare
+        return prepare(other, model, inputs).facts
 
     def kept(self, name: str) -> Path | None:
         """Where an exported model may be kept, so that later processes need not export again; None: nowhere."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Prepared
+from suites.backends.base import Backend, Prepared
 from suites.backends.engine import FACTS, Engine
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ class EngineDynamo(Engine):
     """Options as the engine's own."""
 
     takes_numpy = False
+
+    told = Backend.told  # not of an exported model
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
         """Compile by calling once. The facts are those of the program where the whole model is one graph."""

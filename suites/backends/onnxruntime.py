@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Backend, Generator, Prepared
+from engine.suggest import unknown
+from suites.backends import _onnxruntime_graph as graph
+from suites.backends.base import Backend, Generator, Prepared, Turn
+from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,10 +29,42 @@ if TYPE_CHECKING:
     from suites.models.nets.generation import Generation
 
 
+LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
+"""Levels of optimisation below the usual one, ``all``."""
+FAMILIES = ("bert", "gpt2", "bart", "t5", "phi", "vit")
+"""Families of transformers that the offline optimiser knows."""
+
+
 class OnnxRuntime(Backend):
-    """The CPU execution provider."""
+    """The CPU execution provider.
+
+    Options: ``level`` of optimisation, ``all`` where it is not said; ``without=A+B``, graph transformers to leave out;
+    ``tool=bert``, ONNX Runtime's offline optimiser for that family of transformers in front.
+    """
 
     takes_numpy = True
+    lists = ("without",)
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, str]) -> None:
+        """UsageError for an unknown level, transformer or family."""
+        asked = {"level": [options.get("level", "all")], "tool": [options["tool"]] if "tool" in options else []}
+        asked["without"] = _names(options)
+        known = {"level": ("all", *LEVELS), "tool": FAMILIES, "without": graph.TRANSFORMERS}
+        for key, values in asked.items():
+            for value in values:
+                if value not in known[key]:
+                    raise UsageError(unknown(key, value, known[key]))
+
+    @classmethod
+    def turns(cls) -> Sequence[Turn]:
+        """Each graph transformer off, each lower level, and the offline optimiser for BERT and for GPT-2."""
+        found = [Turn("transformer", name, {"without": name}) for name in graph.TRANSFORMERS]
+        found += [Turn("level", f"level={name}", {"level": name}) for name in LEVELS]
+        return [
+            *found,
+            *(Turn("tool", f"tool={name}", {"tool": name}, usual=name in FAMILIES[:2]) for name in FAMILIES),
+        ]
 
     def load(self) -> None:
         """Silence the runtime below errors. The exporter (torch.onnx, onnxscript) is imported when it exports."""
@@ -69,11 +104,6 @@ class OnnxRuntime(Backend):
         import torch
 
         torch.set_num_threads(self.threads)
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.intra_op_num_threads = self.threads
-        options.inter_op_num_threads = 1
         start = time.perf_counter()
         kept = self.kept("onnx")
         reused = kept is not None and kept.is_dir()
@@ -83,13 +113,38 @@ class OnnxRuntime(Backend):
                 folder.mkdir()
                 export(folder / "model.onnx")
             exported = time.perf_counter()
-            session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+            source, options = folder / "model.onnx", self._session_options()
+            if "tool" in self.options:
+                source = Path(temporary) / "tool.onnx"
+                graph.optimise(folder / "model.onnx", self.options["tool"], source)
+            if self.telling:
+                options.optimized_model_filepath = str(Path(temporary) / "told.onnx")
+            session = onnxruntime.InferenceSession(
+                source, options, providers=["CPUExecutionProvider"], disabled_optimizers=_names(self.options)
+            )
             compiled = time.perf_counter()
-            artifact = sum(file.stat().st_size for file in folder.iterdir())
+            facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in folder.iterdir())}
+            facts |= graph.described(Path(options.optimized_model_filepath)) if self.telling else {}
             if kept is not None and not reused:
                 shutil.copytree(folder, kept.with_name("onnx.partial"), dirs_exist_ok=True)
                 kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete
-        return _Made(session, None if reused else exported - start, compiled - exported, {"artifact_bytes": artifact})
+        return _Made(session, None if reused else exported - start, compiled - exported, facts)
+
+    def _session_options(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        level = LEVELS.get(self.options.get("level", "all"), "ORT_ENABLE_ALL")
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        return options
+
+
+def _names(options: Mapping[str, str]) -> list[str]:
+    """Graph transformers that `options` leave out."""
+    return list(filter(None, options.get("without", "").split("+")))
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,18 @@ tried (one processor) it made no difference (47 and 48 us a call of a small netw
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Backend, Generator, Prepared
+from engine.suggest import unknown
+from suites.backends.base import Backend, Generator, Prepared, Turn
+from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,10 +26,40 @@ if TYPE_CHECKING:
     from suites.models.nets.generation import Generation
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "hint": {
+        "throughput": {"PERFORMANCE_HINT": "THROUGHPUT"},
+        "cumulative": {"PERFORMANCE_HINT": "CUMULATIVE_THROUGHPUT"},
+    },
+    "streams": {"2": {"NUM_STREAMS": "2"}},
+    "pinning": {"on": {"ENABLE_CPU_PINNING": True}},
+    "hyper_threading": {"off": {"ENABLE_HYPER_THREADING": False}},
+    "denormals": {"off": {"CPU_DENORMALS_OPTIMIZATION": True}},
+    "accuracy": {"execution": {"EXECUTION_MODE_HINT": "ACCURACY"}},
+    "snippets": {"off": {"SNIPPETS_MODE": "DISABLE"}},
+}
+"""Option -> value that is not usual -> properties of the CPU plugin."""
+
+
 class OpenVino(Backend):
-    """Converts the program that `torch.export` gives; later processes of a case read the converted file."""
+    """Converts the program that `torch.export` gives; later processes of a case read the converted file.
+
+    Options: `SETTINGS`.
+    """
 
     takes_numpy = True
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, str]) -> None:
+        """UsageError for a value that a setting does not have."""
+        for name, value in options.items():
+            if value not in SETTINGS[name]:
+                raise UsageError(unknown(name, value, SETTINGS[name]))
+
+    @classmethod
+    def turns(cls) -> Sequence[Turn]:
+        """Each setting at each value that is not usual."""
+        return [Turn("hint", f"{name}={value}", {name: value}) for name, values in SETTINGS.items() for value in values]
 
     def load(self) -> None:
         """Nothing beyond the import."""
@@ -47,7 +81,7 @@ class OpenVino(Backend):
             return [torch.from_numpy(results[index]) for index in range(count)]
 
         chosen = call_numpy if self.io == "numpy" else call
-        return Prepared(chosen, export_s, compile_s)
+        return Prepared(chosen, export_s, compile_s, _described(compiled))
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
         """Keys and values become the state of the request, as OpenVINO's documentation recommends for generating."""
@@ -68,7 +102,7 @@ class OpenVino(Backend):
             request.reset_state()
             return step(ids)
 
-        return Generator(begin, step, export_s, compile_s)
+        return Generator(begin, step, export_s, compile_s, _described(compiled))
 
     def _compiled(
         self,
@@ -82,12 +116,14 @@ class OpenVino(Backend):
         import torch
 
         torch.set_num_threads(self.threads)
-        settings = {
+        settings: dict[str, Any] = {
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": self.threads,
             "INFERENCE_PRECISION_HINT": "f32",
             "ENABLE_CPU_PINNING": False,
         }
+        for name, value in self.options.items():
+            settings |= SETTINGS[name][value]
         start = time.perf_counter()
         kept = self.kept("openvino_ir")
         exported: float | None = None
@@ -108,6 +144,22 @@ class OpenVino(Backend):
         if exported is None:
             return compiled, None, ready - start
         return compiled, exported - start, ready - exported
+
+
+# What the plugin may have decided for itself when it compiled.
+_DECIDED = ("NUM_STREAMS", "INFERENCE_NUM_THREADS", "ENABLE_CPU_PINNING", "ENABLE_HYPER_THREADING",
+            "INFERENCE_PRECISION_HINT", "EXECUTION_MODE_HINT", "CPU_DENORMALS_OPTIMIZATION")  # fmt: skip
+
+
+def _described(compiled: Any) -> dict[str, Any]:
+    """Facts of a compiled model: `nodes` that run, and a `run_digest` of their kernels and of the plugin's settings."""
+    found: list[Any] = [[name, str(compiled.get_property(name))] for name in _DECIDED]
+    nodes = compiled.get_runtime_model().get_ordered_ops()
+    for node in nodes:
+        about = node.get_rt_info()
+        found.append([str(about[key].astype(str)) for key in ("layerType", "primitiveType", "outputLayouts")])
+    digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
+    return {"nodes": len(nodes), "run_digest": digest}
 
 
 def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:

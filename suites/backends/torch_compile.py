@@ -6,12 +6,15 @@ over transformers' static cache, as its documentation says; the phase that is ti
 
 from __future__ import annotations
 
+import hashlib
+import re
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.suggest import unknown
-from suites.backends.base import Backend, Generator, Prepared
+from suites.backends.base import Backend, Generator, Prepared, Turn
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,17 +23,46 @@ if TYPE_CHECKING:
     from suites.models.nets.generation import Generation
 
 _MODES = ("default", "max-autotune", "max-autotune-no-cudagraphs")
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "epilogue_fusion": ("epilogue_fusion", {"off": False}),
+    "pattern_matcher": ("pattern_matcher", {"off": False}),
+    "fusion": ("max_fusion_size", {"off": 1}),
+    "horizontal_fusion": ("cpp.max_horizontal_fusion_size", {"off": 1}),
+    "layout_optimization": ("layout_optimization", {"off": False}),
+    "inplace_buffers": ("inplace_buffers", {"off": False}),
+    "comprehensive_padding": ("comprehensive_padding", {"off": False}),
+    "weight_prepack": ("cpp.weight_prepack", {"off": False}),
+    "tiling_heuristics": ("cpp.enable_tiling_heuristics", {"off": False}),
+    "loop_tail_vec": ("cpp.enable_loop_tail_vec", {"off": False}),
+    "simdlen": ("cpp.simdlen", {"1": 1, "256": 256, "512": 512}),
+    "concat_linear": ("cpp.enable_concat_linear", {"on": True}),
+}
+"""Option -> inductor's setting, and what the values that are not usual stand for there."""
+FREEZING = ("off",)
 
 
 class TorchCompile(Backend):
-    """Option ``mode``: one of torch's modes; ``default`` is inductor's own default."""
+    """Option ``mode``: one of torch's modes; ``default`` is inductor's own default. The others: `SETTINGS`."""
+
+    _in_force: ClassVar[Any] = None  # inductor's settings are those of the process
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
-        """UsageError for an unknown mode."""
+        """UsageError for an unknown mode, or a value that a setting does not have."""
         mode = options.get("mode", "default")
         if mode not in _MODES:
             raise UsageError(unknown("mode", mode, _MODES))
+        for name in options.keys() - {"mode"}:
+            known = FREEZING if name == "freezing" else tuple(SETTINGS[name][1])
+            if options[name] not in known:
+                raise UsageError(unknown(name, options[name], known))
+
+    @classmethod
+    def turns(cls) -> Sequence[Turn]:
+        """Each setting at each value that is not usual, and the modes; the one for CUDA graphs only by name."""
+        settings = [("freezing", FREEZING), *((name, tuple(values)) for name, (_, values) in SETTINGS.items())]
+        found = [Turn("setting", f"{name}={value}", {name: value}) for name, values in settings for value in values]
+        return [*found, *(Turn("mode", f"mode={mode}", {"mode": mode}, usual=mode == _MODES[1]) for mode in _MODES[1:])]
 
     def load(self) -> None:
         """Set torch's threads."""
@@ -43,7 +75,7 @@ class TorchCompile(Backend):
         import torch
 
         with torch.inference_mode():
-            torch.compile(torch.nn.GELU(), options={"freezing": True})(torch.zeros(64))
+            torch.compile(torch.nn.GELU())(torch.zeros(64))
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
         """Compile by calling once."""
@@ -55,8 +87,8 @@ class TorchCompile(Backend):
             with torch.inference_mode():
                 return compiled(*arguments)
 
-        seconds, breaks = _first(lambda: call(*inputs))
-        return Prepared(call, compile_s=seconds, facts={"graph_breaks": breaks})
+        seconds, facts = _first(lambda: call(*inputs))
+        return Prepared(call, compile_s=seconds, facts=facts)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""
@@ -65,20 +97,28 @@ class TorchCompile(Backend):
         steps = {phase: self._compiled if phase == model.phase else _as_it_is for phase in ("prefill", "decode")}
         prefill, decode = _static_cache.made(model, **steps)
         if model.phase == "prefill":
-            seconds, breaks = _first(lambda: prefill(inputs[0]))
+            seconds, facts = _first(lambda: prefill(inputs[0]))
         else:
             prefill(inputs[0])
-            seconds, breaks = _first(lambda: decode(inputs[1][:, :1]))
-        return Generator(prefill, decode, compile_s=seconds, facts={"graph_breaks": breaks})
+            seconds, facts = _first(lambda: decode(inputs[1][:, :1]))
+        return Generator(prefill, decode, compile_s=seconds, facts=facts)
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch
-        from torch._inductor import list_mode_options
+        from torch._inductor import config, list_mode_options
 
-        options: dict[str, Any] = {"freezing": True}
+        # As an option of torch.compile, freezing comes too late for weights to become constants: with torch 2.13 the
+        # code is the same with it and without. A setting of the process, as TORCHINDUCTOR_FREEZING=1, is in time.
+        settings: dict[str, Any] = {"freezing": self.options.get("freezing") != "off"}
+        chosen = {name: SETTINGS[name] for name in self.options.keys() & SETTINGS.keys()}
+        settings |= {setting: values[self.options[name]] for name, (setting, values) in chosen.items()}
+        if TorchCompile._in_force is not None:
+            TorchCompile._in_force.__exit__(None, None, None)
+        TorchCompile._in_force = config.patch(settings)
+        TorchCompile._in_force.__enter__()
         mode = self.options.get("mode", "default")
-        if mode != "default":
-            options = {**list_mode_options(mode), **options}
+        options: dict[str, Any] = dict(list_mode_options(mode)) if mode != "default" else {}
+        torch.compiler.reset()  # a model that was compiled with other options would stay so
         compiled: Callable[..., Any] = torch.compile(model, dynamic=False, options=options)
         return compiled
 
@@ -87,11 +127,24 @@ def _as_it_is(step: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _first(call: Callable[[], Any]) -> tuple[float, int]:
-    """Seconds of a first call, which compiles, and the graph breaks that it met."""
+def _first(call: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
+    """Seconds of a first call, which compiles, and its facts: the graph breaks that it met, what code it made."""
     from torch._dynamo.utils import counters
+    from torch._inductor.codecache import PyCodeCache
 
-    before = sum(counters["graph_break"].values())
+    before, modules = sum(counters["graph_break"].values()), len(PyCodeCache.modules)
     start = time.perf_counter()
     call()
-    return time.perf_counter() - start, sum(counters["graph_break"].values()) - before
+    seconds = time.perf_counter() - start
+    made = [Path(str(module.__file__)) for module in PyCodeCache.modules[modules:]]
+    breaks = sum(counters["graph_break"].values()) - before
+    return seconds, {"graph_breaks": breaks, "run_digest": _digest(made)}
+
+
+def _digest(modules: Sequence[Path]) -> str:
+    """Of the code that inductor made: C++ kernels and what calls them. Left out are comments that count compilations,
+    and the addresses of weights.
+    """
+    lines = [line for path in modules for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
+    lines = [re.sub(r"(# device\(.*) [0-9a-f]+$", r"\1", line) for line in lines]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import catalogue, data
-from suites.cli.output import JsonFlag, console, plain_table, print_json, text
-from suites.harness import compare, machine, plan, progress, roofs, spec, store, table
+from suites.cli import ablation, catalogue, data
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting, text
+from suites.harness import ablation_table, compare, growth, machine, plan, progress, roofs, spec, store, table
 from suites.harness import run as harness
-from suites.harness.case import Scalar, split_labels
-from suites.harness.errors import UsageError
+from suites.harness.case import split_labels
 from suites.harness.history import History
 
 app = typer.Typer(
@@ -24,10 +23,7 @@ app = typer.Typer(
 )
 
 app.add_typer(data.app, name="data")
-
-ResultsOption = Annotated[
-    Path | None, typer.Option("--results", help="Results folder (default: results/ of the checkout, else per user).")
-]
+app.command("ablate", epilog="Example: enginebench ablate bert --switches pass,planner --pairs 3")(ablation.command)
 
 
 @app.command(epilog="Example: enginebench run transformer --only 'threads == 1' --backends eager,engine")
@@ -70,6 +66,9 @@ def show(
 ) -> None:
     """Print a stored run again."""
     found = store.find_run(store.results_folder(results), name)
+    if found.of("ablation") and svg is None:
+        _show_ablation(found, into, marker, markdown=markdown, as_json=as_json)
+        return
     latest = {(line["case"], line["backend"]): line for line in found.of("summary")}
     summaries = list(latest.values())
     if svg is not None:
@@ -82,6 +81,19 @@ def show(
         print(table.markdown(summaries, found.environment))
     else:
         _show(summaries, found.environment)
+
+
+def _show_ablation(found: store.Run, into: Path | None, marker: str, *, markdown: bool, as_json: bool) -> None:
+    lines = found.of("ablation")
+    drawn = ablation_table.markdown(lines, found.environment)
+    if into is not None:
+        table.write_between(into, marker, drawn)
+    elif as_json:
+        print_json({"path": str(found.path), "environment": found.environment, "ablation": lines})
+    elif markdown:
+        print(drawn)
+    else:
+        ablation.show(lines, found.environment)
 
 
 @app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")
@@ -147,7 +159,7 @@ def profile(
     from suites import models
 
     found = models.get(model)
-    arguments = dict(_setting(text) for text in chosen or [])
+    arguments = dict(setting(text) for text in chosen or [])
     module, inputs = found.build(**arguments)
     program = engine.compile(module, inputs, config=engine.Config(threads=threads))
     answer = program.profile(*inputs)
@@ -165,7 +177,8 @@ def machine_(as_json: JsonFlag = False) -> None:
         print_json({**facts, "roofs": found.to_dict()})
         return
     printer = console()
-    printer.print(plain_table([{"fact": key, "value": text(facts[key])} for key in facts if key != "roofs"]))
+    shown = {key: facts[key] for key in facts if key not in ("roofs", "surroundings")} | facts["surroundings"]
+    printer.print(plain_table([{"fact": key, "value": text(value)} for key, value in shown.items()]))
     printer.print(plain_table([_roof_row(one) for one in found.rows]))
 
 
@@ -219,17 +232,9 @@ def _show(summaries: Sequence[store.Line], environment: store.Line) -> None:
     printer = console()
     printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
     printer.print(table.rich_table(summaries))
+    grown = growth.rows(growth.fitted(summaries))
+    if grown:
+        printer.print(plain_table(grown))
     for line in summaries:
         if line["status"] != "ok":
             printer.print(f"{line['case']}  {table.sentence(line)}", markup=False, highlight=False)
-
-
-def _setting(text: str) -> tuple[str, Scalar]:
-    """``key=value`` with the value read as TOML would read it, or as plain text."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set {text!r}: expected key=value")
-    known: dict[str, Scalar] = {"true": True, "false": False}
-    if value in known:
-        return key, known[value]
-    return key, int(value) if value.lstrip("-").isdigit() else value

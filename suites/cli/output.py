@@ -1,16 +1,23 @@
-"""How answers are printed: tables for people, JSON for machines. Knows no command."""
+"""What commands share: options, how a setting is read, tables for people, JSON for machines. Knows no command."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from suites.harness.case import Scalar
+from suites.harness.errors import UsageError
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", help="Results folder (default: results/ of the checkout, else per user).")
+]
 
 
 def print_json(answer: Any) -> None:
@@ -39,3 +46,14 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "-" if value is None else str(value)
+
+
+def setting(text: str) -> tuple[str, Scalar]:
+    """``key=value`` with the value read as TOML would read it, or as plain text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text!r}: expected key=value")
+    known: dict[str, Scalar] = {"true": True, "false": False}
+    if value in known:
+        return key, known[value]
+    return key, int(value) if value.lstrip("-").isdigit() else value

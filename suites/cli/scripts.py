@@ -1,12 +1,16 @@
-"""What the scripts of tables share: models named on the command line."""
+"""What the scripts of tables share: models named on the command line, a suite without a file, a model taken apart."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from engine.errors import EngineError
 from suites import models
+from suites.harness import ablate, ablation, plan, progress, run, store
+from suites.harness.case import Scalar
+from suites.harness.spec import Suite
 
 
 def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
@@ -20,3 +24,30 @@ def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
         except EngineError as e:
             parser.error(str(e))
     return names or list(default)
+
+
+def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], **settings: Any) -> run.Outcome:
+    """A run of a suite that is declared here: ``[[models]]`` entries, and the other keys of a suite file."""
+    suite = Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings})
+    with progress.reporter() as reporter:
+        return run.run(plan.make(suite), store.results_folder(None), reporter)
+
+
+def taken_apart(
+    name: str,
+    model: str,
+    options: Mapping[str, Scalar] | None = None,
+    *,
+    backend: str = "engine",
+    switches: Sequence[str] | None = None,
+    modes: Sequence[str] = ablation.MODES,
+    threads: int = 1,
+    generations: int = 4,
+) -> ablate.Outcome:
+    """A backend taken apart on a model at its default size, stored as run `name`."""
+    fields = {"name": name, "backends": [backend], "baseline": backend, "threads": threads, "generations": generations}
+    suite = Suite.model_validate({**fields, "models": [{"name": model, "options": dict(options or {})}]})
+    cases = [case for case, _ in suite.cases()]
+    request = ablate.Request(suite, cases, ablate.of_backend(backend, switches), modes)
+    with progress.reporter() as reporter:
+        return ablate.run(request, store.results_folder(None), reporter)

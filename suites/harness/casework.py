@@ -17,6 +17,7 @@ from typing import Any
 from suites import backends, models
 from suites.harness import machine, verify
 from suites.harness.case import BackendRef, Case
+from suites.harness.contention import Used, Watch, kept
 from suites.harness.progress import Reporter
 from suites.harness.references import References
 from suites.harness.session import Worker, WorkerFailed, scratch_folder, tidy, usable_cpus
@@ -31,6 +32,8 @@ CHECK_EVERY = 5
 Two in a row, because a turn's last call moves on by one input set: one answer kept for all cannot be right for both."""
 MIN_ROUNDS = 3
 """Rounds that a generation has at least, whatever the budget."""
+ALONE_TURNS = 3
+"""Turns in a row that each backend gets after the rounds, with every other one stopped."""
 
 
 @dataclass
@@ -41,6 +44,7 @@ class Entry:
     line: Line
     worker: Worker | None = None
     seconds: list[list[float]] = field(default_factory=list)
+    alone_seconds: list[list[float]] = field(default_factory=list)
     involuntary: int = 0
     kept: list[dict[str, Any]] = field(default_factory=list)
 
@@ -73,6 +77,7 @@ class CaseWork:
         references: where right outputs come from.
         reporter: told what happens.
         done: `samples` lines of an interrupted run.
+        first: number of the first generation.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class CaseWork:
         references: References,
         reporter: Reporter,
         done: Sequence[Line] = (),
+        first: int = 0,
     ) -> None:
         self.case = case
+        self._numbers = range(first, first + suite.generations)
         self.refs = list(refs)
         self.suite = suite
         self._folder = folder
@@ -98,7 +105,7 @@ class CaseWork:
     def generations(self) -> Iterator[list[Line]]:
         """Run what is missing; after each generation its lines, one a backend that took part."""
         finished = {line["generation"] for line in self.lines}
-        for generation in range(self.suite.generations):
+        for generation in self._numbers:
             if generation in finished:
                 self._reporter.advance(len(self.refs))
                 continue
@@ -114,7 +121,7 @@ class CaseWork:
         latest = {(line["generation"], line["backend"]): line for line in done}
         kept: list[Line] = []
         expected = {ref.label for ref in self.refs}
-        for generation in range(self.suite.generations):
+        for generation in self._numbers:
             found = [line for (number, _), line in latest.items() if number == generation]
             if not expected <= {line["backend"] for line in found}:
                 break
@@ -140,8 +147,8 @@ class CaseWork:
                 for entry in possible:
                     entry.fail(failure.status, failure.reason)
                 return [entry.line for entry in entries]
-            if generation == 0:
-                self._prepare_in_turn(possible, references)
+            if generation == self._numbers.start:
+                self._prepare_in_turn(possible, references, generation)
             else:
                 self._prepare_together(possible, references, generation)
             self._warm([entry for entry in possible if entry.alive], generation)
@@ -154,11 +161,11 @@ class CaseWork:
             entry.fail("unavailable", reason)
         return reason is None
 
-    def _prepare_in_turn(self, entries: Sequence[Entry], references: Sequence[Reference]) -> None:
+    def _prepare_in_turn(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
         """The first generation: one after the other, undisturbed, so that its phases are worth stating."""
         for entry in entries:
-            self._start(entry, 0, pinned=True)
-            self._prepare(entry, references, 0)
+            self._start(entry, generation, pinned=True)
+            self._prepare(entry, references, generation)
 
     def _prepare_together(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
         """Later generations: as many at once as there are processors; their phases are not stated."""
@@ -215,40 +222,82 @@ class CaseWork:
             entry.line["elapsed_s"] += time.monotonic() - began
 
     def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
-        """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status."""
+        """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status.
+
+        Rounds that others disturbed are done again, up to a third more of them within the budget.
+        """
         order = _balanced_orders(len(entries), f"{self.case.id} {generation}")
-        began, steal = time.monotonic(), machine.steal_seconds()
-        load = machine.load()
-        limit = self.suite.timeouts.sample
-        for number in range(self.suite.rounds):
+        watch = Watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
+        began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
+        most = self.suite.rounds + self.suite.rounds // 3
+        while disturbed.count(False) < self.suite.rounds and len(disturbed) < most:
+            number = len(disturbed)
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
                 break
             self._doing(generation, f"round {number + 1} of {self.suite.rounds}")
-            for index in next(order):
-                entry = entries[index]
-                if entry.worker is None:
-                    continue
-                try:
-                    keep = number % CHECK_EVERY < 2
-                    turn = entry.worker.ask("sample", limit, count=self.suite.samples_per_round, keep=keep)
-                except WorkerFailed as failure:
-                    entry.fail(failure.status, failure.reason)
-                    continue
-                entry.seconds.append(turn["seconds"])
-                entry.involuntary += turn["involuntary"]
-                entry.kept += [turn["output"]] if keep else []
-        after = machine.steal_seconds()
-        stolen = after - steal if steal is not None and after is not None else None
+            self._round([entries[index] for index in next(order)], number)
+            used = watch.look()
+            total, disturbed = total + used, [*disturbed, used.disturbed]
+        rounds = kept(disturbed, self.suite.rounds)
+        self._alone(entries, generation)
         passed = time.monotonic() - began
+        contention = {
+            "load": load,
+            "foreign_s": total.foreign,
+            "steal_s": total.stolen,
+            "repeated": len(disturbed) - len(rounds),
+            "disturbed": sum(disturbed[number] for number in rounds),
+        }
         for entry in entries:
             self._check_kept(entry, references)
             if entry.line["status"] == "ok":
-                entry.line["seconds"] = entry.seconds
-            entry.line["contention"] = {"load": load, "steal_s": stolen, "involuntary": entry.involuntary}
+                entry.line.update(seconds=[entry.seconds[number] for number in rounds], alone=entry.alone_seconds)
+            entry.line["contention"] = {**contention, "involuntary": entry.involuntary}
             entry.line["elapsed_s"] += passed / len(entries)
 
+    def _round(self, entries: Sequence[Entry], number: int) -> None:
+        """One turn for each, in this order."""
+        keep = number % CHECK_EVERY < 2
+        for entry in entries:
+            if entry.worker is None:
+                continue
+            try:
+                turn = entry.worker.ask(
+                    "sample", self.suite.timeouts.sample, count=self.suite.samples_per_round, keep=keep
+                )
+            except WorkerFailed as failure:
+                entry.fail(failure.status, failure.reason)
+                continue
+            entry.seconds.append(turn["seconds"])
+            entry.involuntary += turn["involuntary"]
+            entry.kept += [turn["output"]] if keep else []
+
+    def _alone(self, entries: Sequence[Entry], generation: int) -> None:
+        """Each backend with all others stopped: what their turns, and threads that do not rest, cost it in the rounds.
+
+        Fewer turns where the budget cut the rounds short.
+        """
+        turns = ALONE_TURNS if all(len(entry.seconds) >= self.suite.rounds for entry in entries if entry.alive) else 1
+        for entry in entries:
+            others = [other.worker for other in entries if other is not entry and other.worker is not None]
+            if entry.worker is None or not others:
+                continue
+            self._doing(generation, f"{entry.ref.label}: alone")
+            for other in others:
+                other.stop()
+            try:
+                for _ in range(turns):
+                    turn = entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round)
+                    entry.alone_seconds.append(turn["seconds"])
+            except WorkerFailed as failure:
+                entry.fail(failure.status, failure.reason)
+            finally:
+                for other in others:
+                    other.go_on()
+
     def _doing(self, generation: int, what: str) -> None:
-        self._reporter.doing(f"{self.case.id}  {what} (generation {generation + 1} of {self.suite.generations})")
+        number = generation - self._numbers.start + 1
+        self._reporter.doing(f"{self.case.id}  {what} (generation {number} of {self.suite.generations})")
 
     def _unavailable(self, ref: BackendRef) -> str | None:
         cpus = len(usable_cpus())
@@ -295,6 +344,7 @@ def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
         "reason": None,
         "threads": case.threads,
         "seconds": [],
+        "alone": [],
         "inner": None,
         "steady": None,
         "contention": None,

@@ -136,6 +136,9 @@ def _differing(before: Line, after: Line) -> dict[str, tuple[Any, Any]]:
             found |= {key: (one.get(key), other.get(key)) for key in names}
         elif one != other:
             found[name] = (one, other)
+    one, other = before.get("surroundings"), after.get("surroundings")
+    if one and other:  # records of earlier versions do not have them
+        found |= {name: (one.get(name), other.get(name)) for name in one if one.get(name) != other.get(name)}
     return found
 
 

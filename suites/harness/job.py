@@ -11,7 +11,7 @@ import math
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,7 @@ class Job:
         self._backend = backends.load(ref)(case.threads, options)
         self._backend.exports = exports
         self._backend.io = case.io
+        self._model: Any = None
         self._prepared: Prepared | None = None
         self._inputs: Inputs = []
         self._baseline_bytes: int | None = None
@@ -78,6 +79,12 @@ class Job:
         """Let the backend do what a machine pays once; see `Backend.provision`."""
         self._backend.provision()
         return {}
+
+    def told(self, options: Mapping[str, str]) -> dict[str, Any]:
+        """Returns facts: what the backend tells of the model with these options. Calls nothing and times nothing."""
+        if self._model is None:
+            self._model = models.get(self._case.model).build(**self._case.build_arguments)[0]
+        return {"facts": dict(self._backend.told(self._model, self._fresh_tensors()[0], options))}
 
     def prepare(self) -> dict[str, Any]:
         """Build the model (untimed), export and compile it, call once. Returns these times and facts."""

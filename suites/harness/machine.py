@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import suites
+from suites.harness.surroundings import surroundings
 
 _PACKAGES = ("enginebench", "numpy", "torch", "onnx", "onnxscript", "onnxruntime", "openvino", "transformers", "triton")
 _ISA = (
@@ -60,6 +61,10 @@ def environment() -> dict[str, Any]:
         "versions": versions(),
         **revision(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "available_bytes": available_bytes(),
+        "load": load(),
+        "steal_s": steal_seconds(),
+        "surroundings": surroundings(),
         "roofs": None,
     }
 
@@ -99,6 +104,13 @@ def checkout() -> Path | None:
 def load() -> float | None:
     """One-minute load average."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def available_bytes() -> int | None:
+    """Memory that new processes can have without anything being put out of it; None where it is not told."""
+    lines = (_read("/proc/meminfo") or "").splitlines()
+    found = next((line.split() for line in lines if line.startswith("MemAvailable:")), None)
+    return None if found is None else int(found[1]) << 10
 
 
 def steal_seconds() -> float | None:

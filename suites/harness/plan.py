@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,13 @@ class Plan:
     Attributes:
         suite: as declared, or as `--backends` changed it.
         cases: each with its backends: the baseline, its second copy, then the others.
+        parts: case id -> labels that take turns with each other, where not all of a case's backends do: many processes
+            at once would not fit into memory. Parts share what comparisons need, and have generations of their own.
     """
 
     suite: Suite
     cases: Sequence[tuple[Case, list[BackendRef]]]
+    parts: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     @property
     def baseline(self) -> str:
@@ -52,11 +55,22 @@ class Plan:
         """For the environment line."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
         fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
-        return {**fixed, "baseline": self.baseline, "cases": cases}
+        return {**fixed, "baseline": self.baseline, "cases": cases, **({"parts": self.parts} if self.parts else {})}
+
+    def parted(self, case: Case, refs: Sequence[BackendRef]) -> list[list[BackendRef]]:
+        """The backends of a case, by who takes turns with whom."""
+        if case.id not in self.parts:
+            return [list(refs)]
+        of = {ref.label: ref for ref in refs}
+        return [[of[label] for label in labels] for labels in self.parts[case.id]]
+
+    def workers(self, case: Case, refs: Sequence[BackendRef]) -> int:
+        """Worker processes of one case."""
+        return sum(map(len, self.parted(case, refs))) * self.suite.generations
 
     def units(self) -> int:
         """Worker processes of the whole run."""
-        return sum(len(refs) for _, refs in self.cases) * self.suite.generations
+        return sum(self.workers(case, refs) for case, refs in self.cases)
 
     def seconds(self, results: Path) -> tuple[float, bool]:
         """An estimate, and whether it rests on records of this machine.
@@ -73,7 +87,7 @@ class Plan:
             for line in lines:
                 known.setdefault((line["case"], line["backend"]), []).append(line["elapsed_s"])
         mean = {pair: statistics.fmean(values) for pair, values in known.items()}
-        pairs = [(case.id, ref.label) for case, refs in self.cases for ref in refs]
+        pairs = [(case.id, ref.label) for case, refs in self.cases for part in self.parted(case, refs) for ref in part]
         own = [mean[pair] for pair in pairs if pair in mean]
         stated = [self.suite.worker_s] if self.suite.worker_s is not None else []
         usual = statistics.fmean(own or stated or mean.values() or [ASSUMED_WORKER_S])
@@ -104,7 +118,7 @@ def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None =
         cases = _filtered(cases, Only(only, names), BackendRef.parse(suite.baseline).label)
         if not cases:
             raise UsageError(f"--only {only!r} leaves no case of suite {suite.name}")
-    return Plan(suite, [(case, _with_twin(refs, suite.baseline)) for case, refs in cases])
+    return Plan(suite, [(case, with_twin(refs, suite.baseline)) for case, refs in cases])
 
 
 def _filtered(
@@ -118,7 +132,8 @@ def _filtered(
     return found
 
 
-def _with_twin(refs: Sequence[BackendRef], baseline: str) -> list[BackendRef]:
+def with_twin(refs: Sequence[BackendRef], baseline: str) -> list[BackendRef]:
+    """The baseline, its second copy, then the others."""
     first = BackendRef.parse(baseline)
     twin = first.again()
     return [first, twin, *(ref for ref in refs if ref.label not in (first.label, twin.label))]

@@ -119,16 +119,20 @@ def _cases(
     references = References(folder, plan.suite.timeouts.reference)
     for number, (case, refs) in enumerate(plan.cases, 1):
         if case.id in complete:
-            reporter.advance(len(refs) * plan.suite.generations)
+            reporter.advance(plan.workers(case, refs))
             continue
         _provision(case, refs, seed, folder, provisioned, reporter)
         scratch = scratch_folder(folder, f"case_{number}")
         shutil.copytree(seed, scratch / "cache")
         done = [line for line in samples if line["case"] == case.id]
-        work = CaseWork(case, refs, plan.suite, scratch, scratch / "cache", references, reporter, done)
-        yield from work.generations()
+        lines: list[Line] = []
+        for part, members in enumerate(plan.parted(case, refs)):
+            first = part * plan.suite.generations
+            work = CaseWork(case, members, plan.suite, scratch, scratch / "cache", references, reporter, done, first)
+            yield from work.generations()
+            lines += work.lines
         question = Question(case, refs, plan.baseline, plan.suite.same_within, roofs)
-        found = summarise(question, work.lines, history)
+        found = summarise(question, lines, history)
         yield found
         reporter.say(f"{case.id}  ({number} of {len(plan.cases)})")
         for line in found:
@@ -161,20 +165,37 @@ def _environment(plan: Plan, measure_roofs: Callable[[], Roofs] | None) -> Line:
     return {**fixed, "suite": plan.suite.name, "plan_digest": plan.digest, "plan": plan.to_dict()}
 
 
+def finished(plan: Plan, results: Path) -> store.Run | None:
+    """The newest run of this plan on this machine, where it is complete and made by this very code."""
+    now = machine.revision()
+    run = next(_runs(plan, results), None)
+    if run is None or not _is_complete(run, plan) or any(run.environment.get(key) != now[key] for key in now):
+        return None
+    return run
+
+
+def _runs(plan: Plan, results: Path) -> Iterator[store.Run]:
+    """Runs of this plan on this machine, newest first."""
+    for path in reversed(store.run_files(results)):
+        if path.stem.endswith(f"_{plan.suite.name}"):
+            run = store.read(path)
+            if run.environment.get("plan_digest") == plan.digest:
+                yield run
+
+
+def _is_complete(run: store.Run, plan: Plan) -> bool:
+    return _finished_cases(run) >= {case.id for case, _ in plan.cases}
+
+
 def _unfinished(plan: Plan, results: Path) -> store.Run:
     """The newest run of this plan on this machine that lacks cases, made by this very code."""
     now = machine.revision()
-    for path in reversed(store.run_files(results)):
-        if not path.stem.endswith(f"_{plan.suite.name}"):
-            continue
-        run = store.read(path)
-        if run.environment.get("plan_digest") != plan.digest:
-            continue
-        if _finished_cases(run) >= {case.id for case, _ in plan.cases}:
+    for run in _runs(plan, results):
+        if _is_complete(run, plan):
             continue
         if any(run.environment.get(key) != now[key] for key in now):
             made = f"{run.environment.get('commit')}{'-dirty' if run.environment.get('dirty') else ''}"
-            raise UsageError(f"{path.name} was started with other code ({made}): start a new run without --resume")
+            raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
         return run
     raise UsageError(
         f"nothing to resume: no unfinished run of suite {plan.suite.name} with these cases and backends under "

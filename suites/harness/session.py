@@ -65,8 +65,8 @@ class Worker:
             "backend": ref.to_dict() if ref else None,
             "imports": backends.imports(ref) if ref else (),
             "scratch": str(scratch),
-            # By label: a second copy of a backend pays for its own export.
-            "exports": str(scratch_folder(cache, f"exports_{self.label}")),
+            # By copy: a second copy of a backend pays for its own export. Switches turn what comes after it.
+            "exports": str(scratch_folder(cache, f"exports_{_exporter(ref)}")),
             "cpus": self._cpus if pinned else [],
             "read": command_read,
             "write": answer_write,
@@ -83,6 +83,11 @@ class Worker:
             )
         os.close(command_read)
         os.close(answer_write)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def ask(self, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
         """The answer to `command`; WorkerFailed (and the worker is gone) where none comes within `timeout` seconds."""
@@ -109,8 +114,19 @@ class Worker:
 
     def kill(self) -> None:
         """End the processes; whoever waits for an answer gets none."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):  # every process of the group may be gone already
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, number)
+
+    def stop(self) -> None:
+        """Let none of its threads run until `go_on`."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let them run again."""
+        self._signal(signal.SIGCONT)
 
     def pin(self) -> None:
         """Keep every thread of the worker on its processors; threads to come inherit it."""
@@ -146,6 +162,7 @@ class Worker:
             code = 0  # it closed its pipe and lives on; close() below ends it
         self.close()
         how = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
+        how += " (as by a system that runs out of memory)" if code == -signal.SIGKILL else ""
         said = self._last_words()
         return WorkerFailed("failed", tidy(f"{command}: worker {how}" + (f": {said}" if said else "")))
 
@@ -168,6 +185,10 @@ def _environment(threads: int, cache: Path) -> dict[str, str]:
     own["TOKENIZERS_PARALLELISM"] = "false"
     roots = [str(Path(suites.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, roots))}
+
+
+def _exporter(ref: BackendRef | None) -> str:
+    return BackendRef(ref.name, copy=ref.copy).label if ref else "reference"
 
 
 def _pinned(threads: int) -> list[int]:

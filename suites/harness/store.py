@@ -92,14 +92,25 @@ class Writer:
         path.parent.mkdir(parents=True, exist_ok=True)
         if resume:
             _drop_cut_line(path)
-        self._file = path.open("ab" if resume else "xb")
+        self._file = path.open("ab" if resume else "xb", buffering=0)
 
     def append(self, *lines: Mapping[str, Any]) -> None:
-        """Write `lines` in one go, then fsync."""
+        """Write `lines` in one go, then fsync.
+
+        Raises:
+            UsageError: they cannot be written, the disk being full; what the file held before is what it holds then.
+        """
         text = "".join(_encode(line) for line in lines)
-        self._file.write(text.encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        before = os.fstat(self._file.fileno()).st_size
+        try:
+            left = memoryview(text.encode())
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            os.ftruncate(self._file.fileno(), before)
+            kept = "all that was measured before is stored, and --resume goes on from there"
+            raise UsageError(f"{self.path}: cannot be written: {error.strerror}; {kept}") from None
 
     def __enter__(self) -> Self:
         return self

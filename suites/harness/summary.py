@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from suites import backends
@@ -179,6 +180,8 @@ def _summary(
         "s_per_token": None,
         "ttft_s": None,
         "peak_rss_bytes": max((line["peak_rss_bytes"] for line in mine if line.get("peak_rss_bytes")), default=None),
+        "neighbours": None,
+        "disturbed": None,
         "roof_share": None,
         "executed_share": None,
         **{name: facts.get(name) for name in FACTS},
@@ -186,9 +189,27 @@ def _summary(
     if status == "ok":
         line["latency"] = stats.latency([one["seconds"] for one in mine])
         line["throughput"] = case.shape.get("batch", 1) / line["latency"]["p50"]
+        line["neighbours"], line["disturbed"] = _neighbours(mine), _disturbed(mine)
         line |= _of_tokens(facts.get("tokens"), line["latency"]["p50"])
         line |= _judged(question, mine, base, spread, 0.0 if ref.label == question.twin else floor)
     return line
+
+
+def _neighbours(mine: Sequence[Line]) -> float | None:
+    """Time in the rounds over time with all others stopped, less 1: the median of the generations."""
+    gaps = [
+        statistics.median(chain(*line["seconds"])) / statistics.median(chain(*line["alone"])) - 1
+        for line in mine
+        if line["seconds"] and line.get("alone")  # records of earlier versions do not have it
+    ]
+    return statistics.median(gaps) if gaps else None
+
+
+def _disturbed(mine: Sequence[Line]) -> float | None:
+    """Share of the rounds that others disturbed and that were kept all the same."""
+    told = [line for line in mine if "disturbed" in (line.get("contention") or {})]  # earlier records have none
+    rounds = sum(len(line["seconds"]) for line in told)
+    return sum(line["contention"]["disturbed"] for line in told) / rounds if rounds else None
 
 
 def _of_tokens(tokens: Mapping[str, int] | None, seconds: float) -> Line:

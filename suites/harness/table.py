@@ -30,6 +30,13 @@ TOKENS = (
     "; tokens/s: of all texts together, higher is better; a call of phase=prefill takes a prompt in and picks the "
     "first token, one of phase=decode makes `steps` tokens after the prompt"
 )
+NEIGHBOURS_FLAG = 0.03
+"""From this share on, what the neighbours cost is flagged."""
+DISTURBED = "; disturbed: others used the processors meanwhile, and repeating it did not help"
+NEIGHBOURS = (
+    "; neighbours: how much longer a call takes in turns with the others than with all of them stopped, ! where it is "
+    "over 3%"
+)
 _BEST_PEER = "engine / best peer"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
 
@@ -52,6 +59,14 @@ def size(value: float | None) -> str:
         if value >= 1 << step:
             return f"{value / (1 << step):.3g} {unit}"
     return f"{value:.0f} B"
+
+
+def count(value: int) -> str:
+    """A whole number: ``1,234``, from a million on ``1.23 M``, ``1.23 G``."""
+    for unit, step in (("G", 1e9), ("M", 1e6)):
+        if value >= step:
+            return f"{value / step:.3g} {unit}"
+    return f"{value:,}"
 
 
 def rate(value: float) -> str:
@@ -103,6 +118,10 @@ def cell(line: Line) -> list[str]:
         found += [f"{rate(1 / value)} tokens/s" for value in line["s_per_token"].values() if value]
     if line["error"]:
         found.append(f"max error {float(line['error']['max_abs']):.1e}")
+    if line.get("neighbours") is not None:  # records of earlier versions do not have it
+        found.append(f"neighbours {line['neighbours']:+.1%}{'!' if abs(line['neighbours']) > NEIGHBOURS_FLAG else ''}")
+    if line.get("disturbed"):
+        found.append(f"{line['disturbed']:.0%} of rounds disturbed")
     if line["roof_share"] is not None:
         found.append(f"{line['roof_share']:.0%} of roof{_executed(line)}")
     if line["nodes"] is not None:
@@ -147,8 +166,12 @@ def markdown(summaries: Sequence[Line], environment: Line) -> str:
         cells = ["<br>".join(cell(found[label])) if label in found else "" for label in labels]
         against = ["<br>".join(_against_best(found))] if peers else []
         rows.append([f"`{case}`", *cells, *against, floor(found)])
-    body = "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
-    return f"{heading(environment)}\n\n{body}\n\n{_legend(summaries)}.\n"
+    return f"{heading(environment)}\n\n{pipes(rows)}\n\n{_legend(summaries)}.\n"
+
+
+def pipes(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as a table of Markdown."""
+    return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
 
 
 def heading(environment: Line) -> str:
@@ -185,7 +208,10 @@ def write_between(path: Path, marker: str, text: str) -> None:
 def _legend(summaries: Sequence[Line]) -> str:
     """How to read the table."""
     generated = any(line["s_per_token"] for line in summaries)
-    return BETTER.format(baseline=_baseline(summaries)) + (TOKENS if generated else "")
+    beside = any(line.get("neighbours") is not None for line in summaries)
+    legend = BETTER.format(baseline=_baseline(summaries))
+    disturbed = any(line.get("disturbed") for line in summaries)
+    return legend + (NEIGHBOURS if beside else "") + (DISTURBED if disturbed else "") + (TOKENS if generated else "")
 
 
 def _has_best_peer(summaries: Sequence[Line]) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 PROTOCOL = 1
 """Version of commands and answers; part of the greeting."""
 
-JOB_COMMANDS = ("load", "provision", "prepare", "verify", "warm", "sample")
+JOB_COMMANDS = ("load", "provision", "told", "prepare", "verify", "warm", "sample")
 
 _ERROR_LIMIT = 2000
 

@@ -9,6 +9,7 @@ from torch import nn
 import engine
 from engine.executors import native
 from engine.switches import kernel_variants
+from suites import models
 
 WRONG = {
     "executor": ({"executor": "nativ"}, "did you mean 'native'"),
@@ -105,3 +106,10 @@ def test_the_switch_list_names_every_pass_and_kernel_variant():
     assert ("kernel", "linear=packed") in listed
     assert ("planner", "default") in listed
     assert all(s.summary for s in engine.switches())
+
+
+def test_a_pipeline_without_passes_is_not_the_usual_one():
+    module, inputs = models.get("mlp").build()
+    bare, usual = (engine.compile(module, inputs, engine.Config(pipeline=names)) for names in ((), None))
+    assert bare.report().passes == ()
+    assert bare.report().nodes > usual.report().nodes

@@ -14,6 +14,7 @@ import engine
 from engine import bind, exporter, passes, planner, verify
 from engine.executors import native
 from engine.ops import TABLE
+from engine.report import NodeProfile, Profile, ThreadProfile, bar
 from suites import models
 from tests.graphs import evaluate
 
@@ -237,6 +238,38 @@ def test_profile_names_every_launch_and_accounts_for_every_thread(threads):
     assert "layer_norm" in text
     assert "idle us" in text
     assert profile.clock in text
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_profile_says_how_much_is_at_the_roof_and_which_ops_lose_the_rest(threads):
+    model, inputs = models.get("transformer-tiny").build()
+    profile = engine.compile(model, inputs, engine.Config(threads=threads)).profile(*inputs, runs=3)
+    found = profile.attribution()
+    assert found.at_roof + sum(share for _, share in found.lost) + found.idle == pytest.approx(1)
+    assert [share for _, share in found.lost] == sorted((share for _, share in found.lost), reverse=True)
+    assert {op for op, _ in found.lost} == {node.op for node in profile.nodes}
+    assert f"at the roof  {found.at_roof:6.1%}" in str(profile)
+
+
+def test_time_that_a_roof_asks_for_is_not_lost():
+    def node(op, seconds, share, flops=0):
+        return NodeProfile(op, "k", "", (1,), seconds, flops, flops, 0, 0.25, share, "compute")
+
+    nodes = (node("linear", 4.0, 0.75), node("gelu", 2.0, None, flops=10), node("linear", 2.0, 1.5))
+    found = Profile(nodes, (ThreadProfile(8.0, 2.0),), 10.0, 10.0, 1, 10.0, 1.0, "tsc").attribution()
+    assert found.at_roof == pytest.approx(
+        (3 + 1 + 2) / 10
+    )  # no more than its time, and arithmetic where no roof is known
+    assert found.lost == (("linear", pytest.approx(0.1)), ("gelu", pytest.approx(0.1)))
+    assert found.idle == pytest.approx(0.2)
+
+
+def test_a_bar_is_as_long_as_its_share():
+    assert bar(1, 4) == "████"
+    assert bar(0.5, 4) == "██"
+    assert bar(0.28125, 4) == "█▏"
+    assert bar(0, 4) == ""
+    assert bar(1.2, 4) == "████"
 
 
 def test_a_counted_run_computes_what_a_plain_one_does():

@@ -34,6 +34,13 @@ class Crashing(Eager):
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
+class Devoured(Eager):
+    """Ends as a process does that the kernel takes when memory runs out."""
+
+    def prepare(self, model, inputs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Leaving(Eager):
     """Ends the process quietly."""
 

@@ -86,6 +86,15 @@ def test_listing_backends_imports_none_of_them(root):
         (["profile", "mlp", "--set", "batch"], "expected key=value"),
         (["show", "none"], "unknown run 'none'"),
         (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
+        (["ablate", "brt"], "did you mean 'bert'"),
+        (["ablate", "bert", "--switches", "fuse_gelo"], "did you mean 'fuse_gelu'"),
+        (["ablate", "bert", "--backend", "eager"], "has no switches; these have: "),
+        (["ablate", "bert", "--backend", "onnxruntim"], "did you mean 'onnxruntime'"),
+        (["ablate", "bert", "--mode", "leave-out"], "expected both, leave-one-out, add-one-in"),
+        (["ablate", "bert", "--set", "sequense=3"], "did you mean 'sequence'"),
+        (["ablate", "bert", "--set", "sequence=many"], "sequence"),
+        (["ablate", "default", "--threads", "2"], "a suite says it itself"),
+        (["ablate", "mlp", "--resume"], "nothing to resume"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
@@ -104,7 +113,7 @@ def test_an_unknown_option_exits_2(capsys):
 
 
 def test_every_command_has_help_with_an_example(capsys):
-    for command in ("run", "show", "list", "profile", "machine"):
+    for command in ("run", "show", "compare", "ablate", "list", "profile", "machine"):
         status, out, _ = call(capsys, command, "--help")
         assert status == 0
         assert f"Example: enginebench {command}" in out
@@ -116,6 +125,33 @@ def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
     assert "mlp/b1/t1/fp32/widths=16-16  eager, eager#2" in out
     assert "2 cases, 8 worker processes" in out
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_ablation_lists_what_would_be_turned(capsys, tmp_path):
+    arguments = (
+        "ablate",
+        "minilm",
+        "--switches",
+        "pass,planner=no_reuse",
+        "--set",
+        "sequence=8",
+        "--dry-run",
+        "--json",
+    )
+    status, out, _ = call(capsys, *arguments, "--results", str(tmp_path))
+    found = json.loads(out)
+    assert status == 0
+    assert found["cases"] == ["minilm/b1_s8/t1/fp32"]
+    assert {"switch": "fuse_gelu", "kind": "pass", "alone": True} in found["switches"]
+    assert {"switch": "planner=no_reuse", "kind": "planner", "alone": False} in found["switches"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_ablation_of_a_suite_takes_its_cases(capsys, suite, tmp_path):
+    status, out, _ = call(capsys, "ablate", suite, "--only", "batch == 2", "--dry-run", "--results", str(tmp_path))
+    assert status == 0
+    assert "mlp/b2/t1/fp32/widths=16-16" in out
+    assert "mlp/b1/" not in out
 
 
 def test_machine_answers_in_json(capsys):

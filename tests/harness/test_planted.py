@@ -11,7 +11,8 @@ from suites.harness import run as harness
 
 FAKES = Path(__file__).with_name("fakes.py")
 FAULTS = (
-    "Wrong", "Crashing", "Leaving", "Hanging", "Raising", "Stale", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
+    "Wrong", "Crashing", "Devoured", "Leaving", "Hanging",
+    "Raising", "Stale", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
 )  # fmt: skip
 
 
@@ -76,6 +77,11 @@ def test_a_call_that_writes_over_its_inputs_is_wrong(rows):
 def test_a_crash_names_the_signal_and_the_last_word(rows):
     assert rows["Crashing"]["status"] == "failed"
     assert rows["Crashing"]["reason"] == "prepare: worker killed by SIGSEGV: kernel went astray"
+
+
+def test_what_the_system_kills_for_memory_says_so(rows):
+    assert rows["Devoured"]["status"] == "failed"
+    assert "SIGKILL (as by a system that runs out of memory)" in rows["Devoured"]["reason"]
 
 
 def test_a_quiet_exit_names_its_status(rows):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 
 import pytest
 
@@ -47,6 +49,23 @@ def test_resuming_drops_the_cut_line_and_starts_a_new_one(tmp_path):
     with store.Writer(path, resume=True) as writer:
         writer.append({**LINE, "generation": 1})
     assert [line["generation"] for line in store.read(path).lines] == [0, 1]
+
+
+def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with store.Writer(path) as writer:
+        writer.append({"kind": "environment"})
+        whole = path.read_bytes()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, limits[1]))
+        try:
+            with pytest.raises(UsageError, match=r"cannot be written: .*--resume"):
+                writer.append({"kind": "samples", "seconds": [0.1] * 1000})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == whole
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path):

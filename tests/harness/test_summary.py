@@ -11,7 +11,7 @@ from suites.harness import roofs, table
 from suites.harness.case import BackendRef, Case
 from suites.harness.history import History
 from suites.harness.roofs import Roof, Roofs
-from suites.harness.summary import Question, summarise
+from suites.harness.summary import Question, _disturbed, _neighbours, summarise
 
 PEAK, BANDWIDTH = 100e9, 20e9
 MACHINE = Roofs(
@@ -119,6 +119,22 @@ def test_more_than_the_roof_is_never_shown_without_a_word():
     assert table._executed(line) == " (70% executed)"
     assert table._executed({**line, "executed_share": 1.2}) == ": counting error"
     assert table._executed({"roof_share": 0.7, "executed_share": 0.7}) == ""
+
+
+def test_what_neighbours_cost_is_shown_and_flagged_over_three_percent():
+    lines = [{"status": "ok", "seconds": [[1.05], [1.07]], "alone": [[1.0], [1.0]]}, {"seconds": [[1.0]], "alone": []}]
+    assert _neighbours(lines) == pytest.approx(0.06)
+    assert _neighbours(lines[1:]) is None
+    row = rows()["engine"]
+    for gap, shown in ((0.061, "neighbours +6.1%!"), (-0.01, "neighbours -1.0%")):
+        assert shown in table.cell({**row, "neighbours": gap})
+
+
+def test_rounds_that_stay_disturbed_are_marked():
+    lines = [{"seconds": [[1.0]] * 10, "contention": {"disturbed": 3}}, {"seconds": [[1.0]] * 10, "contention": None}]
+    assert _disturbed(lines) == pytest.approx(0.3)
+    row = rows()["engine"]
+    assert "30% of rounds disturbed" in table.cell({**row, "disturbed": 0.3})
 
 
 def test_what_says_nothing_says_from_where_on_it_would():

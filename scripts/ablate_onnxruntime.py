@@ -1,0 +1,17 @@
+"""ONNX Runtime taken apart: each graph transformer off, each lower level, its offline optimiser. One table a model.
+
+    python scripts/ablate_onnxruntime.py [MODEL ...]
+
+A transformer that leaves the optimised graph as it is (compared by its operators, attributes, small constants and
+edges) reads `not reached`: it never fired.
+"""
+
+from __future__ import annotations
+
+from suites.cli.ablation import show
+from suites.cli.scripts import chosen_models, taken_apart
+
+if __name__ == "__main__":
+    for model in chosen_models(__doc__, ("transformer", "bert", "resnet18")):
+        outcome = taken_apart("ablate_onnxruntime", model, backend="onnxruntime")
+        show(outcome.lines, outcome.environment)

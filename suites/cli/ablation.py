@@ -1,0 +1,135 @@
+"""``enginebench ablate``: what each switch of a backend earns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from suites import models
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
+from suites.harness import ablate, ablation, ablation_table, progress, store, table
+from suites.harness.case import Case, split_labels
+from suites.harness.errors import UsageError
+from suites.harness.plan import make
+from suites.harness.spec import Suite, find, load
+
+MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
+GENERATIONS = 4
+
+
+def command(
+    target: Annotated[str, typer.Argument(metavar="SUITE|MODEL", help="A suite, a model or path.py:factory.")],
+    backend: Annotated[str, typer.Option(help="Whose switches; its options are part of the whole.")] = "engine",
+    switches: Annotated[
+        str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help=f"How a switch is turned: {', '.join(MODES)}.")] = "both",
+    pairs: Annotated[int, typer.Option(min=0, help="Try so many of the strongest switches two at a time.")] = 0,
+    only: Annotated[str | None, typer.Option(help="Expression over the fields of a suite's cases.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a call, for a model.")] = 1,
+    chosen: Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")] = None,
+    generations: Annotated[int, typer.Option(min=2, help="Fresh sets of processes; ten see 3%.")] = GENERATIONS,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished ablation.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be turned; run nothing.")] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the numbers into this CSV file too.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take a backend apart, switch by switch: what does each earn, left out of everything, added to nothing, in pairs?
+
+    A switch that leaves the program as it is reads `not reached` and is not timed. A name that is both a suite's and a
+    model's is the model.
+    """
+    if mode not in MODES:
+        raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
+    taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
+    suite, cases = _declared(target, backend, only, threads, chosen or [], generations)
+    if dry_run:
+        _dry_run(suite, cases, taken, as_json=as_json)
+        return
+    request = ablate.Request(suite, cases, taken, MODES[mode], pairs)
+    with progress.reporter() as reporter:
+        outcome = ablate.run(request, store.results_folder(results), reporter, resume=resume)
+    if csv is not None:
+        _write(csv, ablation_table.as_csv(outcome.lines))
+    if as_json:
+        stored = [str(path) for path in outcome.paths]
+        print_json({"paths": stored, "environment": outcome.environment, "ablation": list(outcome.lines)})
+    elif markdown:
+        print(ablation_table.markdown(outcome.lines, outcome.environment))
+    else:
+        show(outcome.lines, outcome.environment)
+        for path in outcome.paths:
+            print(f"stored: {path}")
+    if not outcome.succeeded:
+        raise typer.Exit(1)
+
+
+def show(lines: list[store.Line] | Any, environment: store.Line) -> None:
+    """The tables on a terminal."""
+    printer = console()
+    printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
+    for case, own in ablation_table.cases(lines).items():
+        printer.print(f"\n{case}: {ablation_table.whole(own)} taken apart", markup=False, highlight=False)
+        for rows in (ablation_table.switches(own), ablation_table.pairs(own)):
+            if rows:
+                printer.print(plain_table(rows))
+        for text in ablation_table.closing(own):
+            printer.print(text, markup=False, highlight=False)
+    printer.print(f"\n{ablation_table.legend(lines)}", markup=False, highlight=False)
+
+
+def _declared(
+    target: str, backend: str, only: str | None, threads: int, chosen: list[str], generations: int
+) -> tuple[Suite, list[Case]]:
+    """The suite, or one made of a model, and its cases."""
+    is_model = target in models.names() or ".py:" in target
+    if is_model:
+        arguments = dict(setting(text) for text in chosen)
+        known = models.get(target)
+        known.complete(arguments)
+        name = Path(target.partition(":")[0]).stem
+        sweep = {
+            "name": target,
+            "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
+            "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
+        }
+        try:
+            suite = Suite.model_validate(
+                {"name": name, "backends": [backend], "baseline": backend, "threads": threads, "models": [sweep]}
+            )
+        except ValidationError as error:
+            raise UsageError(f"{target}: {error.errors()[0]['msg']}") from None
+    else:
+        for option, given in (("--set", bool(chosen)), ("--threads", threads != 1)):
+            if given:
+                raise UsageError(f"{option} is for a model; a suite says it itself (see --only)")
+        suite = load(find(target))
+    cases = [case for case, _ in make(suite, only).cases]
+    update = {"name": f"ablate_{suite.name}", "generations": generations}
+    return suite.model_copy(update=update), cases
+
+
+def _dry_run(suite: Suite, cases: list[Case], taken: ablation.Ablation, *, as_json: bool) -> None:
+    turns = [{"switch": turn.name, "kind": turn.kind, "alone": turn.alone is not None} for turn in taken.turns]
+    if as_json:
+        print_json({"name": suite.name, "cases": [case.id for case in cases], "switches": turns})
+        return
+    for case in cases:
+        print(case.id)
+    console().print(plain_table(turns))
+    print(
+        f"{suite.name}: {len(cases)} cases, {len(turns)} switches, {suite.generations} generations; which of them are "
+        "reached, and so timed, shows when the programs are made"
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

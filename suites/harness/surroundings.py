@@ -1,0 +1,109 @@
+"""What a machine is set to and what was built with what, as far as it moves times. Names no user, host or folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_CPU = "/sys/devices/system/cpu"
+_VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|ONEDNN|OPENBLAS|NUMEXPR|TORCHINDUCTOR|ORT|OV|MALLOC|LD_PRELOAD)(_|$)")
+_HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,40}")
+"""Values that are recorded as they are; of others, which may name folders, only that they are set."""
+
+
+def surroundings() -> dict[str, Any]:
+    """Frequency policy, what lies between this system and the hardware, memory policy, build facts, variables."""
+    return {
+        "frequency": _frequency(),
+        "virtual": _virtual(),
+        "memory_policy": _memory_policy(),
+        "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "compiler": _first_line(os.environ.get("CC", "cc"), "--version"),
+        "blas": _blas(),
+        "variables": _variables(),
+    }
+
+
+def _frequency() -> dict[str, str]:
+    """What the kernel says of clocks; empty in most virtual machines, where the host decides."""
+    files = {
+        "driver": "cpu0/cpufreq/scaling_driver",
+        "governor": "cpu0/cpufreq/scaling_governor",
+        "least_khz": "cpu0/cpufreq/scaling_min_freq",
+        "most_khz": "cpu0/cpufreq/scaling_max_freq",
+        "boost": "cpufreq/boost",
+        "siblings": "smt/active",
+    }
+    found = {name: _read(f"{_CPU}/{path}") for name, path in files.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _virtual() -> dict[str, Any]:
+    """Hints of a virtual machine and of a container, and what share of the processors a control group allows."""
+    flags = (_read("/proc/cpuinfo") or "").partition("flags")[2].partition("\n")[0].split()
+    limit = (_read("/sys/fs/cgroup/cpu.max") or "").split()
+    return {
+        "hypervisor": "hypervisor" in flags,
+        "product": _read("/sys/class/dmi/id/sys_vendor"),
+        "container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
+        "cpu_limit": int(limit[0]) / int(limit[1]) if len(limit) == 2 and limit[0].isdigit() else None,
+    }
+
+
+def _memory_policy() -> dict[str, str]:
+    files = {"huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled", "swappiness": "/proc/sys/vm/swappiness"}
+    found = {name: _read(path) for name, path in files.items()}
+    return {name: (re.findall(r"\[(\w+)\]", value) or [value])[0] for name, value in found.items() if value is not None}
+
+
+def _variables() -> dict[str, str]:
+    """Environment variables that libraries read their settings from."""
+    found = {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)}
+    return {name: value if _HARMLESS.fullmatch(value) else "(set)" for name, value in found.items()}
+
+
+@cache
+def _blas() -> dict[str, str]:
+    """The linear algebra under NumPy and under torch. Torch is asked in a process of its own: it is slow to import."""
+    import numpy as np
+
+    built: Any = np.show_config(mode="dicts")
+    blas = built.get("Build Dependencies", {}).get("blas", {})
+    found = {"numpy": f"{blas.get('name')} {blas.get('version')}"}
+    code = "import torch; print(torch.__config__.show()); print('capability', torch.backends.cpu.get_cpu_capability())"
+    text = _output(sys.executable, "-P", "-c", code) or ""
+    for name, pattern in (
+        ("torch mkl", r"Math Kernel Library Version ([\w.-]+)"),
+        ("torch onednn", r"MKL-DNN v([\w.]+)"),
+        ("torch blas", r"BLAS_INFO=(\w+)"),
+        ("torch capability", r"capability (\w+)"),
+    ):
+        match = re.search(pattern, text)
+        if match:
+            found[name] = match[1]
+    return found
+
+
+@cache
+def _first_line(*command: str) -> str | None:
+    text = _output(*command)
+    return text.splitlines()[0] if text else None
+
+
+def _output(*command: str) -> str | None:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,321 @@
+"""Ablations: which programs are compared, what is said of planted switches, and how it is told."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suites.backends.base import Turn
+from suites.cli import main
+from suites.harness import ablate, ablation, store
+from suites.harness.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
+from suites.harness.case import BackendRef, Case
+from suites.harness.errors import UsageError
+from suites.harness.history import History
+from suites.harness.simulate import Noise, bursts
+from tests.harness import planted_switches as planted
+
+FILE = Path(__file__).with_name("planted_switches.py")
+CASE = Case("mlp", {"batch": 1})
+ENGINE = Ablation(
+    BackendRef("engine", {"disable": "fuse_gelu"}),
+    [
+        Turn("pass", "fuse_rope", {"disable": "fuse_rope"}, {"only": "fuse_rope"}),
+        Turn("planner", "planner=no_reuse", {"planner": "no_reuse"}),
+        Turn("planner", "planner=in_order", {"planner": "in_order"}),
+    ],
+    {"only": "none"},
+    ("disable", "only"),
+)
+
+
+# --- which programs -----------------------------------------------------------------------------------------------
+
+
+def test_what_the_whole_leaves_out_stays_out_when_a_switch_is_turned():
+    assert ENGINE.options({"disable": "fuse_rope"}) == {"disable": "fuse_gelu+fuse_rope"}
+    assert ENGINE.options({"planner": "in_order"}) == {"disable": "fuse_gelu", "planner": "in_order"}
+
+
+def test_two_alternatives_to_one_choice_are_no_pair():
+    assert ENGINE.options({"planner": "in_order"}, {"planner": "no_reuse"}) is None
+    pairs = ENGINE.pairs([turn.name for turn in ENGINE.turns])
+    assert [(one.name, other.name) for one, other, _ in pairs] == [
+        ("fuse_rope", "planner=no_reuse"), ("fuse_rope", "planner=in_order"),
+    ]  # fmt: skip
+
+
+def test_every_program_is_asked_for_once_and_the_whole_first():
+    asked = ENGINE.asked(ablation.MODES)
+    assert asked[0] == {"disable": "fuse_gelu"}
+    assert len(asked) == 6  # the whole, the bare, three left out, one added in
+    assert len({tuple(sorted(one.items())) for one in asked}) == 6
+
+
+def told(digests=None, **failed):
+    """Facts by label, all different where `digests` says nothing else."""
+    labels = [ENGINE.ref(one).label for one in ENGINE.asked(ablation.MODES)]
+    found = {label: {"run_digest": (digests or {}).get(label, label), "nodes": 3} for label in labels}
+    return found | {label: {"failed": reason} for label, reason in failed.items()}
+
+
+def test_a_switch_that_leaves_the_program_as_it_is_is_not_reached_and_not_timed():
+    whole = ENGINE.base.label
+    same = "engine[disable=fuse_gelu,planner=in_order]"
+    trials = ENGINE.trials(ablation.MODES, told({same: whole}))
+    quiet = [trial for trial in trials if not trial.reached]
+    assert [(trial.switch, trial.mode) for trial in quiet] == [("planner=in_order", LEAVE_ONE_OUT)]
+    timed = {label for part in ablation.parts(ENGINE, [t for t in trials if t.reached], 8) for label in part}
+    assert same not in timed
+
+
+def test_a_backend_that_tells_no_digest_is_always_timed():
+    trials = ENGINE.trials(ablation.MODES, {label: {} for label in told()})
+    assert all(trial.reached for trial in trials)
+
+
+def test_a_program_that_cannot_be_made_is_a_row_of_its_own():
+    facts = told()
+    facts["engine[disable=fuse_gelu,planner=no_reuse]"] = {"failed": "out of memory"}
+    line = next(
+        line for line in ablation.judge(CASE, ENGINE.trials([LEAVE_ONE_OUT], facts), [], SPREAD, 0.0, 0.02)
+        if line["switch"] == "planner=no_reuse"
+    )  # fmt: skip
+    assert (line["status"], line["reason"], line["reached"], line["ratio"]) == ("failed", "out of memory", False, None)
+
+
+@pytest.mark.parametrize("size", [5, 6, 8, 20])
+def test_each_comparison_takes_turns_within_one_part_with_the_whole_beside_it(size):
+    turns = [Turn("pass", name, {"disable": name}, {"only": name}) for name in "abcdefghijk"]
+    many = Ablation(BackendRef("engine"), turns, {"only": "none"}, ("disable", "only"))
+    facts = {many.ref(one).label: {"run_digest": many.ref(one).label} for one in many.asked(ablation.MODES)}
+    trials = many.trials(ablation.MODES, facts)
+    parts = ablation.parts(many, trials, size)
+    assert all(any({trial.on, trial.off} <= set(part) for part in parts) for trial in trials)
+    assert all(part[:2] == ["engine", "engine#2"] and len(part) == len(set(part)) <= size for part in parts)
+
+
+# --- what is said ---------------------------------------------------------------------------------------------------
+
+SPREAD = History().spread(1)
+PLANTED = Ablation(BackendRef("planted"), planted.Planted.turns(), planted.Planted.bare(), planted.Planted.lists)
+
+
+def off_of(label):
+    options = BackendRef.parse(label).options
+    if "on" in options:
+        return set(planted.NAMES) - {options["on"]}
+    return set(filter(None, options.get("off", "").split("+")))
+
+
+def facts_of(labels):
+    return {label: {"run_digest": "+".join(sorted(off_of(label) - {"no_op"}))} for label in labels}
+
+
+def simulated(labels, generations, seed, noise=Noise()):  # noqa: B008  # frozen
+    """`samples` lines of planted switches on a noisy machine: everybody takes turns in every round."""
+    generator = np.random.default_rng(seed)
+    lines = []
+    for number in range(generations):
+        shape = 15, len(labels), 3
+        slow = bursts(generator, noise, math.prod(shape)).reshape(shape)
+        times = generator.normal(0.0, noise.sample, shape) + slow
+        turn = generator.permuted(np.tile(np.arange(len(labels)), (15, 1)), axis=1)
+        for index, label in enumerate(labels):
+            mine = np.take_along_axis(times, np.argwhere(turn == index)[:, 1].reshape(15, 1, 1), 1)[:, 0]
+            offset = math.log(planted.factor(off_of(label))) + generator.normal(0.0, noise.process / math.sqrt(2))
+            seconds = (np.exp(mine + offset) * 1e-3).tolist()
+            lines.append({"backend": label, "generation": number, "status": "ok", "seconds": seconds})
+    return lines
+
+
+def judged(seed, generations=10):
+    """Lines of single switches and of the two planted pairs, with what is true of each."""
+    singles = PLANTED.asked(ablation.MODES)
+    pairs = [pair for pair in PLANTED.pairs(planted.NAMES) if pair[0].name[:-2] == pair[1].name[:-2]]
+    labels = [PLANTED.ref(one).label for one in (*singles, *(options for _, _, options in pairs))]
+    facts = facts_of(labels)
+    trials = PLANTED.trials(ablation.MODES, facts) + [PLANTED.pair_trial(*pair, facts) for pair in pairs]
+    timed = [*dict.fromkeys(label for trial in trials if trial.reached for label in trial.labels), "planted#2"]
+    samples = simulated(timed, generations, seed)
+    floor = ablation.floor_of(samples, PLANTED.base, SPREAD)
+    return ablation.conclude(ablation.judge(CASE, trials, samples, SPREAD, floor, 0.02))
+
+
+@pytest.fixture(scope="module")
+def repeated():
+    """The same ablation on 60 noisy machines: (switch, mode) -> its lines."""
+    found = {}
+    for seed in range(60):
+        for line in judged(seed):
+            found.setdefault((line["switch"], line["mode"]), []).append(line)
+    return found
+
+
+def share(lines, verdict):
+    return sum(line["verdict"] == verdict for line in lines) / len(lines)
+
+
+def test_a_no_op_is_not_reached(repeated):
+    assert not any(line["reached"] for line in repeated["no_op", LEAVE_ONE_OUT])
+
+
+def test_a_no_op_that_changes_the_program_alone_is_no_difference(repeated):
+    lines = repeated["digest_only", LEAVE_ONE_OUT] + repeated["digest_only", ADD_ONE_IN]
+    assert share(lines, "pays") + share(lines, "costs") <= 0.05
+    inside = [line["ratio"]["low"] <= 1 <= line["ratio"]["high"] for line in lines]
+    assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
+
+
+def test_twenty_percent_and_a_cost_of_ten_are_found_both_ways(repeated):
+    for mode in ablation.MODES:
+        assert share(repeated["pays20", mode], "pays") == 1
+        assert share(repeated["costs10", mode], "costs") == 1
+
+
+def test_two_percent_are_recovered_within_the_interval(repeated):
+    lines = repeated["pays2", LEAVE_ONE_OUT]
+    inside = [line["ratio"]["low"] <= 1.02 <= line["ratio"]["high"] for line in lines]
+    assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
+    assert share(lines, "costs") == 0
+
+
+def test_redundant_switches_are_nothing_alone_and_named_as_a_pair(repeated):
+    assert share(repeated["redundant_a", LEAVE_ONE_OUT], "pays") <= 0.05
+    assert share(repeated["redundant_a", ADD_ONE_IN], "pays") == 1  # alone it does the work of both
+    assert share(repeated["redundant_a+redundant_b", PAIR], "redundant") >= 0.9
+
+
+def test_switches_that_work_only_together_are_named_so(repeated):
+    assert share(repeated["synergy_a", LEAVE_ONE_OUT], "pays") == 1
+    assert share(repeated["synergy_a", ADD_ONE_IN], "pays") <= 0.05
+    assert share(repeated["synergy_a+synergy_b", PAIR], "synergy") >= 0.9
+
+
+def test_everything_together_is_the_first_row(repeated):
+    lines = repeated[ALL, LEAVE_ONE_OUT]
+    assert share(lines, "pays") == 1
+    true = planted.factor(set(planted.NAMES))
+    inside = [line["ratio"]["low"] <= true <= line["ratio"]["high"] for line in lines]
+    assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
+
+
+def test_the_strongest_are_those_that_move_time_in_either_mode():
+    names = ablation.strongest(judged(0), 3)
+    assert names[0] == "pays20"
+    assert set(names[1:]) <= {"redundant_a", "redundant_b", "synergy_a", "synergy_b"}
+
+
+def test_many_switches_at_once_need_more_than_five_percent_each():
+    lines = [
+        {"mode": LEAVE_ONE_OUT, "p": p, "verdict": "pays", "switch": str(p)} for p in (0.001, 0.03, 0.04)
+    ]  # fmt: skip
+    found = ablation.conclude(lines)
+    assert [line["verdict"] for line in found] == ["pays", "inconclusive", "inconclusive"]
+    assert [line["p"] for line in found] == pytest.approx([0.003, 0.06, 0.06])
+
+
+# --- the whole way ----------------------------------------------------------------------------------------------------
+
+
+ARGUMENTS = (
+    "ablate", "mlp", "--set", "batch=2", "--set", "widths=16-16", "--backend", f"{FILE}:Planted",
+    "--switches", "pays20,no_op,digest_only", "--mode", "leave-one-out", "--pairs", "2", "--generations", "2",
+)  # fmt: skip
+
+
+def enginebench(*arguments):
+    """Standard output of the command line."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert not ended.value.code
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """What the command line says in JSON, the results folder, and the CSV file that it wrote."""
+    folder = tmp_path_factory.mktemp("ablated")
+    where = ("--results", str(folder / "results"))
+    return json.loads(enginebench(*ARGUMENTS, *where, "--json", "--csv", str(folder / "numbers.csv"))), where, folder
+
+
+def line_of(outcome, switch, mode=LEAVE_ONE_OUT):
+    return next(line for line in outcome[0]["ablation"] if (line["switch"], line["mode"]) == (switch, mode))
+
+
+def test_planted_switches_are_named_rightly_from_processes_to_the_record(outcome):
+    assert line_of(outcome, "pays20")["verdict"] == "pays"
+    ratio = line_of(outcome, "pays20")["ratio"]
+    assert ratio["low"] <= 1.2 <= ratio["high"]
+    assert line_of(outcome, "digest_only")["verdict"] in ("same", "inconclusive")
+    assert line_of(outcome, "no_op")["verdict"] is None
+    assert line_of(outcome, "pays20+digest_only", PAIR)["verdict"] in ("independent", "inconclusive")
+
+
+def test_the_record_holds_the_samples_and_what_was_made_of_them(outcome):
+    stored = [store.read(Path(path)) for path in outcome[0]["paths"]]
+    assert stored[0].lines[0]["kind"] == "environment"
+    assert [line for run in stored for line in run.of("ablation")] == [
+        {"schema": store.SCHEMA, **line} for line in outcome[0]["ablation"]
+    ]
+    assert not any("no_op" in line["backend"] for line in stored[0].of("samples"))
+    assert line_of(outcome, "pays20")["deltas"] == {"nodes": [10, 11]}
+
+
+def test_every_key_of_an_ablation_is_described(outcome, root):
+    named = set(re.findall(r"`(\w+)`", (root / "docs/results-format.md").read_text()))
+    assert {key for line in outcome[0]["ablation"] for key in line} <= named
+
+
+def test_a_finished_ablation_is_taken_from_the_record_when_it_is_resumed(outcome):
+    again = json.loads(enginebench(*ARGUMENTS, *outcome[1], "--json", "--resume"))
+    assert again["paths"] == outcome[0]["paths"]
+    assert [line["ratio"] for line in again["ablation"]] == [line["ratio"] for line in outcome[0]["ablation"]]
+
+
+def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):
+    name = Path(outcome[0]["paths"][0]).stem
+    text = enginebench("show", name, *outcome[1], "--markdown")
+    row = next(line for line in text.splitlines() if line.startswith("| pays20"))
+    assert "pays |" in row
+    assert "11 (+1)" in row
+    assert "not reached (the same program, not timed): no_op" in text
+    assert "taken apart" in enginebench("show", name, *outcome[1])
+    shown = json.loads(enginebench("show", name, *outcome[1], "--json"))
+    assert [line["switch"] for line in shown["ablation"]] == [ALL, "pays20", "digest_only", "no_op"]
+    page = outcome[2] / "page.md"
+    page.write_text("before\n<!-- here -->\n<!-- /here -->\nafter\n")
+    enginebench("show", name, *outcome[1], "--into", str(page), "--marker", "here")
+    assert row in page.read_text()
+
+
+def test_the_numbers_are_there_for_a_spreadsheet(outcome):
+    table = list(csv.DictReader((outcome[2] / "numbers.csv").read_text().splitlines()))
+    assert len(table) == len(outcome[0]["ablation"])
+    row = next(row for row in table if row["switch"] == "pays20")
+    assert float(row["low"]) <= 1.2 <= float(row["high"])
+    assert (row["nodes_with"], row["nodes_without"]) == ("10", "11")
+
+
+def test_unknown_switches_and_backends_without_any_are_refused():
+    with pytest.raises(UsageError, match="fuse_gelu"):
+        ablate.of_backend("engine", ["fuse_geluu"])
+    with pytest.raises(UsageError, match=r"eager has no switches; these have: .*engine"):
+        ablate.of_backend("eager")
+
+
+def test_a_kind_stands_for_its_usual_switches():
+    kernels = ablate.of_backend("engine", ["kernel"]).turns
+    assert kernels
+    assert not any(turn.name.endswith("=reference") for turn in kernels)
+    assert [turn.name for turn in ablate.of_backend("engine", ["linear=reference"]).turns] == ["linear=reference"]
