@@ -116,47 +116,52 @@ def draw(rows: Sequence[Row], trials: int, folder: Path) -> None:
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "enginebench"  # so that the same numbers give the same file
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullLocator
 
-    def save(name: str, title: str, below: str, beside: str) -> None:
-        plt.title(title)
-        plt.xlabel(below)
-        plt.ylabel(beside)
+    def save(name: str, title: str, below: str) -> None:
+        plt.suptitle(title, fontsize=11)
+        plt.gcf().supxlabel(below, fontsize=10)
         plt.tight_layout()
         plt.savefig(folder / name, metadata={"Date": None})
         plt.close()
 
     folder.mkdir(parents=True, exist_ok=True)
     numbers = [one.generations for one in rows]
-    plt.figure(figsize=(7, 4))
+    _, axes = plt.subplots(figsize=(7, 4))
     for name, label in (("ranks", "rank test of samples"), ("bootstrap", "bootstrap"), ("claims", "this harness")):
         shares = np.array([getattr(one, name) for one in rows])
-        plt.plot(numbers, 100 * shares, marker="o", label=label)
-        error = 196 * np.sqrt(shares * (1 - shares) / trials)
-        plt.fill_between(numbers, 100 * shares - error, 100 * shares + error, alpha=0.2)
-    plt.axhline(5, color="black", linestyle=":", label="5%")
-    plt.yscale("log")
-    plt.yticks([2, 5, 10, 20, 50], ["2%", "5%", "10%", "20%", "50%"])
-    plt.legend()
-    save("claims.svg", "Identical code called different", "generations of processes", "comparisons")
+        error = 1.96 * np.sqrt(shares * (1 - shares) / trials)
+        axes.plot(numbers, shares, marker="o", label=label)
+        axes.fill_between(numbers, shares - error, shares + error, alpha=0.2)
+    axes.axhline(0.05, color="black", linestyle=":", label="5%")
+    axes.set_yscale("log")
+    axes.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["2%", "5%", "10%", "20%", "50%"])
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(numbers)
+    axes.legend(loc="center right", bbox_to_anchor=(1, 0.62))
+    save("claims.svg", "How often identical code is called different", "generations of processes")
 
-    plt.figure(figsize=(7, 4))
-    plt.plot(numbers, [100 * one.detectable for one in rows], marker="o", label="difference seen nine times in ten (%)")
-    plt.plot(numbers, [100 * one.found for one in rows], marker="s", label="how often a true 3% is found (%)")
-    plt.ylim(0, 105)
-    plt.legend()
-    save("power.svg", "What a run of so many generations sees", "generations of processes", "%")
+    _, (left, right) = plt.subplots(1, 2, figsize=(7, 3.4))
+    left.plot(numbers, [100 * one.detectable for one in rows], marker="o")
+    left.set_title("difference found nine times in ten (%)", fontsize=10)
+    right.plot(numbers, [100 * one.found for one in rows], marker="o", color="tab:orange")
+    right.set_title("how often a true 3% is found (%)", fontsize=10)
+    for axes in (left, right):
+        axes.set_ylim(0)
+        axes.set_xticks([2, 5, 10, 15, 20])
+    save("power.svg", "What a run of so many generations sees", "generations of processes")
 
-    generator = np.random.default_rng(5)
-    plt.figure(figsize=(7, 4))
-    for number in range(3):
-        pair = simulate.generation(generator, simulate.Noise(), 40, SAMPLES)
-        logs = stats.log_ratios(*pair)
-        places = np.arange(len(logs)) + 45 * number
-        plt.plot(places, 100 * np.expm1(logs), ".", color="tab:blue")
-        plt.hlines(100 * np.expm1(statistics.median(logs)), places[0], places[-1], color="tab:red")
-    plt.axhline(0, color="black", linestyle=":")
-    save("machine.svg", "Identical code on a simulated machine: rounds, and the median of each generation",
-         "rounds of three generations", "difference (%)")  # fmt: skip
+    generator, most = np.random.default_rng(7), 12
+    _, axes = plt.subplots(figsize=(7, 4))
+    for number in range(5):
+        logs = stats.log_ratios(*simulate.generation(generator, simulate.Noise(), 40, SAMPLES))
+        places, percent = np.arange(40) + 45 * number, 100 * np.expm1(logs)
+        axes.plot(places, np.clip(percent, -most, most), ".", color="tab:blue", markersize=4)
+        axes.hlines(np.median(percent), places[0], places[-1], color="tab:red", zorder=3)
+    axes.axhline(0, color="black", linestyle=":")
+    axes.set_ylim(-most - 1, most + 1)
+    axes.set_ylabel("difference (%), bursts cut at the edge")
+    save("machine.svg", "Identical code on one such machine: rounds, and the median of each generation", "rounds")
 
 
 def text(one: Row) -> str:
