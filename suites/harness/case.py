@@ -9,6 +9,7 @@ Backend label: ``engine``, ``eager#2`` (a second copy), ``engine[disable=fuse_ge
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,11 @@ class Case:
             parts += [f"{key}={chosen[key]}" for key in sorted(chosen)]
         parts += [f"io={self.io}"] if self.io != "torch" else []
         return "/".join(parts)
+
+    @property
+    def computation(self) -> str:
+        """What is computed, whoever does it and with how many threads: equal texts, equal functions."""
+        return json.dumps([self.model, self.build_arguments, self.precision], sort_keys=True)
 
     @property
     def build_arguments(self) -> dict[str, Scalar]:

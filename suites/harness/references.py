@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from suites.harness import verify
@@ -27,7 +26,7 @@ class References:
 
     def get(self, case: Case) -> list[Reference]:
         """One reference an input set; WorkerFailed (also the second time) where it could not be computed."""
-        key = json.dumps([case.model, case.build_arguments, case.precision], sort_keys=True)
+        key = case.computation
         if key not in self._known:
             self._known[key] = self._computed(case)
         found = self._known[key]

@@ -19,7 +19,7 @@ from suites.harness.plan import Plan
 from suites.harness.progress import Reporter
 from suites.harness.references import References
 from suites.harness.roofs import Roofs
-from suites.harness.session import Worker, WorkerFailed, scratch_folder
+from suites.harness.session import EXPORTS, Worker, WorkerFailed, scratch_folder
 from suites.harness.store import Line
 from suites.harness.summary import Question, summarise
 from suites.harness.table import sentence
@@ -116,7 +116,7 @@ def _cases(
     seed = folder / "provisioned"
     seed.mkdir()
     provisioned: set[str] = set()
-    references = References(folder, plan.suite.timeouts.reference)
+    references, exports = References(folder, plan.suite.timeouts.reference), _Exports(scratch_folder(folder, "exports"))
     for number, (case, refs) in enumerate(plan.cases, 1):
         if case.id in complete:
             reporter.advance(plan.workers(case, refs))
@@ -124,6 +124,7 @@ def _cases(
         _provision(case, refs, seed, folder, provisioned, reporter)
         scratch = scratch_folder(folder, f"case_{number}")
         shutil.copytree(seed, scratch / "cache")
+        exports.lend(case, scratch / "cache")
         done = [line for line in samples if line["case"] == case.id]
         lines: list[Line] = []
         for part, members in enumerate(plan.parted(case, refs)):
@@ -137,7 +138,30 @@ def _cases(
         reporter.say(f"{case.id}  ({number} of {len(plan.cases)})")
         for line in found:
             reporter.say(f"    {sentence(line)}")
+        exports.take_back(case, scratch / "cache")
         shutil.rmtree(scratch)
+
+
+class _Exports:
+    """What backends exported in the case before: cases that differ only in threads and switches do not do it again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._of: str | None = None
+
+    def lend(self, case: Case, cache: Path) -> None:
+        """Move what was exported of the same computation into the cache of a case."""
+        for path in self._folder.iterdir():
+            if self._of == case.computation:
+                shutil.move(path, cache / path.name)
+            else:
+                shutil.rmtree(path)
+
+    def take_back(self, case: Case, cache: Path) -> None:
+        """Keep what a case has exported until the next one."""
+        self._of = case.computation
+        for path in cache.glob(f"{EXPORTS}*"):
+            shutil.move(path, self._folder / path.name)
 
 
 def _provision(

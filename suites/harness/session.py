@@ -19,6 +19,8 @@ from suites import backends
 from suites.harness.case import BackendRef, Case
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+EXPORTS = "exports_"
+"""What the folders begin with in which backends keep what they exported."""
 _REASON_LIMIT = 600
 
 
@@ -66,7 +68,7 @@ class Worker:
             "imports": backends.imports(ref) if ref else (),
             "scratch": str(scratch),
             # By copy: a second copy of a backend pays for its own export. Switches turn what comes after it.
-            "exports": str(scratch_folder(cache, f"exports_{_exporter(ref)}")),
+            "exports": str(scratch_folder(cache, f"{EXPORTS}{_exporter(ref)}")),
             "cpus": self._cpus if pinned else [],
             "read": command_read,
             "write": answer_write,

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from suites import backends
-from suites.harness.case import BackendRef
+from suites.harness.case import BackendRef, Case
+from suites.harness.run import _Exports
 
 
 def backend(name, exports):
@@ -34,3 +35,23 @@ def test_an_exported_model_is_read_by_the_next_process(name, tmp_path):
     for prepared in (first, again):
         torch.testing.assert_close(prepared.call(x)[0], expected)
     assert torch.equal(first.call(x)[0], again.call(x)[0])
+
+
+def test_a_run_exports_a_model_once_for_all_threads_and_every_time_for_another_size(tmp_path):
+    exports = _Exports(tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
+    one, two, other = Case("mlp", {"batch": 1}, 1), Case("mlp", {"batch": 1}, 2), Case("mlp", {"batch": 2}, 1)
+    caches = [tmp_path / name for name in ("one", "two", "other")]
+    for cache in caches:
+        cache.mkdir()
+    (caches[0] / "exports_onnxruntime").mkdir()
+    (caches[0] / "exports_onnxruntime/model").write_text("exported")
+    (caches[0] / "inductor").mkdir()
+    exports.lend(one, caches[0])
+    exports.take_back(one, caches[0])
+    exports.lend(two, caches[1])
+    assert (caches[1] / "exports_onnxruntime/model").read_text() == "exported"
+    assert not (caches[1] / "inductor").exists()
+    exports.take_back(two, caches[1])
+    exports.lend(other, caches[2])
+    assert not list(caches[2].iterdir())
