@@ -108,3 +108,28 @@ def test_an_id_out_of_the_vocabulary_is_an_error(name):
         broken[0, 3] = bad
         with pytest.raises(engine.EngineError, match="out of range"):
             program(broken)
+
+
+class Padded(torch.nn.Module):
+    """Ids and which of them are no padding -> logits. transformers writes the least float into such a mask."""
+
+    def __init__(self, name: str, attention: str) -> None:
+        super().__init__()
+        self.network = models.get(name).build(attention=attention)[0].network
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.network(input_ids=ids, attention_mask=mask, use_cache=False).logits
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", ["gpt2-tiny", "qwen3-tiny"])
+def test_padding_in_front_of_a_text_and_a_text_of_nothing_else(name, attention):
+    model = Padded(name, attention).eval()
+    ids, mask = torch.randint(0, 200, (3, 9)), torch.ones(3, 9, dtype=torch.int64)
+    mask[0, :2] = 0  # causal too: the first rows see padding alone
+    mask[2] = 0
+    program = engine.compile(model, (ids, mask))
+    with torch.no_grad():
+        expected = model(ids, mask)
+    assert not expected.isnan().any()
+    torch.testing.assert_close(program(ids, mask), expected, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,5 @@
 /* attention: sizes around every block edge, masks of every kind, grouped heads, rows with nothing to attend to. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -53,6 +54,23 @@ static void check_masked_rows(attention_shape s) {
     case_check(&c);
 }
 
+/* Rows of the mask hold the least float, as models write it: finite, so a row of nothing else weighs its keys alike, and
+ * beside other keys it weighs nothing. Near the largest float one key takes all. */
+static void check_extreme_masks(attention_shape s) {
+    test_case c;
+    make_attention(&c, &s);
+    float *mask = c.data[3];
+    int64_t rows = c.bytes[3] / 4 / s.T;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t t = 0; t < s.T; t++) {
+            if (row % 4 == 0) mask[row * s.T + t] = -FLT_MAX;
+            if (row % 4 == 1 && t % 3) mask[row * s.T + t] = t % 3 == 1 ? -FLT_MAX : -2.5e38f;
+            if (row % 4 == 2) mask[row * s.T + t] = t == s.T / 2 ? -2.6e38f : -3e38f;
+            if (row % 4 == 3 && t == s.T / 3) mask[row * s.T + t] = 3e38f;
+        }
+    case_check(&c);
+}
+
 /* The first `gone` keys take no part, which are whole blocks and whole parts of the keys. */
 static void check_masked_keys(attention_shape s, int64_t gone) {
     test_case c;
@@ -99,6 +117,9 @@ void test_attention(void) {
             check_masked_rows((attention_shape){1, 1, 1, 5, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
             check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, BOOL_FULL, causal, zero, 0, DENSE});
             check_masked_rows((attention_shape){1, 1, 1, 37, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
+            check_extreme_masks((attention_shape){2, 2, 1, 5, 140, 16, 20, FLOAT_FULL, causal, zero, 1, DENSE});
+            check_extreme_masks((attention_shape){2, 2, 2, 37, 140, 16, 20, FLOAT_FULL, causal, zero, 0, DENSE});
+            check_extreme_masks((attention_shape){5, 2, 1, 37, 143, 16, 20, FLOAT_KEYS, causal, zero, 0, DENSE});
         }
     for (int input = 0; input < 3; input++)
         for (int64_t queries = 2; queries <= 40; queries += 38) check_specials(input, queries, 50);
@@ -116,6 +137,8 @@ void test_attention(void) {
     for (int zero = 0; zero < 2; zero++) {
         check_masked_rows((attention_shape){1, 1, 1, 2, 1400, 16, 20, BOOL_FULL, 0, zero, 0, DENSE});
         check_masked_rows((attention_shape){1, 1, 1, 2, 1400, 16, 20, FLOAT_FULL, 0, zero, 0, DENSE});
+        check_extreme_masks((attention_shape){2, 2, 1, 2, 1400, 16, 20, FLOAT_FULL, 0, zero, 0, DENSE});
+        check_extreme_masks((attention_shape){5, 2, 1, 1, 1400, 16, 20, FLOAT_KEYS, 0, zero, 0, DENSE});
         for (int64_t gone = 511; gone <= 1536; gone += gone == 511 ? 1 : 512)
             check_masked_keys((attention_shape){1, 3, 1, 1, 1536, 16, 20, BOOL_KEYS, 0, zero, 0, DENSE}, gone);
     }

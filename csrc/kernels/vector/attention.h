@@ -48,7 +48,7 @@ static void mask_by_float(const problem *p, const tile_mask *m, int64_t t, float
     float lanes[EB_NR] = {0};
     for (int q = 0; q < m->queries; q++) lanes[q] = addend[q * p->mask_row];
     for (int v = m->begin; v < m->end; v++)
-        vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + (float)LOG2_E * vf_load(lanes + v * EB_VL));
+        vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + vf_load(lanes + v * EB_VL));
 }
 
 /* The same mask for all queries (padding of keys). */
@@ -59,7 +59,7 @@ static void mask_by_key(const problem *p, const tile_mask *m, int64_t t, float *
         for (int v = m->begin; v < m->end; v++) vf_store(scores + v * EB_VL, vf_set(-INFINITY));
         return;
     }
-    addend = (float)LOG2_E * ((const float *)m->data)[t * p->mask_column];
+    addend = ((const float *)m->data)[t * p->mask_column];
     for (int v = m->begin; v < m->end; v++) vf_store(scores + v * EB_VL, vf_load(scores + v * EB_VL) + addend);
 }
 
@@ -79,7 +79,7 @@ static void mask_square(const problem *p, const tile_mask *m, int64_t t, float *
                 memcpy(&b, m->data + at, sizeof b);
                 rows[i] = (vf)(__builtin_convertvector(b, vi) != 0);
             } else {
-                rows[i] = (float)LOG2_E * vf_load((const float *)m->data + at);
+                rows[i] = vf_load((const float *)m->data + at);
             }
         }
         vf_transpose(rows);
@@ -126,12 +126,12 @@ static void soften(running *state, float *scores, int64_t keys, float *out, int6
         vf base = vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen yet: the weights are exp(-inf) */
         for (int64_t t = 0; t < keys; t++) {
             float *at = scores + t * EB_NR + v * EB_VL;
-            vf weight = vf_exp2_nonpositive(vf_load(at) - base);
+            vf weight = weight_of(vf_load(at), base);
             vf_store(at, weight);
             sum += weight;
         }
         if (!first) {
-            vf shrink = vf_exp2_nonpositive(state->top[v] - base);
+            vf shrink = weight_of(state->top[v], base);
             sum += state->sum[v] * shrink;
             for (int64_t e = 0; e < E; e++) vf_store(out + e * EB_NR + v * EB_VL, vf_load(out + e * EB_NR + v * EB_VL) * shrink);
         }

@@ -11,7 +11,6 @@
  * block that part is read which some query's mask of bools lets it see.
  */
 #include "attention_problem.h"
-#include "math.h"
 
 enum {
     KEYS = 128,              /* keys a block; a multiple of any EB_VL */
@@ -118,7 +117,7 @@ static void mask_scores(const problem *p, const char *mask, int64_t s, int64_t t
             if (!((const uint8_t *)mask)[(t0 + t) * p->mask_column]) scores[t] = -INFINITY;
         }
     else if (p->mask_dtype == EB_F32)
-        for (int64_t t = 0; t < keys; t++) scores[t] += (float)LOG2_E * ((const float *)mask)[(t0 + t) * p->mask_column];
+        for (int64_t t = 0; t < keys; t++) scores[t] += ((const float *)mask)[(t0 + t) * p->mask_column];
     for (int64_t t = eb_max(0, s + 1 - t0); p->causal && t < keys; t++) scores[t] = -INFINITY;
 }
 
@@ -131,11 +130,11 @@ static void soften(float *scores, int64_t keys, float *top, float *sum, float *o
     for (int64_t t = 0; t < end; t += EB_VL) most = vf_max(vf_load(scores + t), most);
     float largest = vf_largest(most), base = largest == -INFINITY ? 0 : largest;
     for (int64_t t = 0; t < end; t += EB_VL) {
-        vf weight = vf_exp2_nonpositive(vf_load(scores + t) - base);
+        vf weight = weight_of(vf_load(scores + t), vf_set(base));
         vf_store(scores + t, weight);
         total += weight;
     }
-    float shrink = vf_exp2_nonpositive(vf_set(*top - base))[0];
+    float shrink = weight_of(vf_set(*top), vf_set(base))[0];
     *sum = *sum * shrink + vf_sum(total);
     *top = largest;
     for (int64_t e = 0; e < width; e += EB_VL) vf_store(out + e, vf_load(out + e) * shrink);
@@ -260,8 +259,8 @@ __attribute__((noinline)) static void attend(const head *h, const workspace *w, 
 static void join(const workspace *w, const workspace *part) {
     for (int64_t r = 0; r < w->rows; r++) {
         float top = part->top[r] > w->top[r] ? part->top[r] : w->top[r], base = top == -INFINITY ? 0 : top;
-        float mine = vf_exp2_nonpositive(vf_set(w->top[r] - base))[0];
-        float its = vf_exp2_nonpositive(vf_set(part->top[r] - base))[0];
+        float mine = weight_of(vf_set(w->top[r]), vf_set(base))[0];
+        float its = weight_of(vf_set(part->top[r]), vf_set(base))[0];
         float *out = w->out + r * w->width, *more = part->out + r * w->width;
         for (int64_t e = 0; e < w->width; e += EB_VL) vf_store(out + e, vf_load(out + e) * mine + vf_load(more + e) * its);
         w->sum[r] = w->sum[r] * mine + part->sum[r] * its;

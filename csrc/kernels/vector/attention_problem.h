@@ -4,15 +4,16 @@
 
 #include "../../iterate.h"
 #include "../../ops.h"
+#include "math.h"
 
-#define LOG2_E 1.44269504088896340736
+#define LOG2_E 1.44269504f
 
 typedef struct {
     int64_t S, T, D, E, share;    /* share: query heads a key head */
     int64_t q_row, q_column, k_row, k_column, v_row, v_column, y_row;
     int64_t mask_row, mask_column;
     int mask_dtype, causal, zero; /* zero: what a row with nothing to attend to becomes, else NaN */
-    float scale; /* times log2 e: scores are logarithms to base 2, so that weights are 2^score */
+    float scale;
     eb_loop heads;  /* query heads: q, mask, y */
     eb_loop groups; /* the same heads with what they share: k, v */
 } problem;
@@ -32,7 +33,7 @@ static problem describe(const eb_node *node) {
     p.causal = node->ints[EB_INT_ATTENTION_CAUSAL] != 0;
     /* No keys at all is an empty sum, which is 0 under either rule. */
     p.zero = node->ints[EB_INT_ATTENTION_MASKED_ROWS] == EB_ATTENTION_MASKED_ROWS_ZERO || p.T == 0;
-    p.scale = (float)(node->reals[EB_REAL_ATTENTION_SCALE] * LOG2_E);
+    p.scale = (float)node->reals[EB_REAL_ATTENTION_SCALE];
     p.heads = eb_loop_new(3);
     p.groups = eb_loop_new(2);
     for (int axis = 0; axis < r - 2; axis++) {
@@ -56,5 +57,9 @@ static int is_of_floats(const eb_node *node) {
     if (y->dtype != EB_F32 || (y->stride[last] != 1 && y->shape[last] > 1)) return 0;
     return !eb_is_present(node, 3) || eb_input(node, 3)->dtype == EB_F32 || eb_input(node, 3)->dtype == EB_BOOL;
 }
+
+/* e^(score - base), base being the largest score. To base 2 from the difference on and not before: a mask may hold the
+ * least float, which is finite, and times log2 e is not. */
+EB_INLINE vf weight_of(vf score, vf base) { return vf_exp2_nonpositive((score - base) * LOG2_E); }
 
 #endif

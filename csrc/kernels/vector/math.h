@@ -102,7 +102,7 @@ EB_INLINE vf vf_exp2_reduced(vf x, vi *n) {
     return p;
 }
 
-/* 2^x for x <= 0 (attention, whose scores are scaled by log2 e beforehand): 3 ulp; 0 below -126.5, where the result is
+/* 2^x for x <= 0 (attention, which scales by log2 e itself): 3 ulp; 0 below -126.5, where the result is
  * denormal. Four multiply-adds less than vf_exp_nonpositive: nothing is lost when the integer part is taken off. */
 EB_INLINE vf vf_exp2_nonpositive(vf x) {
     x = vf_max(vf_set(-127.0f), x);
