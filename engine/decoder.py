@@ -28,24 +28,37 @@ FACTS = ("max_length", "batch")
 
 
 class Cache(State):
-    """The state of one batch of texts: the module's buffers, and how many tokens of each text they hold.
-
-    Attributes:
-        lengths: int64 [batch].
-    """
+    """The state of one batch of texts: the module's buffers, and how many tokens of each text they hold."""
 
     def __init__(self, artifact: Artifact, batch: int) -> None:
-        self.lengths = np.zeros(batch, np.int64)
+        self.artifact = artifact
+        self._lengths = np.zeros(batch, np.int64)
         super().__init__(artifact)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each text, int64 [batch]: as of now, to be read only."""
+        found = self._lengths.copy()
+        found.flags.writeable = False
+        return found
+
+    def holds(self, lengths: np.ndarray) -> None:
+        """Said by the decoder: from now on `lengths` tokens of each text."""
+        self._lengths[:] = lengths
 
     def reset(self) -> None:
         """Empty, as at first."""
-        super().reset()
-        self.lengths[:] = 0
+        with self.lock:
+            super().reset()
+            self._lengths[:] = 0
 
 
 class Decoder:
-    """Made by `compile_decoder` and `load_decoder`. May be used from several threads, with a state of its own each.
+    """Made by `compile_decoder` and `load_decoder`.
+
+    May be used from several threads. With a state of its own each, they run side by side. Calls with one state, which
+    the decoder's own is, wait for each other: a call of `prefill`, `decode` or `generate` is a whole. So `generate`
+    needs no state of its own to be right; going step by step does, since another thread may begin a text in between.
 
     Ids are torch tensors or NumPy arrays, int64 [batch, length]; logits come back in the same kind.
     """
@@ -95,8 +108,9 @@ class Decoder:
         if whole is None or whole.shape != (self.batch,) or whole.min() < 1 or whole.max() > length:
             raise ShapeError(f"prefill: expected {self.batch} lengths from 1 to {length}, got {lengths!r}")
         entry = self._decode if length == 1 else self._prefill
-        logits = entry(*_alike(ids, np.zeros(self.batch, np.int64), whole), state=state)
-        state.lengths[:] = whole
+        with state.lock:
+            logits = entry(*_alike(ids, np.zeros(self.batch, np.int64), whole), state=state)
+            state.holds(whole)
         return logits
 
     def decode(self, ids: Any, state: Cache | None = None) -> Any:
@@ -113,12 +127,15 @@ class Decoder:
         state = self._cache(state)
         if self._length(ids) != 1:
             raise ShapeError(f"decode: expected ids [{self.batch}, 1], got {list(ids.shape)}")
-        if not state.lengths.all():
-            raise ShapeError("decode: the cache is empty; prefill it first")
-        if state.lengths.max() >= self.max_length:
-            raise ShapeError(f"decode: the cache holds {self.max_length} tokens and is full")
-        logits = self._decode(*_alike(ids, state.lengths.copy(), state.lengths + 1), state=state)
-        state.lengths += 1
+        with state.lock:
+            lengths = state.lengths
+            if not lengths.all():
+                raise ShapeError("decode: the cache is empty; prefill it first")
+            if lengths.max() >= self.max_length:
+                raise ShapeError(f"decode: the cache holds {self.max_length} tokens and is full")
+            position = lengths.copy()  # torch warns of arrays that are to be read only
+            logits = self._decode(*_alike(ids, position, lengths + 1), state=state)
+            state.holds(lengths + 1)
         return logits
 
     def generate(self, ids: Any, max_new_tokens: int = 64, lengths: Any = None, *, state: Cache | None = None) -> Any:
@@ -138,12 +155,15 @@ class Decoder:
                 "and the last new one need not be in it"
             )
         state = self._cache(state)
-        found = np.zeros((self.batch, length + max_new_tokens), np.int64)
+        with state.lock:
+            return self._generate(ids, max_new_tokens, lengths, state)
+
+    def _generate(self, ids: Any, max_new_tokens: int, lengths: Any, state: Cache) -> Any:
+        found = np.zeros((self.batch, ids.shape[1] + max_new_tokens), np.int64)
         logits, given = self.prefill(ids, lengths, state), np.asarray(ids)
-        rows = np.arange(self.batch)
-        for row, kept in enumerate(state.lengths):
+        rows, ends = np.arange(self.batch), state.lengths
+        for row, kept in enumerate(ends):
             found[row, :kept] = given[row, :kept]
-        ends = state.lengths.copy()
         for number in range(max_new_tokens):
             chosen = np.asarray(logits).argmax(1)
             found[rows, ends + number] = chosen
@@ -152,11 +172,12 @@ class Decoder:
         return _alike(ids, found)[1]
 
     def _cache(self, state: object) -> Cache:
-        """`state`, or the decoder's own. ShapeError where it is no cache of this many texts."""
+        """`state`, or the decoder's own. ShapeError where it is none that this decoder made."""
         if state is None:
             return self._state
-        if not isinstance(state, Cache) or len(state.lengths) != self.batch:
-            raise ShapeError(f"state: expected one of decoder.new_state(), for {self.batch} texts, got {state!r}")
+        if not isinstance(state, Cache) or state.artifact is not self._artifacts["prefill"]:
+            got = "one of another decoder" if isinstance(state, Cache) else repr(state)
+            raise ShapeError(f"state: expected one of decoder.new_state(), for {self.batch} texts, got {got}")
         return state
 
     def _length(self, ids: Any) -> int:

@@ -18,6 +18,9 @@ class State(Mapping[str, np.ndarray]):
     """Made by `Program.new_state`; buffer name -> array, changed in place by each call that is given it.
 
     Any number of states may be in use with one program at once; a call holds its state while it runs.
+
+    Attributes:
+        lock: held by who uses the arrays. A thread that holds it may call the program with the state.
     """
 
     def __init__(self, artifact: Artifact) -> None:
@@ -26,7 +29,7 @@ class State(Mapping[str, np.ndarray]):
             for slot, value in zip(artifact.states, artifact.state_inputs, strict=True)
         ]
         self._arrays = {name: np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for name, _, t in self._initial}
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.reset()
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -40,5 +43,6 @@ class State(Mapping[str, np.ndarray]):
 
     def reset(self) -> None:
         """Everything as the model had it when it was compiled."""
-        for name, initial, _type in self._initial:
-            self._arrays[name][...] = 0 if initial is None else initial
+        with self.lock:
+            for name, initial, _type in self._initial:
+                self._arrays[name][...] = 0 if initial is None else initial

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -187,8 +189,95 @@ def roomy():
 def test_a_state_of_another_decoder_is_refused(decoder, roomy):
     """Of the same number of texts; where its cache is the shorter one, writing would go behind its end."""
     for one, other in ((decoder, roomy), (roomy, decoder)):
-        with pytest.raises(ShapeError, match="state: expected one of this program"):
+        with pytest.raises(ShapeError, match=r"expected one of decoder.new_state\(\).*got one of another decoder"):
             one.prefill(some_ids(1, 3), state=other.new_state())
+
+
+def test_a_state_of_another_decoder_of_the_same_shapes_is_refused(decoder, tmp_path):
+    """Its texts are not those of this decoder's weights."""
+    decoder.save(tmp_path / "d.engine")
+    state = decoder.new_state()
+    decoder.prefill(some_ids(1, 3), state=state)
+    other = engine.load_decoder(tmp_path / "d.engine")
+    for call, more in ((other.prefill, {}), (other.decode, {}), (other.generate, {"max_new_tokens": 2})):
+        with pytest.raises(ShapeError, match="got one of another decoder"):
+            call(some_ids(1, 1), state=state, **more)
+
+
+def test_lengths_are_to_be_read_only(decoder):
+    state = decoder.new_state()
+    decoder.prefill(some_ids(1, 3), state=state)
+    seen = state.lengths
+    with pytest.raises(ValueError, match="read-only"):
+        seen[:] = 1
+    with pytest.raises(AttributeError):
+        state.lengths = np.ones(1, np.int64)
+    decoder.decode(some_ids(1, 1), state=state)
+    assert (seen.tolist(), state.lengths.tolist()) == ([3], [4])
+
+
+class Adding(nn.Module):
+    """The next token is the sum of all tokens of the text, modulo 50."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1, room))
+
+    def forward(self, ids, position, lengths):
+        places = position[:, None] + torch.arange(ids.shape[1])
+        self.seen.scatter_(1, places, ids.float())
+        total = (self.seen * (torch.arange(self.seen.shape[1]) < lengths[:, None])).sum(1, keepdim=True)
+        return -(torch.arange(50) - total.remainder(50)).abs()
+
+
+@pytest.fixture
+def late():
+    """A decoder where another thread has its turn between the checks of `decode` and its run."""
+    decoder = engine.compile_decoder(Adding(LONGEST).eval(), LONGEST)
+    run = decoder.entry("decode")
+
+    def run_late(*args, **kwargs):
+        time.sleep(1e-4)
+        return run(*args, **kwargs)
+
+    decoder._decode = run_late
+    return decoder
+
+
+def test_threads_that_share_a_decoder_get_their_own_texts(late):
+    texts = [some_ids(1, 3 + number, number) for number in range(6)]
+    expected = []
+    for text in texts:
+        tokens = text[0].tolist()
+        for _ in range(8):
+            tokens.append(sum(tokens) % 50)
+        expected.append([tokens])
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(lambda text: late.generate(text, 8).tolist(), texts * 4)) == expected * 4
+
+
+def test_threads_that_share_a_state_do_not_put_more_into_it_than_it_holds(late):
+    state = late.new_state()
+    late.prefill(some_ids(1, 2), state=state)
+
+    def put(_number):
+        try:
+            late.decode(some_ids(1, 1), state=state)
+        except ShapeError as error:
+            return str(error)
+        return "put"
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(put, range(60)))
+    assert found.count("put") == LONGEST - 2
+    assert found.count(f"decode: the cache holds {LONGEST} tokens and is full") == 60 - (LONGEST - 2)
+    assert state.lengths.tolist() == [LONGEST]
+
+
+def test_a_thread_goes_on_while_another_holds_its_own_state(decoder):
+    mine, theirs = decoder.new_state(), decoder.new_state()
+    with ThreadPoolExecutor(1) as pool, theirs.lock:
+        assert pool.submit(decoder.generate, some_ids(1, 3), 4, state=mine).result(timeout=20).shape == (1, 7)
 
 
 def test_texts_of_another_batch_than_that_of_the_prompt_are_refused(decoder):
