@@ -99,6 +99,8 @@ class Backend(ABC):
         """``torch`` or ``numpy``: what calls take and must give. Examples given to `prepare` are always tensors."""
         self.exports: Path | None = None
         """An existing folder that later processes of the same backend and case see; None where there are none."""
+        self.programs: Path | None = None
+        """The same for processes with the same options alone, until the last of them has ended."""
 
         self.telling = False
         """Whether `prepare` is for the sake of its facts: those that take time to find are wanted then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,12 +79,17 @@ class Engine(Backend):
         """Nothing beyond the import, which does not need torch."""
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Compile; the engine tells export and compilation apart itself."""
+        """Compile, or load what an earlier process compiled; the engine tells export and compilation apart itself."""
         import torch
 
         import engine
 
         torch.set_num_threads(self.threads)
+        kept = None if self.programs is None else self.programs / "model.engine"
+        if kept is not None and kept.is_file():
+            running = {key: value for key, value in self.config().items() if key not in ("disable", "pipeline")}
+            program = engine.load(kept, config=engine.Config(**running))
+            return Prepared(program, facts=_facts(program.report().to_dict()))
         program = engine.compile(model, inputs, config=engine.Config(**self.config()))
         report = program.report().to_dict()
         facts = _facts(report)
@@ -91,6 +97,9 @@ class Engine(Backend):
             path = Path(folder) / "model.engine"
             program.save(path)
             facts["artifact_bytes"] = path.stat().st_size
+            if kept is not None:
+                shutil.copy(path, kept.with_suffix(".partial"))
+                kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
         return Prepared(program, report.get("export_seconds"), report.get("compile_seconds"), facts)
 
     def told(self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]) -> Mapping[str, Any]:

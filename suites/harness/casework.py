@@ -6,6 +6,7 @@ Gives the lines of the record; writes none. Knows no file format and no statisti
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from suites.harness.case import BackendRef, Case
 from suites.harness.contention import Used, Watch, kept
 from suites.harness.progress import Reporter
 from suites.harness.references import References
-from suites.harness.session import Worker, WorkerFailed, scratch_folder, tidy, usable_cpus
+from suites.harness.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy, usable_cpus
 from suites.harness.spec import Suite
 from suites.harness.store import Line
 from suites.harness.summary import PHASES
@@ -115,6 +116,8 @@ class CaseWork:
             self._reporter.advance(len(self.refs))
             if lines:
                 yield lines
+        for ref in self.refs:
+            shutil.rmtree(scratch_folder(self._cache, f"{PROGRAMS}{ref.label}"))
 
     def _restore(self, done: Sequence[Line]) -> list[Line]:
         """Lines of whole generations: pairs need everybody in the same rounds, so half a generation is done anew."""

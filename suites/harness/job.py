@@ -47,15 +47,17 @@ class Job:
         case: what to run.
         ref: who runs it.
         scratch: an existing folder; outputs for checking are written there.
-        exports: see `Backend.exports`.
+        exports, programs: see `Backend`.
     """
 
-    def __init__(self, case: Case, ref: BackendRef, scratch: Path, exports: Path | None = None) -> None:
+    def __init__(
+        self, case: Case, ref: BackendRef, scratch: Path, exports: Path | None = None, programs: Path | None = None
+    ) -> None:
         options = backends.applicable(ref, dict(case.switches))
         self._case = case
         self._scratch = scratch
         self._backend = backends.load(ref)(case.threads, options)
-        self._backend.exports = exports
+        self._backend.exports, self._backend.programs = exports, programs
         self._backend.io = case.io
         self._model: Any = None
         self._prepared: Prepared | None = None

@@ -75,23 +75,29 @@ class Plan:
     def seconds(self, results: Path) -> tuple[float, bool]:
         """An estimate, and whether it rests on records of this machine.
 
-        A row that has none is taken to cost what the others of this plan do, or what the suite says, or what rows of
-        other suites do, or `ASSUMED_WORKER_S`.
+        A row that has none is taken to cost what its model did in other cases, with the same backend or with any; else
+        what the other rows of this plan do, or what the suite says, or `ASSUMED_WORKER_S`.
         """
-        known: dict[tuple[str, str], list[float]] = {}
+        known: dict[tuple[str, ...], list[float]] = {}
         for path in store.run_files(results)[-10:]:
             try:
                 lines = store.read(path).of("samples")
             except UsageError:
                 continue
             for line in lines:
-                known.setdefault((line["case"], line["backend"]), []).append(line["elapsed_s"])
-        mean = {pair: statistics.fmean(values) for pair, values in known.items()}
-        pairs = [(case.id, ref.label) for case, refs in self.cases for part in self.parted(case, refs) for ref in part]
-        own = [mean[pair] for pair in pairs if pair in mean]
-        stated = [self.suite.worker_s] if self.suite.worker_s is not None else []
-        usual = statistics.fmean(own or stated or mean.values() or [ASSUMED_WORKER_S])
-        return sum(mean.get(pair, usual) for pair in pairs) * self.suite.generations, bool(own or (mean and not stated))
+                model = line["case"].partition("/")[0]
+                for key in ((line["case"], line["backend"]), (model, "", line["backend"]), (model,)):
+                    known.setdefault(key, []).append(line["elapsed_s"])
+        mean = {key: statistics.fmean(values) for key, values in known.items()}
+        found: list[float | None] = []
+        for case, refs in self.cases:
+            model = case.id.partition("/")[0]
+            for ref in (one for part in self.parted(case, refs) for one in part):
+                keys = ((case.id, ref.label), (model, "", ref.label), (model,))
+                found.append(next((mean[key] for key in keys if key in mean), None))
+        told = [seconds for seconds in found if seconds is not None]
+        usual = statistics.fmean(told) if told else self.suite.worker_s or ASSUMED_WORKER_S
+        return sum(usual if one is None else one for one in found) * self.suite.generations, bool(told)
 
 
 def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None = None) -> Plan:

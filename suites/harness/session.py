@@ -21,6 +21,8 @@ from suites.harness.case import BackendRef, Case
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 EXPORTS = "exports_"
 """What the folders begin with in which backends keep what they exported."""
+PROGRAMS = "programs_"
+"""The same of what they compiled; one folder a label."""
 _REASON_LIMIT = 600
 
 
@@ -68,6 +70,7 @@ class Worker:
             "imports": backends.imports(ref) if ref else (),
             "scratch": str(scratch),
             # By copy: a second copy of a backend pays for its own export. Switches turn what comes after it.
+            "programs": str(scratch_folder(cache, f"{PROGRAMS}{self.label}")),
             "exports": str(scratch_folder(cache, f"{EXPORTS}{_exporter(ref)}")),
             "cpus": self._cpus if pinned else [],
             "read": command_read,

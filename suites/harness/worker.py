@@ -70,7 +70,8 @@ def _job_handler(config: Mapping[str, Any]) -> Handler:
         from suites.harness.job import Job
 
         case, ref = Case(**config["case"]), BackendRef(**config["backend"])
-        made.append(Job(case, ref, Path(config["scratch"]), Path(config["exports"])))
+        folders = [Path(config[name]) for name in ("scratch", "exports", "programs")]
+        made.append(Job(case, ref, *folders))
         return {"protocol": PROTOCOL, "import_s": made[0].load()["import_s"] + seconds}
 
     return handle
