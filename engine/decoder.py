@@ -16,7 +16,7 @@ import numpy as np
 from engine import sharing
 from engine.compiler import artifact_of, check_load
 from engine.config import Config
-from engine.errors import ConfigError, ProgramError, ShapeError
+from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
 from engine.executors import native
 from engine.program import Artifact
 from engine.report import Report
@@ -181,10 +181,29 @@ class Decoder:
         return state
 
     def _length(self, ids: Any) -> int:
-        shape = tuple(getattr(ids, "shape", ()))
-        if len(shape) != 2 or shape[0] != self.batch or not shape[1]:
-            raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {list(shape)}")
+        shape = getattr(ids, "shape", None)
+        if not isinstance(shape, tuple) or len(shape) != 2 or shape[0] != self.batch or not shape[1]:
+            kind = f"{type(ids).__name__}, which is neither a NumPy array nor a torch tensor"
+            got = list(shape) if isinstance(shape, tuple) else kind
+            raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {got}")
         return int(shape[1])
+
+    def check_room(self) -> None:
+        """Put a token into the last place of each text, then empty the cache: known before the first text gets there.
+
+        Raises:
+            ConfigError: the module has no such place.
+        """
+        last = np.full(self.batch, self.max_length - 1, np.int64)
+        with self._state.lock:
+            try:
+                self._decode(np.zeros((self.batch, 1), np.int64), last, last + 1, state=self._state)
+            except ExecutionError as error:
+                raise ConfigError(
+                    f"max_length: the module has no place for token {self.max_length} of a text: {error}"
+                ) from None
+            finally:
+                self._state.reset()
 
     # --- reading it ------------------------------------------------------------------------------------------------
 
@@ -231,7 +250,8 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
         config: the switches; None is ``Config()``.
 
     Raises:
-        ConfigError: `module` writes to no buffer, or the two exports do not write to the same ones.
+        ConfigError: `module` writes to no buffer, the two exports do not write to the same ones, or its buffers, or its
+            positions, end before `max_length`. The last is tried: by one token, in the last place.
         UnsupportedOp, EngineError: as `compile`.
     """
     # Imported here: a process that only loads decoders does not have to have torch.
@@ -250,7 +270,9 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     artifacts = {name: one.artifact for name, one in made.items()}
     _check(artifacts, batch)
     facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in made.items()}
-    return Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
+    decoder = Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
+    decoder.check_room()
+    return decoder
 
 
 def _check(artifacts: Mapping[str, Artifact], batch: int) -> None:

@@ -154,7 +154,7 @@ def test_what_the_cache_cannot_hold_is_refused(decoder):
         (torch.zeros(2, 5, dtype=torch.long), None, r"ids: expected int64 \[1, 1 to 48\], got \[2, 5\]"),
         (torch.zeros(5, dtype=torch.long), None, r"got \[5\]"),
         (torch.zeros(1, 0, dtype=torch.long), None, r"got \[1, 0\]"),
-        ([1, 2], None, r"got \[\]"),
+        ([[1, 2]], None, r"\[1, 1 to 48\], got list, which is neither a NumPy array nor a torch tensor"),
         (torch.zeros(1, 5), None, r"expected int64\[1, 5\] on cpu, got float32\[1, 5\]"),
         (torch.zeros(1, 5, dtype=torch.long), [6], "expected 1 lengths from 1 to 5"),
         (torch.zeros(1, 5, dtype=torch.long), [0], "expected 1 lengths from 1 to 5"),
@@ -180,10 +180,10 @@ def test_a_state_that_is_no_cache_is_refused(decoder):
 
 @pytest.fixture(scope="module")
 def roomy():
-    """GPT-2 with a cache for 80 tokens, and in this configuration 64 positions."""
+    """GPT-2 with a cache for as many tokens as it has positions in this configuration."""
     from suites.models.nets.cached import CachedLM
 
-    return engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 80).eval(), 80)
+    return engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 64).eval(), 64)
 
 
 def test_a_state_of_another_decoder_is_refused(decoder, roomy):
@@ -288,14 +288,22 @@ def test_texts_of_another_batch_than_that_of_the_prompt_are_refused(decoder):
         decoder.generate(some_ids(2, 3))
 
 
-def test_a_position_that_the_model_lacks_is_an_error_and_leaves_the_length(roomy):
-    state = roomy.new_state()
-    with pytest.raises(ExecutionError, match=r"embedding at .*index"):
-        roomy.prefill(some_ids(1, 65), state=state)
-    roomy.prefill(some_ids(1, 64), state=state)
-    with pytest.raises(ExecutionError, match=r"embedding at .*index"):
-        roomy.decode(some_ids(1, 1), state=state)
-    assert state.lengths.tolist() == [64]
+def test_a_cache_that_is_too_short_is_refused_when_compiling():
+    with pytest.raises(
+        ConfigError, match=r"max_length: the module has no place for token 33 of a text: scatter at .*index is out"
+    ):
+        engine.compile_decoder(Adding(32).eval(), 33)
+    decoder = engine.compile_decoder(Adding(32).eval(), 32)
+    assert decoder._state["seen"].tolist() == [[0.0] * 32]
+    assert decoder.generate(torch.tensor([[7, 8]]), 3).tolist() == [[7, 8, 15, 30, 10]]
+
+
+def test_positions_that_the_model_lacks_are_refused_when_compiling():
+    """GPT-2 with a cache for 65 tokens, and in this configuration 64 positions."""
+    from suites.models.nets.cached import CachedLM
+
+    with pytest.raises(ConfigError, match=r"no place for token 65 of a text: embedding at .*index"):
+        engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 65).eval(), 65)
 
 
 def test_the_time_of_exporting_is_stated_apart(decoder):
