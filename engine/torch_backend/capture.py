@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._decomp import decomposition_table
@@ -29,6 +29,11 @@ from engine.exporter.sources import from_trace
 Boxed = Callable[[list[Any]], list[Any]]
 Finish = Callable[[GraphModule, Sequence[Any]], Boxed]
 
+_GRADIENTS = (
+    "the graph requires gradients, and this backend is for inference: call the model under torch.inference_mode() or "
+    "torch.no_grad(), and have nothing in it enable them again"
+)
+
 
 def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Callable[..., Any]:
     """What Dynamo calls in place of `module`: `finish` makes the inner part of it, from a functional graph.
@@ -43,7 +48,7 @@ def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Calla
         ShapeError: an input is not a dense tensor on the cpu.
     """
     _check(module, inputs)
-    compiler = aot_autograd(fw_compiler=finish, inference_compiler=finish, decompositions=_rules())
+    compiler = aot_autograd(fw_compiler=_differentiated, inference_compiler=finish, decompositions=_rules())
     with torch.no_grad(), _override_composite_implicit_decomp(_whole()):
         found: Callable[..., Any] = compiler(module, inputs)
     return found
@@ -59,10 +64,7 @@ def spelled_in_aten(module: GraphModule) -> None:
 def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
     tensors = [i for i in inputs if isinstance(i, torch.Tensor)]
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        raise ConfigError(
-            "the graph requires gradients, and this backend is for inference: call the model under "
-            "torch.inference_mode() or torch.no_grad()"
-        )
+        raise ConfigError(_GRADIENTS)
     if torch.is_autocast_enabled("cpu"):
         raise ConfigError("torch.autocast is on: call the model outside of it, and cast the model itself")
     for tensor in tensors:
@@ -72,6 +74,14 @@ def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
         where = from_trace(call.stack_trace)
         what = getattr(call.target, "__name__", call.target)
         raise ConfigError(f"the model is in training mode ({what} at {where or 'unknown line'}): call model.eval()")
+
+
+def _differentiated(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
+    """What AOT autograd calls for a graph part of which runs with gradients, whatever surrounds it.
+
+    Calls that have a handler stay whole in it (`_whole`), so that torch would not differentiate them: it must not run.
+    """
+    raise ConfigError(_GRADIENTS)
 
 
 def _in_training(module: GraphModule) -> Iterator[Node]:

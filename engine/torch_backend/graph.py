@@ -9,11 +9,12 @@ import logging
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from engine import sizes
 from engine.config import Config
@@ -25,6 +26,8 @@ from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out, viewed
 
 _LOG = logging.getLogger("engine")
+_LIVE: list[weakref.ref[CompiledGraph]] = []
+_UNKNOWN = -1  # no tensor has this version
 
 
 class Watched(NamedTuple):
@@ -92,6 +95,7 @@ class CompiledGraph:
         self._kept: OrderedDict[tuple[int, ...], Compiled] = OrderedDict()
         self._reasons: tuple[str, ...] = ()
         self._lock = threading.RLock()
+        _LIVE.append(weakref.ref(self, _LIVE.remove))
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """One call, in AOT autograd's boxed convention: `args` is emptied."""
@@ -139,6 +143,14 @@ class CompiledGraph:
             self._watched = [Watched(p, weakref.ref(t), t._version, t.data_ptr()) for p, t in weights.items()]  # noqa: SLF001  # as above
             self._brought = [p for p in self._tensors if p not in weights]
             self._kept.clear()
+
+    def forget(self, tensors: Collection[int]) -> None:
+        """Take the weights with these ids for changed, whatever their versions say."""
+        with self._lock:
+            if self._watched is not None:
+                self._watched = [
+                    w._replace(version=_UNKNOWN) if id(w.tensor()) in tensors else w for w in self._watched
+                ]
 
     # --- sizes -----------------------------------------------------------------------------------------------------
 
@@ -194,6 +206,18 @@ class CompiledGraph:
         values = {str(symbol): self._value(symbol, args) for symbol in self._places}
         found = [tensors[r[0]] if isinstance(r, list) else sizes.at(r, values) for r in chosen.results]
         return viewed(found, self._views, lambda symbol: self._value(symbol, args))
+
+
+def _stepped(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+    """Behind each step of any optimizer: a fused one (``fused=True``) writes without raising versions."""
+    written = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]} if _LIVE else ()
+    for reference in tuple(_LIVE):
+        if (graph := reference()) is not None:
+            graph.forget(written)
+
+
+# Disabled for Dynamo, so that a step that somebody compiles does not leave it out.
+register_optimizer_step_post_hook(torch.compiler.disable(_stepped))
 
 
 def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:

@@ -168,6 +168,47 @@ def test_weights_that_change_are_packed_anew():
         torch.testing.assert_close(found(x), model(x))
 
 
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad])
+def test_a_step_of_a_fused_optimizer_which_torch_does_not_count_is_noticed(kind):
+    torch.manual_seed(0)
+    model, x = nn.Linear(2, 2).eval(), torch.ones(1, 2)
+    found, optimizer = compiled(model), kind(model.parameters(), lr=1.0, fused=True)
+    with torch.no_grad():
+        before = found(x)
+    model(x).sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        torch.testing.assert_close(found(x), model(x))
+        assert (found(x) - before).abs().max() > 0.5
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own
+def test_a_compiled_step_of_a_fused_optimizer_is_noticed():
+    torch.manual_seed(0)
+    model, x = nn.Linear(2, 2).eval(), torch.ones(1, 2)
+    found, optimizer = compiled(model), torch.optim.SGD(model.parameters(), lr=1.0, fused=True)
+    step = torch.compile(optimizer.step, backend="eager")
+    for _ in range(2):
+        with torch.no_grad():
+            torch.testing.assert_close(found(x), model(x))
+        model(x).sum().backward()
+        step()
+    with torch.no_grad():
+        torch.testing.assert_close(found(x), model(x))
+
+
+def test_steps_of_an_optimizer_of_other_weights_pack_nothing_anew():
+    model, other, x = nn.Linear(2, 2).eval(), nn.Linear(2, 2), torch.ones(1, 2)
+    optimizer = torch.optim.SGD(other.parameters(), lr=1.0, fused=True)
+    check(model, (x,))
+    (kept,) = (graph()._kept for graph in engine.dynamo._GRAPHS if graph() is not None)
+    program = next(iter(kept.values())).program
+    other(x).sum().backward()
+    optimizer.step()
+    check(model, (x,))
+    assert next(iter(kept.values())).program is program
+
+
 def test_weights_that_stay_are_packed_once():
     model = Block().eval()
     check(model, (random(2, 5, 16),), (random(2, 5, 16, seed=1),))
@@ -345,6 +386,27 @@ def test_a_graph_that_requires_gradients_is_refused():
     error = refusal(Block().eval(), random(2, 5, 16))
     assert isinstance(error, engine.ConfigError)
     assert "call the model under torch.inference_mode() or torch.no_grad()" in str(error)
+
+
+class Slope(nn.Module):
+    """Differentiates inside, whatever surrounds it."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(self.layer(x).sum(), x)[0]
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(3, 3), nn.Sigmoid()], ids=["with weights", "without"])
+def test_a_model_that_differentiates_under_no_grad_is_refused(layer):
+    with torch.no_grad():
+        error = refusal(Slope(layer).eval(), torch.ones(3))
+    assert isinstance(error, engine.ConfigError)
+    assert "call the model under torch.inference_mode() or torch.no_grad(), and have nothing in it" in str(error)
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(4)], ids=["dropout", "batch_norm"])
