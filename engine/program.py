@@ -236,8 +236,8 @@ class Artifact:
             ],
             "constants": {str(v): _tensor_name(v) for v in self.constants},
             "signature": {
-                "input_tree": s.input_tree,
-                "output_tree": s.output_tree,
+                "input_tree": tree.encode(s.input_tree),
+                "output_tree": tree.encode(s.output_tree),
                 "input_slots": list(s.input_slots),
                 "output_slots": list(s.output_slots),
                 "input_names": list(s.input_names),
@@ -410,8 +410,8 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         ),
         constants=constants,
         signature=Signature(
-            s["input_tree"],
-            s["output_tree"],
+            tree.decode(s["input_tree"]),
+            tree.decode(s["output_tree"]),
             tuple(s["input_slots"]),
             tuple(s["output_slots"]),
             tuple(map(str, s["input_names"])),

@@ -1,12 +1,15 @@
 """Nested inputs and outputs as JSON-able trees. Knows neither torch nor the engine.
 
-A tree is ``"*"`` (a leaf), ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": {key: tree}}`` or
-``{"object": "module.Class", "fields": {key: tree}}``. None, numbers and strings are leaves.
+A tree is ``"*"`` (a leaf), ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": {key: tree}}``,
+``{"namedtuple": "Class", "fields": {key: tree}}`` or ``{"object": "module.Class", "fields": {key: tree}}``. None,
+numbers and strings are leaves. Leaves are in the order of the keys, which `encode` keeps in files that sort theirs.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 Tree = Any
@@ -62,9 +65,12 @@ def _flatten(tree: Tree, value: Any, where: str, leaves: list[Any]) -> None:
             _flatten(child, element, f"{where}[{index}]", leaves)
         return
     fields: Mapping[str, Tree] = tree["dict"] if "dict" in tree else tree["fields"]
+    if "namedtuple" in tree and isinstance(value, tuple) and list(field_names(type(value))) == list(fields):
+        value = dict(zip(fields, value, strict=True))
     if not isinstance(value, Mapping):
+        wanted = f"a {tree['namedtuple']}" if "namedtuple" in tree else "a dict"
         raise ValueError(  # noqa: TRY004  # as above
-            f"{where}: expected a dict with keys {list(fields)}, got {type(value).__name__}"
+            f"{where}: expected {wanted} with keys {list(fields)}, got {type(value).__name__}"
         )
     missing, extra = [k for k in fields if k not in value], [k for k in value if k not in fields]
     if missing or extra:
@@ -74,9 +80,24 @@ def _flatten(tree: Tree, value: Any, where: str, leaves: list[Any]) -> None:
 
 
 def unflatten(tree: Tree, leaves: list[Any]) -> Any:
-    """`leaves` in the structure of `tree`; an object comes back as a dict of its fields."""
+    """`leaves` in the structure of `tree`.
+
+    A namedtuple comes back as one of a class made here, of that name and these fields; an object as a dict.
+    """
     iterator = iter(leaves)
     return _unflatten(tree, iterator)
+
+
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The fields of a class of named tuples, of Python's or of C's as torch's results are; () of other classes."""
+    named = kind.__match_args__ if hasattr(kind, "n_sequence_fields") else getattr(kind, "_fields", ())
+    return tuple(named)
+
+
+@cache
+def _named(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
+    """ValueError where Python allows no such names; nothing is executed that they say."""
+    return namedtuple(name, fields, module=__name__)  # noqa: PYI024  # fields that are known now
 
 
 def _unflatten(tree: Tree, leaves: Iterator[Any]) -> Any:
@@ -87,7 +108,41 @@ def _unflatten(tree: Tree, leaves: Iterator[Any]) -> Any:
     if "list" in tree:
         return [_unflatten(c, leaves) for c in tree["list"]]
     fields = tree["dict"] if "dict" in tree else tree["fields"]
-    return {key: _unflatten(child, leaves) for key, child in fields.items()}
+    found = {key: _unflatten(child, leaves) for key, child in fields.items()}
+    return _named(tree["namedtuple"], tuple(found))(*found.values()) if "namedtuple" in tree else found
+
+
+def encode(tree: Tree) -> Any:
+    """`tree` for a file that sorts the keys of its objects: those in another order become a list of pairs."""
+    if tree == LEAF:
+        return tree
+    found: dict[str, Any] = {}
+    for kind, part in tree.items():
+        if isinstance(part, list):
+            found[kind] = [encode(child) for child in part]
+        elif isinstance(part, str):
+            found[kind] = part
+        elif list(part) == sorted(part):
+            found[kind] = {key: encode(child) for key, child in part.items()}
+        else:
+            found[kind] = [[key, encode(child)] for key, child in part.items()]
+    return found
+
+
+def decode(data: Any) -> Tree:
+    """What `encode` made, back; it is still to be checked. ValueError or TypeError where it cannot have been that."""
+    if not isinstance(data, dict):
+        return data
+    found: dict[str, Any] = {}
+    for kind, part in data.items():
+        if kind in ("dict", "fields"):
+            pairs = part.items() if isinstance(part, dict) else part
+            found[kind] = {key: decode(child) for key, child in pairs}
+            if len(found[kind]) < len(part) or not all(isinstance(key, str) for key in found[kind]):
+                raise ValueError(f"keys twice, or no strings: {list(found[kind])}")
+        else:
+            found[kind] = [decode(child) for child in part] if isinstance(part, list) else part
+    return found
 
 
 def check(tree: Tree, depth: int = 0) -> None:
@@ -103,6 +158,9 @@ def check(tree: Tree, depth: int = 0) -> None:
     elif set(tree) == {"dict"} and isinstance(tree["dict"], dict):
         children = tree["dict"].values()
     elif set(tree) == {"object", "fields"} and isinstance(tree["fields"], dict) and isinstance(tree["object"], str):
+        children = tree["fields"].values()
+    elif set(tree) == {"namedtuple", "fields"} and isinstance(tree["fields"], dict):
+        _named(tree["namedtuple"], tuple(tree["fields"]))
         children = tree["fields"].values()
     else:
         raise ValueError(f"not a tree: keys {sorted(map(str, tree))}")

@@ -30,13 +30,21 @@ def describe(spec: TreeSpec) -> tree.Tree:
     fields = dict(zip(keys, children, strict=True))
     if spec.type is dict:
         return {"dict": fields}
+    if kind := _named(spec):
+        return {"namedtuple": kind.__name__, "fields": fields}
     return {"object": f"{spec.type.__module__}.{spec.type.__qualname__}", "fields": fields}
+
+
+def _named(spec: TreeSpec) -> type | None:
+    """The class of a namedtuple, which torch has as the context, or of a result of torch; None for others."""
+    kind = spec.context if isinstance(spec.context, type) else spec.type
+    return kind if tree.field_names(kind) else None
 
 
 def _fields(spec: TreeSpec, count: int) -> list[Any]:
     """Names of the children of a namedtuple, of an ordered dict or of a class whose context lists them."""
-    context = spec.context
-    names = getattr(context, "_fields", context)
+    kind = _named(spec)
+    names = spec.context if kind is None else tree.field_names(kind)
     if isinstance(names, tuple) and len(names) == 2 and isinstance(names[0], list | tuple):  # dataclasses: (names, ...)
         names = names[0]
     listed = list(names) if isinstance(names, list | tuple) else []
@@ -51,7 +59,7 @@ def rebuilder(spec: TreeSpec, described: tree.Tree) -> Callable[[list[Any]], Any
 def _has_objects(described: tree.Tree) -> bool:
     if described == tree.LEAF:
         return False
-    if "object" in described:
+    if "fields" in described:
         return True
     children = next(iter(described.values()))
     return any(map(_has_objects, children.values() if isinstance(children, dict) else children))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections import OrderedDict, namedtuple
 
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import engine
 from engine import passes, program
 from engine.config import Config
-from engine.errors import ProgramError
+from engine.errors import ProgramError, ShapeError
 from engine.executors import interpreter
 from engine.ir import Graph
 from engine.ops import TensorType
@@ -117,6 +121,11 @@ def rewrite(path, change):
     path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[8 + length :])
 
 
+def named(name, fields):
+    """A tree as a file has it."""
+    return {"namedtuple": name, "fields": [[field, "*"] for field in fields]}
+
+
 HOSTILE = {
     "another format": lambda h, _: h.update(format="other"),
     "a later version": lambda h, _: h.update(version=99),
@@ -136,6 +145,12 @@ HOSTILE = {
     "slots out of range": lambda h, _: h["signature"].update(output_slots=[0, 7]),
     "too few slots": lambda h, _: h["signature"].update(input_slots=[]),
     "a tree that is none": lambda h, _: h["signature"].update(output_tree={"call": "os.system"}),
+    "a namedtuple of no name": lambda h, _: h["signature"].update(output_tree=named("a b", ["x", "y"])),
+    "a namedtuple whose field is code": lambda h, _: h["signature"].update(output_tree=named("A", ["x", "y=1"])),
+    "a namedtuple with a field twice": lambda h, _: h["signature"].update(output_tree=named("A", ["x", "x"])),
+    "a namedtuple of numbers": lambda h, _: h["signature"].update(output_tree=named("A", [1, 2])),
+    "a dict with a key twice": lambda h, _: h["signature"].update(output_tree={"dict": [["x", "*"], ["x", "*"]]}),
+    "a dict without keys": lambda h, _: h["signature"].update(output_tree={"dict": ["x", "y"]}),
     "arguments without keywords": lambda h, _: h["signature"]["input_tree"]["tuple"].pop(),
     "arguments that are one tensor": lambda h, _: h["signature"].update(input_tree="*"),
     "no types": lambda h, _: h.pop("types"),
@@ -186,3 +201,109 @@ def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):
     program.load(path, verify="header")
     with pytest.raises(ProgramError, match="checksum"):
         program.load(path, verify="full")
+
+
+Pair = namedtuple("Pair", "late early")  # noqa: PYI024  # fields that are not in the order of the alphabet
+
+
+class Parts(nn.Module):
+    """x + 1 and x * 2, in the structure that is asked for."""
+
+    def __init__(self, structure):
+        super().__init__()
+        self.structure = structure
+
+    def forward(self, x):
+        return self.structure(x + 1, x * 2)
+
+
+def plain(value):
+    """Names and numbers, in order."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return [(name, plain(one)) for name, one in (value if isinstance(value, dict) else value._asdict()).items()]
+
+
+STRUCTURES = {
+    "namedtuple": Pair,
+    "dict": lambda late, early: {"late": late, "early": early},
+    "ordered dict": lambda late, early: OrderedDict(late=late, early=early),
+    "namedtuple in a list": lambda late, early: [Pair(late, {"z": early, "a": late})],
+}
+
+
+@pytest.mark.parametrize("structure", STRUCTURES.values(), ids=STRUCTURES.keys())
+def test_a_loaded_program_returns_each_result_under_its_own_name(tmp_path, structure):
+    x = torch.arange(3.0)
+    compiled = engine.compile(Parts(structure).eval(), (x,))
+    compiled.save(tmp_path / "p")
+    loaded = engine.load(tmp_path / "p")
+    assert plain(loaded(x)) == plain(structure(x + 1, x * 2))
+    assert loaded.digest == compiled.digest
+
+
+def test_a_loaded_namedtuple_unpacks_and_answers_to_its_names(tmp_path):
+    x = torch.arange(3.0)
+    engine.compile(Parts(Pair).eval(), (x,)).save(tmp_path / "p")
+    loaded = engine.load(tmp_path / "p")
+    result = loaded(x)
+    late, early = result
+    assert (late.tolist(), early.tolist()) == ([1.0, 2.0, 3.0], [0.0, 2.0, 4.0])
+    assert result.late is late
+    assert result.early is early
+    assert (type(result).__name__, result._fields) == ("Pair", ("late", "early"))
+    assert type(loaded(x)) is type(result)
+
+
+def test_a_result_of_torch_with_names_keeps_them(tmp_path):
+    class Largest(nn.Module):
+        def forward(self, x):
+            return x.max(0)
+
+    x = torch.tensor([[1.0, 5.0], [4.0, 2.0]])
+    engine.compile(Largest().eval(), (x,)).save(tmp_path / "p")
+    values, indices = found = engine.load(tmp_path / "p")(x)
+    assert (values.tolist(), indices.tolist()) == ([4.0, 5.0], [1, 0])
+    assert found.values is values
+    assert found.indices is indices
+
+
+class Difference(nn.Module):
+    def forward(self, parts, *, z, a):
+        return parts["late"] - parts["early"] + 10 * (z - a)
+
+
+class DifferenceOfPair(nn.Module):
+    def forward(self, pair):
+        return pair.late - pair.early
+
+
+def test_a_loaded_program_takes_each_argument_by_its_own_name(tmp_path):
+    x, zeros = torch.arange(3.0), torch.zeros(3)
+    compiled = engine.compile(Difference().eval(), (({"late": x, "early": zeros},), {"z": zeros, "a": x}))
+    compiled.save(tmp_path / "p")
+    for one in (compiled, engine.load(tmp_path / "p")):
+        assert one({"early": x, "late": zeros}, a=zeros, z=x).tolist() == [0.0, 9.0, 18.0]
+
+
+def test_a_namedtuple_is_an_argument(tmp_path):
+    x, zeros = torch.arange(3.0), torch.zeros(3)
+    compiled = engine.compile(DifferenceOfPair().eval(), (Pair(x, zeros),))
+    compiled.save(tmp_path / "p")
+    for one in (compiled, engine.load(tmp_path / "p")):
+        assert one(Pair(zeros, x)).tolist() == [0.0, -1.0, -2.0]
+        with pytest.raises(ShapeError, match=r"expected a Pair with keys \['late', 'early'\], got tuple"):
+            one((x, zeros))
+
+
+def test_structures_of_files_before_namedtuples_still_load(tmp_path):
+    """There a namedtuple was an object, and keys were in the order of the alphabet."""
+    artifact = small()
+    for number, tree in enumerate(
+        [{"object": "collections.namedtuple", "fields": {"a": "*", "b": "*"}}, {"dict": {"a": "*", "b": "*"}}]
+    ):
+        artifact.save(tmp_path / f"{number}")
+        rewrite(tmp_path / f"{number}", lambda h, _, tree=tree: h["signature"].update(output_tree=tree))
+        assert list(engine.load(tmp_path / f"{number}")(np.ones((2, 3), np.float32))) == ["a", "b"]
