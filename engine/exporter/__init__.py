@@ -165,8 +165,8 @@ class _Conversion:
         env = {node: self._input(node, spec) for node, spec in zip(placeholders, specs, strict=True)}
         self.walk.graph.inputs += self._states.values()
         self._outputs(self.walk.run(module, env))
-        if self.walk.offenders:
-            raise UnsupportedOp(list(dict.fromkeys(self.walk.offenders)), FALLBACK)
+        if offenders := [*self.walk.offenders, *self.walk.settled.values()]:
+            raise UnsupportedOp(list(dict.fromkeys(offenders)), FALLBACK)
         return self.walk.graph
 
     def _input(self, node: Node, spec: InputSpec) -> Lowered:

@@ -14,7 +14,7 @@ from engine.exporter.registry import Refusal
 from engine.exporter.weights import to_numpy
 from engine.ir import Graph, Value
 from engine.ops import MAX_RANK, TensorType
-from engine.sizes import same
+from engine.sizes import Size, same
 
 Number = float  # int and bool included, as type checkers read it
 Operand = Value | Number
@@ -109,6 +109,7 @@ class Lowering:
 
     def scalar(self, number: Number, dtype: str) -> Value:
         """A constant of rank 0. Integers wrap and floats round as in torch's arithmetic with Python numbers."""
+        number = _plain(number)
         wide = torch.int64 if isinstance(number, int) else torch.float64
         try:
             tensor = torch.tensor(number, dtype=wide).to(torch_dtype(dtype))
@@ -118,6 +119,7 @@ class Lowering:
 
     def fill(self, number: Number, result: TensorType) -> Value:
         """`number` everywhere."""
+        number = _plain(number)
         if float(number) != number and number == number:  # noqa: PLR0124  # NaN is a float, and equals nothing
             self.refuse(f"the integer {number} is not exact as a float64")
         return self.emit("full", shape=result.shape, value=float(number), dtype=result.dtype)
@@ -159,5 +161,10 @@ class Lowering:
 def _sample(operand: Operand) -> Any:
     """An empty tensor (or the number itself) that promotes as the operand does."""
     if not isinstance(operand, Value):
-        return operand
+        return _plain(operand)
     return torch.empty((0,) if operand.shape else (), dtype=torch_dtype(operand.dtype))
+
+
+def _plain(number: Any) -> Number:
+    """`number`; of a size that differs from call to call the example's, to which the program is then bound."""
+    return int(number) if isinstance(number, Size) else number

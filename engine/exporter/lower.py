@@ -34,6 +34,7 @@ class Walk:
         symbols: what torch's symbolic sizes are.
         offenders: what cannot be lowered, one line each.
         refused: the calls that cannot be lowered, with the line of each; "" where what it reads is refused already.
+        settled: sizes that may differ, of which a call can have the example's only, with a line about that call.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
@@ -41,6 +42,7 @@ class Walk:
         self.symbols = symbols
         self.offenders: list[str] = []
         self.refused: dict[Node, str] = {}
+        self.settled: dict[str, str] = {}
 
     def run(self, module: GraphModule, env: dict[Node, Lowered]) -> list[Lowered]:
         """Lower all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
@@ -99,6 +101,11 @@ class Walk:
             self.refused |= {node: "", call: line}
             return self._stand_in(meta)
 
+    def _note_settled(self, target: OpOverload, source: str) -> None:
+        for name, only in self.symbols.scope.settled.items():
+            line = f"{target}: of size {name} only the example's, {only}, works here"
+            self.settled.setdefault(name, line + (f" ({source})" if source else ""))
+
     def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Lowered:
         if target.name() not in INLINED:
             raise Refusal("control flow and other operations on functions are not supported")
@@ -111,9 +118,11 @@ class Walk:
         return results
 
     def _lower(self, target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
-        handler = HANDLERS[target]
+        handler, guards = HANDLERS[target], len(self.symbols.scope.guards)
         result = handler.lower(context, **bind(handler, args, kwargs))
         self._check(result, context.meta)
+        if len(self.symbols.scope.guards) > guards:
+            self._note_settled(target, context.source)
         return result
 
     def _check(self, result: Lowered, meta: Any) -> None:

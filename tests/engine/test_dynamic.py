@@ -154,6 +154,55 @@ def test_a_size_that_cannot_differ_is_refused():
         engine.compile(Fixed().eval(), (torch.randn(4),), dynamic_shapes={"x": {0: Dim("n", max=10)}})
 
 
+class Call(nn.Module):
+    """A function as a model."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+ANY_ROWS = {"x": {0: Dim("n", min=4, max=40)}}
+WITH_POSITIONS = {
+    "windows side by side": lambda x: x.unfold(0, 2, 2),
+    "windows that overlap": lambda x: x.unfold(0, 3, 1),
+    "windows of each window": lambda x: x.unfold(0, 4, 2).unfold(1, 2, 1),
+    "backwards": lambda x: x.flip(0),
+    "backwards in both axes": lambda x: x.flip([0, 1]),
+}
+
+
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("function", WITH_POSITIONS.values(), ids=WITH_POSITIONS.keys())
+def test_positions_follow_the_size_of_the_call(function, executor):
+    model = Call(function).eval()
+    program = engine.compile(model, (torch.randn(8, 3),), engine.Config(executor=executor), dynamic_shapes=ANY_ROWS)
+    for rows in (4, 5, 8, 11, 40):
+        x = torch.randn(rows, 3)
+        assert torch.equal(program(x), model(x))
+
+
+F = nn.functional
+FOR_ONE_SIZE = {
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x.t()[None], 3),
+    "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x.t()[None], 3),
+    "slice_scatter": lambda x: torch.slice_scatter(x, x[::2] * 2, 0, 0, None, 2),
+    "upsample_linear1d": lambda x: F.interpolate(x.t()[None], scale_factor=2, mode="linear"),
+    "lt": lambda x: x < x.shape[0],
+    "full": lambda x: torch.full((2,), x.shape[0]),
+}
+
+
+@pytest.mark.parametrize("call", FOR_ONE_SIZE)
+def test_a_call_that_is_worked_out_for_one_size_is_named_with_it(call):
+    message = rf"1 unsupported.*\n  - aten\.{call}\S*: of size n only the example's, 8, works here .*test_dynamic"
+    with pytest.raises(engine.UnsupportedOp, match=message):
+        engine.compile(Call(FOR_ONE_SIZE[call]).eval(), (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
+
+
 @pytest.mark.parametrize("spec", [{"y": {0: BATCH}}, ({0: BATCH}, {0: BATCH}), {"x": {7: BATCH}}, 5])
 def test_dynamic_shapes_that_do_not_fit_the_model_are_refused(network, spec):
     with pytest.raises(engine.EngineError):

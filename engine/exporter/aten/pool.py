@@ -80,6 +80,7 @@ def _taps(size: int, count: int) -> np.ndarray:
     """Which elements window i of `count` has, [count, taps], -1 behind the last: those from floor(i * size / count) to
     ceil((i + 1) * size / count).
     """
+    size, count = int(size), int(count)  # the windows are computed for these alone
     first = np.arange(count) * size // count
     last = -(-(np.arange(count) + 1) * size // count)
     places = first[:, None] + np.arange(int(max(last - first, default=0)))

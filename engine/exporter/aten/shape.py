@@ -13,6 +13,7 @@ from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import aten
 from engine.ir import Value
 from engine.ops import MAX_RANK
+from engine.sizes import is_fixed
 
 # --- the same elements under another shape ----------------------------------------------------------------------
 
@@ -264,9 +265,13 @@ def chunk(x: Lowering, self: Value, chunks: int, dim: int) -> list[Value]:
 def flip(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
     """No layout has negative strides, so that each axis is read backwards by its positions."""
     value = self
-    for axis in sorted({x.axis(dim, len(self.shape)) for dim in dims}):
-        if len(value.shape) > axis and value.shape[axis] > 1:
-            backwards = np.arange(value.shape[axis] - 1, -1, -1, dtype=np.int64)
+    for axis in sorted({x.axis(dim, len(self.shape)) for dim in dims}) if self.shape else ():
+        size = value.shape[axis]
+        if not is_fixed(size):  # counted from the end
+            from_end = x.emit("arange", start=-1.0, step=-1.0, length=size, dtype="int64")
+            value = x.emit("index", value, from_end, axes=(axis,))
+        elif size > 1:
+            backwards = np.arange(size - 1, -1, -1, dtype=np.int64)
             value = x.emit("index_select", value, x.constant(backwards), axis=axis)
     return value
 
@@ -291,9 +296,15 @@ def unfold(x: Lowering, self: Value, dimension: int, size: int, step: int) -> Va
     """Windows of an axis, which overlap: their elements in order, then as an axis of windows and one of places."""
     rank, value = len(self.shape), x.lifted(self)
     axis = x.axis(dimension, rank)
-    count = (value.shape[axis] - size) // step + 1
-    positions = np.add.outer(np.arange(count) * step, np.arange(size)).reshape(-1)
-    taken = x.emit("index_select", value, x.constant(positions), axis=axis)
+    size, step = int(size), int(step)
+    count = x.result.shape[axis] if rank else 1
+    if is_fixed(count):
+        positions = x.constant(np.add.outer(np.arange(count) * step, np.arange(size)).reshape(-1))
+    else:
+        first = x.emit("arange", length=count, step=float(step), dtype="int64")
+        within = x.emit("add", x.reshape(first, (count, 1)), x.constant(np.arange(size)))
+        positions = x.reshape(within, (count * size,))
+    taken = x.emit("index_select", value, positions, axis=axis)
     if not rank:
         return x.reshape(taken, (size,))
     windows = x.reshape(taken, (*value.shape[:axis], count, size, *value.shape[axis + 1 :]))
@@ -349,6 +360,7 @@ def slice_scatter(
     src = x.cast(src, self.dtype)
     if step == 1:
         return _joined(x, axis, x.slice(self, axis, 0, first), src, x.slice(self, axis, last, size))
+    first, last, size = int(first), int(last), int(size)  # the places are computed for these alone
     places = np.arange(size)
     inside = (places >= first) & (places < last) & ((places - first) % step == 0)
     if not inside.any():
