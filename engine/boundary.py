@@ -60,15 +60,23 @@ class Boundary:
         """Dense CPU tensors or arrays of the right types, one an artifact input, in order.
 
         Raises:
+            ShapeError: as `brought`.
+        """
+        return [self._dense(position, leaf) for position, leaf in enumerate(self.brought(args, kwargs))]
+
+    def brought(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """CPU tensors or arrays of the right types as the caller has them, one an artifact input, in order.
+
+        Raises:
             ShapeError: number, names, structure, kind, dtype, shape or device differ; names the input and both sides.
         """
         if self.tensor is None:
             self._meet_torch()
-        if self.is_flat and not kwargs and len(args) == len(self.input_types):
-            leaves: Sequence[Any] = args
-        else:
-            leaves = self._leaves(args, kwargs)
-        return [self._checked(position, leaf) for position, leaf in enumerate(leaves)]
+        flat = self.is_flat and not kwargs and len(args) == len(self.input_types)
+        leaves = list(args) if flat else self._leaves(args, kwargs)
+        for position, leaf in enumerate(leaves):
+            self._check(position, leaf)
+        return leaves
 
     def sizes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
         """What the sizes that differ from call to call are in this one, in the order of the artifact's symbols.
@@ -102,11 +110,29 @@ class Boundary:
         kinds = [getattr(torch, t.dtype) for t in self.output_types]
         self.new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
 
-    def _checked(self, position: int, leaf: Any) -> Any:
-        """The leaf, made dense where it is not."""
+    def _check(self, position: int, leaf: Any) -> None:
+        expected = self.input_types[position]
         if self.tensor is not None and isinstance(leaf, self.tensor):
-            return self._from_tensor(position, leaf)
-        return self._from_array(position, leaf)
+            dtype, shape = self.tensors[position]
+            strided = leaf.layout is self.strided
+            if leaf.dtype is not dtype or leaf.shape != shape or not leaf.is_cpu or not strided:
+                what = "" if strided else f"{leaf.layout} "
+                got = f"{what}{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}"
+                raise self._wrong(position, got)
+        elif not isinstance(leaf, np.ndarray):
+            raise self._wrong(position, f"{type(leaf).__name__}, which is neither a NumPy array nor a torch tensor")
+        elif leaf.dtype.name != expected.dtype or leaf.shape != expected.shape:
+            raise self._wrong(position, f"{leaf.dtype.name}{list(leaf.shape)}")
+
+    def _dense(self, position: int, leaf: Any) -> Any:
+        """A leaf that is right, row by row; itself where it is so."""
+        if isinstance(leaf, np.ndarray):
+            dtype = dtypes.dtype(self.input_types[position].dtype).numpy
+            return np.require(leaf, dtype, ("C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"))
+        # The memory of a lazily conjugated or negated tensor does not hold its values.
+        if leaf.is_conj() or leaf.is_neg():
+            leaf = leaf.resolve_conj().resolve_neg()
+        return leaf if leaf.is_contiguous() else leaf.contiguous()
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         try:
@@ -132,26 +158,6 @@ class Boundary:
                 f"got {len(args)} and {sorted(kwargs)}"
             )
         return {name: kwargs[name] for name in names}
-
-    def _from_tensor(self, position: int, tensor: Any) -> Any:
-        dtype, shape = self.tensors[position]
-        strided = tensor.layout is self.strided
-        if tensor.dtype is not dtype or tensor.shape != shape or not tensor.is_cpu or not strided:
-            what = "" if strided else f"{tensor.layout} "
-            got = f"{what}{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
-            raise self._wrong(position, got)
-        # The memory of a lazily conjugated or negated tensor does not hold its values.
-        if tensor.is_conj() or tensor.is_neg():
-            tensor = tensor.resolve_conj().resolve_neg()
-        return tensor if tensor.is_contiguous() else tensor.contiguous()
-
-    def _from_array(self, position: int, array: Any) -> np.ndarray:
-        expected = self.input_types[position]
-        if not isinstance(array, np.ndarray):
-            raise self._wrong(position, f"{type(array).__name__}, which is neither a NumPy array nor a torch tensor")
-        if array.dtype.name != expected.dtype or array.shape != expected.shape:
-            raise self._wrong(position, f"{array.dtype.name}{list(array.shape)}")
-        return np.require(array, dtypes.dtype(expected.dtype).numpy, ("C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"))
 
     def _wrong(self, position: int, got: str) -> ShapeError:
         expected = self.input_types[position]

@@ -32,6 +32,7 @@ from engine.program import Artifact, Constants, Signature
 from engine.report import Profile, Report
 from engine.runtime import Program
 from engine.sizes import Scope
+from engine.torch_backend.layouts import copied
 from engine.torch_backend.segments import Segmented
 
 
@@ -68,7 +69,7 @@ class FallbackProgram:
         self._module = model.program.graph_module
         self._weights = _weights(model)
         if not self._interface.is_fixed:  # other sizes will want the weights of today
-            copies = {identity(t): t.detach().clone() for t in self._weights.values()}
+            copies = {identity(t): copied(t) for t in self._weights.values()}
             self._weights = {node: copies[identity(t)] for node, t in self._weights.items()}
         self._rebuild = trees.rebuilder(model.program.call_spec.out_spec, self._interface.signature.output_tree)
         self._boundary = Boundary(self._interface)
@@ -98,7 +99,7 @@ class FallbackProgram:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One call: what the model takes, and what it returns, in fresh memory. Raises as a Program."""
         plan = self._for(args, kwargs)
-        inputs = plan.boundary.unpack(args, kwargs)
+        inputs = plan.boundary.brought(args, kwargs)
         tensors = [_as_tensor(value) for value in inputs]
         arrays = bool(inputs) and all(isinstance(value, np.ndarray) for value in inputs)
         results = _fresh(plan.segments(*tensors), [*tensors, *plan.segments.held.values()])
@@ -145,7 +146,7 @@ class FallbackProgram:
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `Program.profile`; what torch runs is one line a segment, with the time from its start to its end."""
         plan = self._for(args, kwargs)
-        tensors = [_as_tensor(value) for value in plan.boundary.unpack(args, kwargs)]
+        tensors = [_as_tensor(value) for value in plan.boundary.brought(args, kwargs)]
         calls = []
         for _ in range(runs):
             start = time.perf_counter()
@@ -205,10 +206,13 @@ def _weights(model: Captured) -> dict[torch.fx.Node, torch.Tensor]:
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
-    """An array as a tensor over the same memory; a read-only one, which torch cannot say, is copied."""
+    """An array as a tensor over the same memory, or over a copy where torch cannot say it: read-only, backwards."""
     if isinstance(value, torch.Tensor):
         return value
-    array = value if value.flags.writeable else value.copy()
+    array = np.asarray(value)
+    if not array.dtype.isnative or any(stride < 0 or stride % array.itemsize for stride in array.strides):
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
+    array = array if array.flags.writeable and array.flags.aligned else array.copy(order="K")
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)

@@ -22,6 +22,7 @@ from engine.errors import ShapeError, UnsupportedOp
 from engine.exporter import traced
 from engine.report import Report
 from engine.runtime import Program
+from engine.torch_backend.layouts import laid, numbers, strides_of
 from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out, viewed
 
@@ -54,12 +55,14 @@ class Compiled(NamedTuple):
         results: what the graph answers: ``[position]`` in that list, a number, a formula of sizes, None.
         plain: the results are that list.
         fixed: it is for these sizes only.
+        strides: position of a result that it answers row by row -> the strides that torch would give it.
     """
 
     program: Program | Segmented
     results: Sequence[Any]
     plain: bool
     fixed: bool
+    strides: Mapping[int, Sequence[Any]]
 
     @property
     def report(self) -> Report:
@@ -84,6 +87,7 @@ class CompiledGraph:
         self._module = module
         self._config = config
         self._views = taken_out(module)
+        self._strides = _strides(module, self._views)
         self._nodes: list[Node] = module.graph.find_nodes(op="placeholder")
         values = [node.meta.get("val") for node in self._nodes]
         self._static = list(static)
@@ -190,7 +194,8 @@ class CompiledGraph:
             return self._segmented(weights, known)
         outputs = [[n] for n in range(len(found.graph.outputs))]
         program = flat_program(found, self._config)
-        return Compiled(program, found.results, not self._views and found.results == outputs, program.artifact.is_fixed)
+        plain = not self._views and not self._strides and found.results == outputs
+        return Compiled(program, found.results, plain, program.artifact.is_fixed, self._strides)
 
     def _segmented(self, weights: traced.Weights, known: traced.Numbers) -> Compiled:
         """With what the engine has not run by torch, which is said once a graph."""
@@ -199,13 +204,27 @@ class CompiledGraph:
             self._reasons = program.reasons
             _LOG.warning("%s: %s run(s) on torch: %s", self.name, len(program.reasons), "; ".join(program.reasons))
         results = [[n] for n in range(len(program.results))]
-        return Compiled(program, results, not self._views, fixed=True)
+        return Compiled(program, results, not self._views, fixed=True, strides={})
 
     def _filled(self, chosen: Compiled, tensors: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """The results with tensors and sizes in their places."""
         values = {str(symbol): self._value(symbol, args) for symbol in self._places}
         found = [tensors[r[0]] if isinstance(r, list) else sizes.at(r, values) for r in chosen.results]
-        return viewed(found, self._views, lambda symbol: self._value(symbol, args))
+
+        def value(symbol: Any) -> int:
+            return self._value(symbol, args)
+
+        for position, strides in chosen.strides.items():
+            found[position] = laid(found[position], numbers(strides, value))
+        return viewed(found, self._views, args, value)
+
+
+def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence[Any]]:
+    """Position of a result that does not lie row by row -> its strides, without those at the positions of `others`."""
+    results: Sequence[Any] = module.graph.output_node().args[0]  # type: ignore[assignment]  # AOT autograd's is a tuple
+    fakes = {n: r.meta.get("val") for n, r in enumerate(results) if isinstance(r, Node) and n not in others}
+    tensors = {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor) and fake.layout is torch.strided}
+    return {n: strides for n, fake in tensors.items() if (strides := strides_of(fake)) is not None}
 
 
 def _stepped(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:

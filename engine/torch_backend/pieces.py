@@ -14,6 +14,9 @@ from torch.fx.node import map_arg
 from engine.exporter.lower import needed_by_outputs
 from engine.exporter.partition import segments
 from engine.exporter.traced import Numbers, Weights
+from engine.torch_backend.views import viewed_by
+
+_ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)
 
 
 class Piece(NamedTuple):
@@ -74,6 +77,12 @@ def pieces(module: GraphModule, refused: Collection[Node]) -> Iterator[Piece]:
         several = node.target is operator.getitem and node.all_input_nodes[0] in unit
         unit[node] = unit[node.all_input_nodes[0]] if several else node
     foreign = {unit[n] for n in nodes if n in refused or not _is_call(n)}
+    # Where elements are found by their places in memory, all of the memory must be torch's, views of it included.
+    for node in nodes:
+        reached = node.all_input_nodes[0] if node.target in _ADDRESSING else None
+        while reached is not None and (base := viewed_by(reached)) is not None:
+            foreign.add(unit[reached])
+            reached = base
     before: dict[Node, set[Node]] = {unit[n]: set() for n in nodes}
     for node in nodes:
         before[unit[node]].update(unit[other] for other in node.all_input_nodes if other in unit)

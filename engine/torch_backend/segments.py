@@ -1,7 +1,8 @@
 """A graph of which the engine runs what it can and torch the rest: segments, one after the other, over shared memory.
 
-A tensor goes from one segment to the next as it is: programs read torch's memory and answer torch tensors. All sizes
-are known here; who has others makes another `Segmented`.
+A tensor goes from one segment to the next as it is: programs read torch's memory and answer torch tensors, row by row.
+What torch reads of these, and what is a result, is copied where torch would have let it lie otherwise. All sizes are
+known here; who has others makes another `Segmented`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from engine.exporter.weights import to_numpy
 from engine.program import Signature
 from engine.report import NodeProfile, Profile, Report, ThreadProfile
 from engine.runtime import Program
+from engine.torch_backend.layouts import copied, laid, numbers, strides_of
 from engine.torch_backend.pieces import Piece, pieces, with_numbers
 from engine.tree import LEAF
 
@@ -57,6 +59,7 @@ class Part(NamedTuple):
         writes: slots of what it makes.
         drops: slots that nobody reads behind it.
         code: what torch runs, as text.
+        strides: slot of what it makes -> the strides that torch wants there and a program does not give.
     """
 
     program: Program | None
@@ -66,6 +69,7 @@ class Part(NamedTuple):
     writes: tuple[int, ...]
     drops: tuple[int, ...]
     code: str
+    strides: Mapping[int, tuple[int, ...]]
 
 
 class Segmented:
@@ -104,15 +108,19 @@ class Segmented:
             self._slot(n) for n in placeholders if n not in weights and isinstance(n.meta.get("val"), torch.Tensor)
         ]
         kept = {n for n in (*placeholders, *results) if isinstance(n, Node)}
+        seen = {n for piece in found if not piece.native for n in piece.reads}
+        seen.update(r for r in results if isinstance(r, Node))
         last = {n: number for number, piece in enumerate(found) for n in (*piece.writes, *piece.reads)}
         self.parts: list[Part] = []
         for number, piece in enumerate(found):
             gone = [n for n in dict.fromkeys((*piece.reads, *piece.writes)) if last[n] == number and n not in kept]
-            self.parts.append(self._part(piece, weights, known, config, gone))
+            strides = _strides([n for n in piece.writes if piece.native and n in seen], known)
+            part = self._part(piece, weights, known, config, gone)
+            self.parts.append(part._replace(strides={self._slot(n): s for n, s in strides.items()}))
         self.results = [[self._slot(r)] if isinstance(r, Node) else r for r in results]
         self.held = {s: weights[n] for n, s in self._slots.items() if n in weights}
         if own:
-            self.held = {slot: tensor.detach().clone() for slot, tensor in self.held.items()}
+            self.held = {slot: copied(tensor) for slot, tensor in self.held.items()}
         self._first: list[Any] = [self.held.get(slot) for slot in range(len(self._slots))]
         self.compile_seconds = time.perf_counter() - started
 
@@ -124,12 +132,12 @@ class Segmented:
         calls = tuple(str(node.target) for node in piece.calls)
         if not piece.native:
             reads = tuple(map(self._slot, piece.reads))
-            return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module.code)
+            return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module.code, {})
         inner = piece.module.graph.find_nodes(op="placeholder")
         constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
         program = flat_program(traced.lower(piece.module, constants, self.name, {}, known), config)
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
-        return Part(program, program, calls, reads, writes, drops, "")
+        return Part(program, program, calls, reads, writes, drops, "", {})
 
     @torch.no_grad()
     def __call__(self, *tensors: torch.Tensor) -> list[Any]:
@@ -232,8 +240,16 @@ class Segmented:
         found = part.call(*[values[slot] for slot in part.reads])
         for slot, value in zip(part.writes, found, strict=True):
             values[slot] = value
+        for slot, strides in part.strides.items():
+            values[slot] = laid(values[slot], strides)
         for slot in part.drops:
             values[slot] = None
+
+
+def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...]]:
+    """The strides that torch gives each of `nodes` that does not lie row by row."""
+    found = {n: strides for n in nodes if (strides := strides_of(n.meta["val"])) is not None}
+    return {n: numbers(strides, known.__getitem__) for n, strides in found.items()}
 
 
 def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int) -> Profile:

@@ -1,106 +1,115 @@
-"""Results of a graph that are views of one another: who writes to one of them must see it in the others.
+"""Results of a graph that are views: who writes to one of them must see it in what it is a view of.
 
 A program answers fresh tensors. Where several results share memory, it answers what they are views of, once, and the
-views are taken of that. Results that are views of inputs are AOT autograd's business. Knows no program.
+views are taken of that; results that are views of an input are taken of the input, and no program makes them. Knows no
+program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx import GraphModule, Node
 
-from engine.errors import UnsupportedOp
-
-Value = Callable[[Any], int]
-"""What a symbol is."""
+from engine.torch_backend.layouts import Value, laid, number, numbers, strides_of
 
 
 class View(NamedTuple):
     """How a result lies in a tensor, in elements; sizes may be symbolic.
 
     Attributes:
+        offset: from the first element of the tensor.
         whole: the strides of the tensor itself; None: row by row, as a program answers it.
+        argument: the position of the input that the tensor is; None where the graph answers it.
     """
 
     shape: tuple[Any, ...]
     strides: tuple[Any, ...]
     offset: Any
     whole: tuple[Any, ...] | None
+    argument: int | None
 
     def of(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
         """The view of `tensor`."""
-        return tensor.as_strided(
-            _numbers(self.shape, value), _numbers(self.strides, value), _number(self.offset, value)
-        )
+        offset = number(self.offset, value) + int(tensor.storage_offset())
+        return tensor.as_strided(numbers(self.shape, value), numbers(self.strides, value), offset)
 
     def laid(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
         """What a program answered, as torch would have laid it out; itself where that is the same."""
-        if self.whole is None:
-            return tensor
-        return tensor.new_empty_strided(tensor.shape, _numbers(self.whole, value)).copy_(tensor)
+        return tensor if self.whole is None else laid(tensor, numbers(self.whole, value))
 
 
-def viewed(results: list[Any], views: Mapping[int, View], value: Value) -> list[Any]:
+def viewed(results: list[Any], views: Mapping[int, View], args: Sequence[Any], value: Value) -> list[Any]:
     """`results`, those at the positions of `views` being such views; they share memory where they are of one tensor."""
-    laid: dict[int, torch.Tensor] = {}
+    known: dict[int, torch.Tensor] = {}
     whole = {position: results[position] for position in views}
     for position, view in views.items():
+        if view.argument is not None:
+            results[position] = view.of(args[view.argument], value)
+            continue
         tensor = whole[position]
-        if id(tensor) not in laid:
-            laid[id(tensor)] = view.laid(tensor, value)
-        results[position] = view.of(laid[id(tensor)], value)
+        if id(tensor) not in known:
+            known[id(tensor)] = view.laid(tensor, value)
+        results[position] = view.of(known[id(tensor)], value)
     return results
 
 
 def taken_out(module: GraphModule) -> dict[int, View]:
-    """Let `module` answer whole tensors in place of views that share memory. Returns position of a result -> its view.
+    """Let `module` answer whole tensors in place of views that share memory, and None in place of views of inputs.
 
-    Raises:
-        UnsupportedOp: such a tensor has room between its elements.
+    Returns:
+        Position of a result -> its view.
     """
     output = module.graph.output_node()
     results: Sequence[Any] = output.args[0]  # type: ignore[assignment]  # AOT autograd's graphs answer a tuple
-    roots: dict[Any, Node] = {}
-    for node in module.graph.nodes:
-        if (memory := _memory(node)) is not None:
-            roots.setdefault(memory, node)
-    shared: dict[Any, dict[Node, None]] = {}
-    for result in results:
-        if (memory := _memory(result)) is not None:
-            shared.setdefault(memory, {})[result] = None
+    inputs = {node: position for position, node in enumerate(module.graph.find_nodes(op="placeholder"))}
+    roots = {result: root(result) for result in results if memory(result) is not None}
+    shared: dict[Node, set[Node]] = {}
+    for result, base in roots.items():
+        shared.setdefault(base, set()).add(result)
     views: dict[int, View] = {}
     replaced = list(results)
     for position, result in enumerate(results):
-        memory = _memory(result)
-        root = roots.get(memory)
-        if root is None or root.op == "placeholder" or len(shared[memory]) < 2:
+        if result not in roots:
             continue
-        whole = root.meta["val"]
-        if not torch.ops.aten.is_non_overlapping_and_dense.default(whole):
-            raise UnsupportedOp([f"{root.name}: several results are views of it, and it has room between its elements"])
-        value, strides = result.meta["val"], None if whole.is_contiguous() else whole.stride()
-        views[position] = View(tuple(value.shape), value.stride(), value.storage_offset(), strides)
-        replaced[position] = root
+        base = roots[result]
+        if (base not in inputs and len(shared[base]) < 2) or not _alike(result, base):
+            continue
+        value, whole = result.meta["val"], base.meta["val"]
+        offset = value.storage_offset() - whole.storage_offset()
+        views[position] = View(tuple(value.shape), value.stride(), offset, strides_of(whole), inputs.get(base))
+        replaced[position] = None if base in inputs else base
     output.args = (tuple(replaced),)
     return views
 
 
-def _memory(node: Any) -> Any:
+def root(node: Node) -> Node:
+    """The node whose memory `node` is a view of; itself where it is no view."""
+    while (base := viewed_by(node)) is not None:
+        node = base
+    return node
+
+
+def viewed_by(node: Node) -> Node | None:
+    """What `node` is a view of, at once; None where it has memory of its own."""
+    own, read = memory(node), node.all_input_nodes
+    if node.target is operator.getitem:  # one of several results: who makes them has no memory, but reads some
+        read = read[0].all_input_nodes
+    return next((other for other in read if own is not None and memory(other) == own), None)
+
+
+def memory(node: Any) -> Any:
     """Equal for nodes that are views of the same tensor; None for what is no tensor."""
     value = node.meta.get("val") if isinstance(node, Node) else None
-    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None  # noqa: SLF001  # its identity
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage()._cdata  # noqa: SLF001  # its identity
 
 
-def _numbers(sizes: Sequence[Any], value: Value) -> list[int]:
-    return [_number(size, value) for size in sizes]
-
-
-def _number(size: Any, value: Value) -> int:
-    if not isinstance(size, torch.SymInt):
-        return int(size)
-    expression = size.node.expr
-    known: Mapping[Any, int] = {symbol: value(symbol) for symbol in expression.free_symbols}
-    return int(expression.xreplace(known))
+def _alike(one: Node, other: Node) -> bool:
+    """Both read the same bits in the same way."""
+    a, b = one.meta["val"], other.meta["val"]
+    return (a.dtype, a.is_conj(), a.is_neg()) == (b.dtype, b.is_conj(), b.is_neg())

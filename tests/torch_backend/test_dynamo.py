@@ -310,6 +310,57 @@ def test_results_that_are_views_of_what_lies_in_another_order():
     assert second.storage_offset() == Columns()(random(3, 4))[1].storage_offset()
 
 
+LAID = {
+    "the product lies as its operand": lambda x: x * 2,
+    "transposed": lambda x: (x * 2).t(),
+    "room between elements": lambda x: (x * 2)[:, ::2],
+    "repeated": lambda x: (x * 2).sum(0).expand(3, -1),
+    "repeated in the middle": lambda x: (x * 2).sum(1, keepdim=True).expand(-1, 5),
+    "of one memory": lambda x: ((y := x * 2), y.t(), y[1:]),
+    "of one memory with room": lambda x: ((y := (x * 2)[:, ::2]), y[1:]),
+    "of one memory, as another type": lambda x: ((y := x * 2), y.view(torch.int32)),
+    "of the input": lambda x: (x[1:], x * 2, x.t(), x.t().view_as(x.t())),
+    "of the input, as another type": lambda x: x[1:].view(torch.int32),
+    "made by torch": lambda x: torch.lgamma(x * 2).t(),
+}
+PLACED = {
+    "rows": lambda: random(4, 6),
+    "columns": lambda: random(6, 4).t(),
+    "part": lambda: random(8, 6)[2:6],
+    "part of rows": lambda: random(4, 12)[:, 2:8],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("place", PLACED)
+def test_results_have_the_strides_that_eager_gives_them(place, dynamic):
+    for name, function in LAID.items():
+        x = PLACED[place]()
+        with torch.no_grad():
+            expected = function(x)
+            got = torch.compile(function, backend="engine", dynamic=dynamic)(x)
+        for a, b in zip(*[(r,) if isinstance(r, torch.Tensor) else r for r in (got, expected)], strict=True):
+            torch.testing.assert_close(a, b)
+            assert a.stride() == b.stride(), name
+            both = [t.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for t in (a, b)]
+            assert both[0] == both[1], name
+            assert not both[0] or a.data_ptr() == b.data_ptr(), name
+
+
+def test_a_convolution_of_channels_last_answers_channels_last():
+    model = nn.Conv2d(3, 4, 3).eval().to(memory_format=torch.channels_last)
+    x = random(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        assert compiled(model)(x).stride() == model(x).stride() == (144, 1, 24, 4)
+
+
+def test_a_result_that_lies_row_by_row_is_not_copied():
+    model, x = nn.Linear(8, 8).eval(), random(2, 8)
+    check(model, (x,))
+    (kept,) = (graph()._kept for graph in engine.dynamo._GRAPHS if graph() is not None)
+    assert next(iter(kept.values())).plain
+
+
 def test_a_cache_of_transformers_makes_one_graph_for_the_prompt_and_one_for_every_token_behind_it():
     model, (ids,) = models.get("gpt2-tiny").build(sequence=5)
     network = model.network

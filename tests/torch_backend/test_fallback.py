@@ -293,6 +293,64 @@ def test_inside_of_torch_compile_it_can_be_refused(mixed):
         found(drawn(2, 8))
 
 
+# --- strides ---------------------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("enginebench_tests::strides_of", mutates_args=())
+def strides_of(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(x.stride())
+
+
+@strides_of.register_fake
+def _(x):
+    return torch.empty(x.dim(), dtype=torch.int64)
+
+
+class Reads(nn.Module):
+    """Hands what `make` makes to a call of torch's that looks at strides, or finds elements by their places."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+        self.register_buffer("kept", torch.arange(24.0).view(4, 6)[:, ::2])
+
+    def forward(self, x):
+        y = self.make(x, self.kept)
+        return strides_of(y), y.as_strided((4,), (1,)) * 2
+
+
+READ = {
+    "input": lambda x, _: x,
+    "view of the input": lambda x, _: x[:, ::2],
+    "result of the engine": lambda x, _: x * 2,
+    "view of one": lambda x, _: (x * 2).t()[1:],
+    "room between elements": lambda x, _: (x * 2)[:, ::2],
+    "one of several": lambda x, _: (x * 2).chunk(2)[1],
+    "weight": lambda _, kept: kept.t(),
+}
+
+
+@pytest.mark.usefixtures("_anew")
+@pytest.mark.parametrize("make", READ.values(), ids=READ)
+@pytest.mark.parametrize("transposed", [False, True], ids=["rows", "columns"])
+def test_torch_gets_the_strides_that_it_would_have_made(make, transposed):
+    model, x = Reads(make).eval(), drawn(6, 4).t() if transposed else drawn(4, 6)
+    expected = model(x)
+    program = engine.compile(model, (x,), FALLBACK)
+    found = torch.compile(model, backend="engine")
+    with torch.no_grad():
+        for got in (program(x), program(x.numpy()), found(x)):
+            for a, b in zip(got, expected, strict=True):
+                torch.testing.assert_close(torch.as_tensor(a), b)
+
+
+@pytest.mark.parametrize("array", [np.arange(6.0)[::-1], np.arange(6.0).astype(">f8")], ids=["backwards", "big-endian"])
+def test_arrays_that_torch_cannot_say_are_copied(array):
+    program = engine.compile(Given().eval(), (drawn(6).double(),), FALLBACK)
+    native = torch.from_numpy(array.astype("=f8", order="C"))
+    torch.testing.assert_close(torch.from_numpy(program(array)[2]), torch.lgamma(native))
+
+
 # --- the schedule ----------------------------------------------------------------------------------------------------
 
 
