@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
@@ -141,22 +142,43 @@ def _bounded(bound: Any, otherwise: int) -> int:
 
 
 def names_of(dynamic_shapes: Any, inputs: Sequence[str]) -> dict[tuple[str, int], str]:
-    """(input, axis) -> the name of its `torch.export.Dim`, where `dynamic_shapes` has one for each input.
+    """(input, axis) -> the name of its `torch.export.Dim`.
 
     Args:
         dynamic_shapes: as for torch.export.
         inputs: names of the program's inputs, in order.
     """
-    if isinstance(dynamic_shapes, Mapping):
-        by_input = [(name, dynamic_shapes[name]) for name in inputs if name in dynamic_shapes]
-    else:
-        listed = dynamic_shapes if isinstance(dynamic_shapes, tuple | list) else ()
-        by_input = list(zip(inputs, listed, strict=False))
     found = {}
-    for name, axes in by_input:
-        pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes if isinstance(axes, tuple | list) else ())
-        for axis, dim in pairs:
+    for name, axes in _by_input(dynamic_shapes, inputs):
+        for axis, dim in _items(axes):
             called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half is named by its half
             if isinstance(axis, int) and isinstance(dim, torch.export.Dim) and called.isidentifier():
                 found[name, axis] = called
     return found
+
+
+def _by_input(shapes: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
+    """(input, what is said of its axes); nothing where inputs without a name cannot be told apart."""
+    if isinstance(shapes, Mapping):
+        return [(name, axes) for name, axes in _parts("", shapes) if name in inputs]
+    listed = [axes for _name, axes in _parts("", shapes)] if isinstance(shapes, tuple | list) else []
+    return list(zip(inputs, listed, strict=True)) if len(listed) == len(inputs) else []
+
+
+def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:
+    """What is said of the axes of each tensor in a structure, under the name that torch.export gives the tensor."""
+    parts = _items(shapes)
+    by_axis = isinstance(shapes, Mapping) and not any(isinstance(key, str) for key in shapes)
+    if name and (by_axis or not any(isinstance(part, Mapping | tuple | list) for _key, part in parts)):
+        yield name, shapes
+        return
+    for key, part in parts:
+        inner = f"{name}_{re.sub(r'[^a-z0-9]', '_', str(key).lower())}" if name else str(key)
+        yield from _parts(inner, part)
+
+
+def _items(shapes: Any) -> list[tuple[Any, Any]]:
+    """Key or position, and part; [] of what has no parts."""
+    if isinstance(shapes, Mapping):
+        return list(shapes.items())
+    return list(enumerate(shapes)) if isinstance(shapes, tuple | list) else []

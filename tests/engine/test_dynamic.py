@@ -121,6 +121,39 @@ def test_a_derived_size_is_checked():
         program(torch.randn(13))
 
 
+class Pair(nn.Module):
+    def forward(self, xs, y):
+        return xs[0] * 2 + xs[1].sum() + y.sum()
+
+
+class Keys(nn.Module):
+    def forward(self, parts):
+        return parts["A one"] * 2 + parts["b"].sum()
+
+
+class Several(nn.Module):
+    def forward(self, *xs):
+        return xs[0] * 2 + xs[1].sum()
+
+
+ROWS, OTHER = {0: Dim("rows", min=2, max=32)}, {0: Dim("other", min=2, max=32)}
+LONG, SHORT = torch.ones(8, 3), torch.ones(6, 3)
+NESTED = {
+    "tuple": (Pair, ((LONG, SHORT), LONG.clone()), {"xs": (ROWS, OTHER), "y": ROWS}),
+    "tuple, by position": (Pair, ((LONG, SHORT), LONG.clone()), ((ROWS, OTHER), ROWS)),
+    "tuple of lists": (Pair, ((LONG, SHORT), LONG.clone()), {"xs": ([ROWS[0], None], [OTHER[0], None]), "y": ROWS}),
+    "dict": (Keys, ({"A one": LONG, "b": SHORT},), {"parts": {"A one": ROWS, "b": OTHER}}),
+    "several": (Several, (LONG, SHORT), {"xs": (ROWS, OTHER)}),
+    "several, by position": (Several, (LONG, SHORT), ((ROWS, OTHER),)),
+}
+
+
+@pytest.mark.parametrize(("model", "arguments", "shapes"), NESTED.values(), ids=NESTED.keys())
+def test_sizes_of_parts_have_the_names_that_the_user_gave(model, arguments, shapes):
+    program = engine.compile(model().eval(), arguments, dynamic_shapes=shapes)
+    assert program.report(rows=4, other=5).sizes == ("rows=4 of 2..32", "other=5 of 2..32")
+
+
 def test_the_latest_plans_are_kept(network):
     program = compiled(network, engine.Config(plans=2))
     for length in (6, 4, 5, 4):
