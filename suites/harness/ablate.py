@@ -217,6 +217,10 @@ def _timed(
     done = harness.finished(plan, results) if resume else None
     if done is not None and done.of("ablation"):
         return Outcome([done.path], done.environment, done.of("ablation"))
+    if done is None:
+        seconds, recorded = plan.seconds(results)
+        basis = "from records of this machine" if recorded else "without a record of this machine to go by"
+        reporter.say(f"{name}: {plan.units()} worker processes, about {seconds / 60:.0f} minutes ({basis})")
     path = done.path if done is not None else harness.run(plan, results, reporter, resume=resume).path
     stored, history = store.read(path), History(results, exclude=path)
     lines: list[Line] = []

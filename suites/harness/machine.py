@@ -7,14 +7,13 @@ import json
 import os
 import platform
 import re
-import subprocess
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import suites
-from suites.harness.surroundings import surroundings
+from suites.harness.surroundings import output, read, surroundings
 
 _PACKAGES = ("enginebench", "numpy", "torch", "onnx", "onnxscript", "onnxruntime", "openvino", "transformers", "triton")
 _ISA = (
@@ -60,7 +59,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": versions(),
         **revision(),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "available_bytes": available_bytes(),
         "load": load(),
         "steal_s": steal_seconds(),
@@ -108,19 +107,19 @@ def load() -> float | None:
 
 def available_bytes() -> int | None:
     """Memory that new processes can have without anything being put out of it; None where it is not told."""
-    lines = (_read("/proc/meminfo") or "").splitlines()
+    lines = (read("/proc/meminfo") or "").splitlines()
     found = next((line.split() for line in lines if line.startswith("MemAvailable:")), None)
     return None if found is None else int(found[1]) << 10
 
 
 def steal_seconds() -> float | None:
     """Processor time that the hypervisor gave to others since boot, over all cores; None where it is not told."""
-    first = (_read("/proc/stat") or "").partition("\n")[0].split()
+    first = (read("/proc/stat") or "").partition("\n")[0].split()
     return int(first[8]) / os.sysconf("SC_CLK_TCK") if len(first) > 8 else None
 
 
 def _cpuinfo() -> dict[str, str]:
-    text = (_read("/proc/cpuinfo") or "").split("\n\n")[0]
+    text = (read("/proc/cpuinfo") or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in text.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
@@ -129,22 +128,12 @@ def _caches() -> dict[str, str]:
     """Level and kind -> size of one instance, as the kernel says it: ``{"L1d": "32K", ...}``."""
     found = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = (_read(str(index / name)) for name in ("level", "type", "size"))
+        level, kind, size = (read(str(index / name)) for name in ("level", "type", "size"))
         if level and kind and size:
             found[f"L{level}{ {'Data': 'd', 'Instruction': 'i'}.get(kind, '') }"] = size
     return found
 
 
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None
-
-
 def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)  # noqa: S607  # git is found on the path
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
+    text = output("git", "-C", str(root), *arguments)
+    return None if text is None else text.strip()

@@ -39,17 +39,17 @@ def _frequency() -> dict[str, str]:
         "boost": "cpufreq/boost",
         "siblings": "smt/active",
     }
-    found = {name: _read(f"{_CPU}/{path}") for name, path in files.items()}
+    found = {name: read(f"{_CPU}/{path}") for name, path in files.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _virtual() -> dict[str, Any]:
     """Hints of a virtual machine and of a container, and what share of the processors a control group allows."""
-    flags = (_read("/proc/cpuinfo") or "").partition("flags")[2].partition("\n")[0].split()
-    limit = (_read("/sys/fs/cgroup/cpu.max") or "").split()
+    flags = (read("/proc/cpuinfo") or "").partition("flags")[2].partition("\n")[0].split()
+    limit = (read("/sys/fs/cgroup/cpu.max") or "").split()
     return {
         "hypervisor": "hypervisor" in flags,
-        "product": _read("/sys/class/dmi/id/sys_vendor"),
+        "product": read("/sys/class/dmi/id/sys_vendor"),
         "container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
         "cpu_limit": int(limit[0]) / int(limit[1]) if len(limit) == 2 and limit[0].isdigit() else None,
     }
@@ -57,7 +57,7 @@ def _virtual() -> dict[str, Any]:
 
 def _memory_policy() -> dict[str, str]:
     files = {"huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled", "swappiness": "/proc/sys/vm/swappiness"}
-    found = {name: _read(path) for name, path in files.items()}
+    found = {name: read(path) for name, path in files.items()}
     return {name: (re.findall(r"\[(\w+)\]", value) or [value])[0] for name, value in found.items() if value is not None}
 
 
@@ -76,7 +76,7 @@ def _blas() -> dict[str, str]:
     blas = built.get("Build Dependencies", {}).get("blas", {})
     found = {"numpy": f"{blas.get('name')} {blas.get('version')}"}
     code = "import torch; print(torch.__config__.show()); print('capability', torch.backends.cpu.get_cpu_capability())"
-    text = _output(sys.executable, "-P", "-c", code) or ""
+    text = output(sys.executable, "-P", "-c", code) or ""
     for name, pattern in (
         ("torch mkl", r"Math Kernel Library Version ([\w.-]+)"),
         ("torch onednn", r"MKL-DNN v([\w.]+)"),
@@ -91,18 +91,20 @@ def _blas() -> dict[str, str]:
 
 @cache
 def _first_line(*command: str) -> str | None:
-    text = _output(*command)
+    text = output(*command)
     return text.splitlines()[0] if text else None
 
 
-def _output(*command: str) -> str | None:
+def output(*command: str) -> str | None:
+    """What a command prints; None where it is not there, fails, or takes a minute."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _read(path: str) -> str | None:
+def read(path: str) -> str | None:
+    """What a file of the kernel says, without the space around it; None where there is no such file."""
     try:
         return Path(path).read_text().strip()
     except OSError:
