@@ -70,11 +70,22 @@ def _backends(_: Path) -> list[Row]:
 
 
 def _switches(_: Path) -> list[Row]:
+    """The engine's, then what an ablation turns of everybody else."""
     from engine.switches import all_switches
+    from suites import backends
+    from suites.harness.case import BackendRef
 
-    return [
-        {"kind": one.kind, "name": one.name, "default": one.default, "summary": one.summary} for one in all_switches()
+    found: list[Row] = [
+        {"backend": "engine", "kind": one.kind, "name": one.name, "default": one.default, "summary": one.summary}
+        for one in all_switches()
     ]
+    for name in (name for name in backends.BACKENDS if not backends.ours(BackendRef(name))):
+        for turn in backends.load(BackendRef(name)).turns():
+            options = ",".join(f"{key}={value}" for key, value in turn.without.items())
+            summary = f"left out, or put in its place, by {name}[{options}]"
+            row = {"backend": name, "kind": turn.kind, "name": turn.name, "default": None, "summary": summary}
+            found.append(row)
+    return found
 
 
 def _ops(_: Path) -> list[Row]:
