@@ -154,7 +154,7 @@ class CaseWork:
                 self._prepare_in_turn(possible, references, generation)
             else:
                 self._prepare_together(possible, references, generation)
-            self._warm([entry for entry in possible if entry.alive], generation)
+            self._warm([entry for entry in possible if entry.alive], references, generation)
             self._rounds([entry for entry in possible if entry.alive], references, generation)
         return [entry.line for entry in entries]
 
@@ -209,8 +209,8 @@ class CaseWork:
             entry.fail(failure.status, failure.reason)
         line["elapsed_s"] = time.monotonic() - began
 
-    def _warm(self, entries: Sequence[Entry], generation: int) -> None:
-        """Put each on its processors and warm it up, one after the other."""
+    def _warm(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+        """Put each on its processors, look at many of its results, and warm it up, one after the other."""
         for entry in entries:
             began, worker = time.monotonic(), entry.worker
             if worker is None:
@@ -220,6 +220,7 @@ class CaseWork:
                 worker.pin()
                 answer = worker.ask("warm", self.suite.timeouts.warm)
                 entry.line.update({key: answer[key] for key in answer if key in entry.line})
+                self._check(entry, answer["suspects"], references, "a call before the warm-up")
             except WorkerFailed as failure:
                 entry.fail(failure.status, failure.reason)
             entry.line["elapsed_s"] += time.monotonic() - began
@@ -252,7 +253,7 @@ class CaseWork:
             "disturbed": sum(disturbed[number] for number in rounds),
         }
         for entry in entries:
-            self._check_kept(entry, references)
+            self._check(entry, entry.kept, references, "a timed call")
             if entry.line["status"] == "ok":
                 entry.line.update(seconds=[entry.seconds[number] for number in rounds], alone=entry.alone_seconds)
             entry.line["contention"] = {**contention, "involuntary": entry.involuntary}
@@ -273,7 +274,7 @@ class CaseWork:
                 continue
             entry.seconds.append(turn["seconds"])
             entry.involuntary += turn["involuntary"]
-            entry.kept += [turn["output"]] if keep else []
+            entry.kept += [turn["output"]] if turn["output"] else []
 
     def _alone(self, entries: Sequence[Entry], generation: int) -> None:
         """Each backend with all others stopped: what their turns, and threads that do not rest, cost it in the rounds.
@@ -325,15 +326,15 @@ class CaseWork:
         if reason is not None:
             entry.fail("wrong", tidy(reason))
 
-    def _check_kept(self, entry: Entry, references: Sequence[Reference]) -> None:
-        """Check results of timed calls: an answer kept from another input set shows here."""
+    def _check(self, entry: Entry, outputs: Sequence[Line], references: Sequence[Reference], what: str) -> None:
+        """Check results of calls after the first: an answer kept from another input set shows here."""
         if entry.line["status"] != "ok" or entry.worker is None:
             return
-        for one in entry.kept:
-            outputs, dtypes = verify.read(entry.worker.scratch / one["file"])
-            reason = verify.check(outputs, dtypes, references[one["seed"]]).reason
+        for one in outputs:
+            arrays, dtypes = verify.read(entry.worker.scratch / one["file"])
+            reason = verify.check(arrays, dtypes, references[one["seed"]]).reason
             if reason is not None:
-                entry.fail("wrong", f"a timed call: {reason}")
+                entry.fail("wrong", f"{what}: {reason}")
                 return
 
 

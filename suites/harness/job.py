@@ -11,10 +11,13 @@ import math
 import resource
 import statistics
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from suites import backends, models
 from suites.backends import stepwise
@@ -35,6 +38,13 @@ WARM_AGREE = 0.05
 """Two blocks agree when their medians differ by no more than this share."""
 WARM_LIMIT_S = 3.0
 """Warm-up ends after this long, steady or not (the record says which)."""
+
+SOAK_CALLS = 128
+"""Calls before the warm-up whose results are all looked at: who is wrong now and then shows."""
+SOAK_LIMIT_S = 1.0
+"""They end after this long."""
+MOST_SUSPECTS = 3
+"""Results of the soak that differ from what was verified and are written for the parent to judge."""
 
 Inputs = list[tuple[Any, ...]]
 """Sets of arguments: tensors, or arrays where the case's `io` says so."""
@@ -66,6 +76,7 @@ class Job:
         self._inner = 1
         self._turns = 0
         self._last: Any = None
+        self._right: list[list[tuple[Any, ...]]] = []
 
     def load(self) -> dict[str, Any]:
         """Load the runtime; from here on memory counts. Returns import_s."""
@@ -111,6 +122,7 @@ class Job:
             self.ready(*inputs)
             results.append(self._flatten(self.call(*inputs)))
         files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
+        self._right = [_fingerprints(tensors) for tensors in results]
         pairs = zip(map(self._flatten, self._inputs), self._fresh_tensors(), strict=True)
         changed = [
             seed
@@ -120,8 +132,14 @@ class Job:
         return {"files": files, "inputs_changed": changed}
 
     def warm(self) -> dict[str, Any]:
-        """Call until two blocks of samples agree. Sets the repetitions of a sample. Returns what it found."""
+        """Call until two blocks of samples agree. Sets the repetitions of a sample.
+
+        Returns:
+            calls, steady, per_call_s, inner, peak_rss_bytes; suspects: results that differ from those that were
+            verified, as `output` of `sample`.
+        """
         gc.collect()
+        suspects = self._soak()
         start = time.perf_counter()
         calls, steady, medians = 0, False, [self._time(0, 1)]
         self._inner = _repetitions(medians[0])
@@ -135,14 +153,28 @@ class Job:
             steady = abs(medians[-1] / medians[-2] - 1) <= WARM_AGREE
         peak = None if self._baseline_bytes is None else _status("VmHWM") - self._baseline_bytes
         found = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
-        return {**found, "peak_rss_bytes": peak}
+        return {**found, "peak_rss_bytes": peak, "suspects": suspects}
+
+    def _soak(self) -> list[dict[str, Any]]:
+        """Look at the result of every call for a while."""
+        found: list[dict[str, Any]] = []
+        start, number = time.perf_counter(), 0
+        while number < SOAK_CALLS and time.perf_counter() - start < SOAK_LIMIT_S:
+            seed = number % INPUT_SETS
+            self.ready(*self._inputs[seed])
+            tensors = self._flatten(self.call(*self._inputs[seed]))
+            if len(found) < MOST_SUSPECTS and _fingerprints(tensors) != self._right[seed]:
+                found.append({"seed": seed, "file": self._write(f"soak_{number}", tensors)})
+            number += 1
+        return found
 
     def sample(self, count: int, *, keep: bool = False) -> dict[str, Any]:
         """One turn: an untimed sample (others have used the caches since), then `count` timed ones.
 
         Returns:
             seconds: per call, one value a sample; involuntary: context switches forced on the process meanwhile;
-            output: with `keep`, the input set and the file of the result of the last timed call.
+            output: the input set and the file of the result of the last timed call, with `keep`, or where it is not
+            the very one that was verified; else None.
         """
         self._turns += 1
         was_enabled = gc.isenabled()
@@ -157,9 +189,9 @@ class Job:
             if was_enabled:
                 gc.enable()
         turn: dict[str, Any] = {"seconds": seconds, "involuntary": forced, "output": None}
-        if keep:
-            seed = (offset + count - 1 + self._inner - 1) % INPUT_SETS
-            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", self._flatten(self._last))}
+        seed, tensors = (offset + count - 1 + self._inner - 1) % INPUT_SETS, self._flatten(self._last)
+        if keep or _fingerprints(tensors) != self._right[seed]:
+            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", tensors)}
         return turn
 
     @property
@@ -232,6 +264,14 @@ class Job:
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
         verify.save(path, [to_numpy(tensor) for tensor in tensors], kinds)
         return path.name
+
+
+def _fingerprints(tensors: Iterable[Tensor]) -> list[tuple[Any, ...]]:
+    """Type, shape and checksum of each: equal where the bits are."""
+    from suites.harness.reference import to_numpy
+
+    arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in tensors]
+    return [(array.dtype.str, array.shape, zlib.crc32(array.data)) for array in arrays]
 
 
 def _through_torch(prepared: Prepared) -> Prepared:

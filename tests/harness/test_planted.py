@@ -12,7 +12,7 @@ from suites.harness import run as harness
 FAKES = Path(__file__).with_name("fakes.py")
 FAULTS = (
     "Wrong", "Crashing", "Devoured", "Leaving", "Hanging",
-    "Raising", "Stale", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
+    "Raising", "Stale", "Hundredth", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
 )  # fmt: skip
 
 
@@ -63,6 +63,11 @@ def test_a_nan_that_the_reference_has_not_is_wrong(rows):
 def test_an_answer_kept_from_an_earlier_call_is_caught_in_timed_calls(rows):
     assert rows["Stale"]["status"] == "wrong"
     assert rows["Stale"]["reason"].startswith("a timed call: ")
+
+
+def test_one_wrong_answer_among_a_hundred_is_caught(rows):
+    assert rows["Hundredth"]["status"] == "wrong"
+    assert rows["Hundredth"]["reason"].startswith("a call before the warm-up: relative error")
 
 
 def test_one_output_buffer_for_all_calls_is_wrong(rows):
