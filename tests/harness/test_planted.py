@@ -67,7 +67,7 @@ def test_an_answer_kept_from_an_earlier_call_is_caught_in_timed_calls(rows):
 
 def test_one_wrong_answer_among_a_hundred_is_caught(rows):
     assert rows["Hundredth"]["status"] == "wrong"
-    assert rows["Hundredth"]["reason"].startswith("a call before the warm-up: relative error")
+    assert rows["Hundredth"]["reason"].startswith("a call before the warm-up: output 0: relative error")
 
 
 def test_one_output_buffer_for_all_calls_is_wrong(rows):
