@@ -217,7 +217,7 @@ def _timed(
     done = harness.finished(plan, results) if resume else None
     if done is not None and done.of("ablation"):
         return Outcome([done.path], done.environment, done.of("ablation"))
-    if done is None:
+    if not resume:
         seconds, recorded = plan.seconds(results)
         basis = "from records of this machine" if recorded else "without a record of this machine to go by"
         reporter.say(f"{name}: {plan.units()} worker processes, about {seconds / 60:.0f} minutes ({basis})")

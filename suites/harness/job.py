@@ -162,9 +162,9 @@ class Job:
         while number < SOAK_CALLS and time.perf_counter() - start < SOAK_LIMIT_S:
             seed = number % INPUT_SETS
             self.ready(*self._inputs[seed])
-            tensors = self._flatten(self.call(*self._inputs[seed]))
-            if len(found) < MOST_SUSPECTS and _fingerprints(tensors) != self._right[seed]:
-                found.append({"seed": seed, "file": self._write(f"soak_{number}", tensors)})
+            result = self.call(*self._inputs[seed])
+            if len(found) < MOST_SUSPECTS and self._differs(seed, result):
+                found.append({"seed": seed, "file": self._write(f"soak_{number}", self._flatten(result))})
             number += 1
         return found
 
@@ -189,10 +189,14 @@ class Job:
             if was_enabled:
                 gc.enable()
         turn: dict[str, Any] = {"seconds": seconds, "involuntary": forced, "output": None}
-        seed, tensors = (offset + count - 1 + self._inner - 1) % INPUT_SETS, self._flatten(self._last)
-        if keep or _fingerprints(tensors) != self._right[seed]:
-            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", tensors)}
+        seed = (offset + count - 1 + self._inner - 1) % INPUT_SETS
+        if keep or self._differs(seed, self._last):
+            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", self._flatten(self._last))}
         return turn
+
+    def _differs(self, seed: int, result: Any) -> bool:
+        """Whether a result is not bit for bit the one that was verified; nothing differs before `verify`."""
+        return bool(self._right) and _fingerprints(self._flatten(result)) != self._right[seed]
 
     @property
     def call(self) -> Callable[..., Any]:
