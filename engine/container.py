@@ -16,7 +16,7 @@ import numpy as np
 import safetensors.numpy
 
 from engine import dtypes
-from engine.errors import ProgramError
+from engine.errors import ConfigError, ProgramError
 
 _KEY = "program"
 _HASH = "program_sha256"
@@ -31,6 +31,13 @@ _DTYPES = {theirs: dtypes.dtype(ours) for ours, theirs in _NAMES.items()}
 def checksum(array: np.ndarray) -> str:
     """SHA-256 of the elements in row-major order."""
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
+
+
+def path_of(path: object) -> Path:
+    """`path` as a Path; ConfigError for what names no file."""
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"path: expected the name of a file, a str or a Path, got {path!r}")
+    return Path(path)
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:

@@ -278,7 +278,7 @@ class Artifact:
 def write(path: str | Path, document: Mapping[str, Any], artifact: Artifact) -> None:
     """Write `document`, and the constants of `artifact` with their checksums, as one file."""
     text = _canonical({**document, "checksums": artifact.checksums})
-    container.write(Path(path), {_tensor_name(v): a for v, a in artifact.constants.items()}, text)
+    container.write(container.path_of(path), {_tensor_name(v): a for v, a in artifact.constants.items()}, text)
 
 
 def _tensor_name(value: int) -> str:
@@ -369,7 +369,7 @@ _DAMAGE = (
 @contextmanager
 def reading(path: str | Path) -> Iterator[tuple[dict[str, Any], Mapping[str, np.ndarray]]]:
     """The document and the tensors of a file; what is wrong with them becomes a ProgramError that names it."""
-    raw, tensors = container.read(Path(path))
+    raw, tensors = container.read(container.path_of(path))
     try:
         header = json.loads(raw)
         if not isinstance(header, dict) or header.get("format") != FORMAT:

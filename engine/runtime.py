@@ -16,7 +16,7 @@ from engine import collector, dtypes
 from engine.boundary import Boundary, Rebuild
 from engine.call import UNUSUAL
 from engine.config import Config
-from engine.errors import ConfigError, ShapeError
+from engine.errors import ShapeError
 from engine.executors import native
 from engine.ops import TensorType
 from engine.program import Artifact, Slot
@@ -176,23 +176,18 @@ class Program:
             **sizes: the sizes to report for, where they differ from call to call; by default those of the example.
 
         Raises:
-            ConfigError: a size that the program does not have.
+            ConfigError: a size that the program does not have, or that is no whole number.
             ShapeError: a size out of its range.
         """
-        unknown = sorted(set(sizes) - set(self.artifact.scope.symbols))
-        if unknown:
-            known = ", ".join(self.artifact.scope.symbols) or "none"
-            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
-        chosen = self._at(tuple((self.artifact.scope.example | sizes).values())) if sizes else self._example
+        wanted = self.artifact.scope.chosen(sizes)
+        chosen = self._at(tuple(wanted.values())) if sizes else self._example
         plan, artifact = chosen.plan, chosen.artifact
         kernels = Counter(s.kernel.name for s in plan.steps)
         counted = [counts(artifact, i) for i in artifact.instructions]
         executed = {s.instruction: s.operations for s in plan.steps if s.operations}
         return Report(
             name=artifact.name,
-            sizes=tuple(
-                f"{n}={sizes.get(n, s.example)} of {s.low}..{s.high}" for n, s in self.artifact.scope.symbols.items()
-            ),
+            sizes=tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in self.artifact.scope.symbols.items()),
             guards=tuple(map(str, self.artifact.scope.guards)),
             nodes=len(artifact.instructions),
             launches=len(plan.steps) if self.config.executor == "native" else len(artifact.instructions),

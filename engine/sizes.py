@@ -9,10 +9,11 @@ gets the example's, with the guard that it is this one. So nothing can forget, u
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from engine.errors import ShapeError
+from engine.errors import ConfigError, ShapeError
 
 Atom: TypeAlias = Any
 """A symbol's name, or ``("//" | "%", dividend, divisor)`` of Terms."""
@@ -255,6 +256,17 @@ class Scope:
         names = [{atom for monomial, _ in terms for atom in monomial} for terms in only]
         return {n: self.symbols[n].example for found in names if len(found) == 1 for n in found if n in self.symbols}
 
+    def chosen(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """The example's sizes, with those that a report is asked for by name.
+
+        Raises:
+            ConfigError: a size that there is not, or what is no whole number.
+        """
+        if unknown := sorted(set(given) - set(self.symbols)):
+            known = ", ".join(self.symbols) or "none"
+            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
+        return self.example | {name: _whole_number(name, value) for name, value in given.items()}
+
     def check(self, values: Mapping[str, int]) -> None:
         """ShapeError unless the program holds for these sizes."""
         for name, (low, high, _example) in self.symbols.items():
@@ -265,6 +277,16 @@ class Scope:
             if (value == 0 if guard.relation == "==" else value < 0) != guard.holds:
                 here = ", ".join(f"{n} = {v}" for n, v in values.items())
                 raise ShapeError(f"{here}: compiled for sizes with {guard}; compile with an example of such sizes")
+
+
+def _whole_number(name: str, value: Any) -> int:
+    """ConfigError for what is none; nothing is rounded or parsed."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ConfigError(f"report: {name}: expected a whole number, got {value!r}")
 
 
 class Size:

@@ -136,11 +136,9 @@ class FallbackProgram:
     def report(self, **sizes: int) -> Report:
         """As `Program.report`; `Report.segments` says who runs what."""
         scope = self._interface.scope
-        if unknown := sorted(set(sizes) - set(scope.symbols)):
-            known = ", ".join(scope.symbols) or "none"
-            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
-        plan = self._at(tuple((scope.example | sizes).values())) if sizes else self._example
-        listed = tuple(f"{n}={sizes.get(n, s.example)} of {s.low}..{s.high}" for n, s in scope.symbols.items())
+        wanted = scope.chosen(sizes)
+        plan = self._at(tuple(wanted.values())) if sizes else self._example
+        listed = tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in scope.symbols.items())
         return plan.segments.report(listed, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:

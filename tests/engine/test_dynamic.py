@@ -78,6 +78,15 @@ def test_the_report_is_for_the_sizes_asked_for(network):
         program.report(length=3)
     with pytest.raises(ShapeError, match="sequence = 65: compiled for 4 to 64"):
         program.report(sequence=65)
+    assert program.report(sequence=np.int64(20)).sizes[1] == "sequence=20 of 4..64"
+
+
+@pytest.mark.parametrize("size", ["4", 4.0, None, True, np.ones(2)])
+@pytest.mark.parametrize("fallback", [None, "torch"])
+def test_a_size_to_report_for_is_a_whole_number(network, size, fallback):
+    program = compiled(network, engine.Config(fallback=fallback))
+    with pytest.raises(ConfigError, match="report: batch: expected a whole number, got "):
+        program.report(batch=size)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import nn
 import engine
 from engine import passes, program
 from engine.config import Config
-from engine.errors import ProgramError, ShapeError
+from engine.errors import ConfigError, ProgramError, ShapeError
 from engine.executors import interpreter
 from engine.ir import Graph
 from engine.ops import TensorType
@@ -185,6 +185,13 @@ def test_missing_and_foreign_files_are_named(tmp_path):
     (tmp_path / "text").write_text("hello, this is a text and no program at all")
     with pytest.raises(ProgramError, match="text"):
         program.load(tmp_path / "text")
+
+
+@pytest.mark.parametrize("path", [None, 3, b"p.engine", ["p.engine"]])
+def test_what_names_no_file_is_refused(path):
+    for call in (engine.load, engine.load_decoder, small().save):
+        with pytest.raises(ConfigError, match="path: expected the name of a file, a str or a Path, got "):
+            call(path)
 
 
 def test_a_folder_that_does_not_exist_is_a_program_error(tmp_path):
