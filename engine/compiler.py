@@ -125,6 +125,9 @@ def finished(graph: Graph, signature: program.Signature, config: Config) -> prog
 def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:
     """Load a program that `Program.save` wrote. Needs no torch and executes nothing from the file.
 
+    The file is mapped into memory and read while the program is alive. To replace it meanwhile, write a new one beside
+    it and rename that, as `save` does: cut short or overwritten in place, it ends the process or changes weights.
+
     Args:
         path: the file.
         verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the former.
@@ -132,7 +135,7 @@ def load(path: str | Path, verify: str = "full", *, config: Config | None = None
 
     Raises:
         ProgramError: the file is missing, damaged, foreign or of another format version.
-        ConfigError: unknown `verify`, or a switch of passes.
+        ConfigError: `path` names no file, unknown `verify`, or a switch of passes.
     """
     if isinstance(verify, Config):
         raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")

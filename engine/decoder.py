@@ -290,11 +290,11 @@ def _check(artifacts: Mapping[str, Artifact], batch: int) -> None:
 
 
 def load_decoder(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Decoder:
-    """Load what `Decoder.save` wrote. Needs no torch and executes nothing from the file.
+    """Load what `Decoder.save` wrote. Needs no torch and executes nothing from the file, which is mapped as by `load`.
 
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another version, or holds no decoder.
-        ConfigError: unknown `verify`, or a switch of passes.
+        ConfigError: `path` names no file, unknown `verify`, or a switch of passes.
     """
     check_load(verify, config)
     artifacts, facts = sharing.load(path, verify)
