@@ -187,7 +187,7 @@ class _Lowering:
         step = self._choose(position, instruction.op, inputs, outputs, ints, reals)
         if step is None:
             operands = ", ".join("none" if p is None else f"{p.dtype}{list(p.layout.shape)}" for p in inputs)
-            raise ProgramError(f"no kernel runs {instruction.op}({operands}) at {instruction.source or 'unknown line'}")
+            raise ProgramError(f"no kernel runs {instruction.op}({operands}){instruction.where}")
         self.steps.append(step)
         self.places |= zip(instruction.outputs, outputs, strict=True)
 

@@ -34,6 +34,11 @@ class Instruction(NamedTuple):
     outputs: tuple[int, ...]
     source: str
 
+    @property
+    def where(self) -> str:
+        """`` at file:line`` of the user's model, for messages; empty where that is not known."""
+        return f" at {self.source}" if self.source else ""
+
 
 class Slot(NamedTuple):
     """A buffer that outlives a call: the model's name of it, and the constant that it begins as; None: zeros."""

@@ -32,7 +32,8 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
         try:
             result = TABLE[instruction.op].reference(*operands, **instruction.attributes)
         except (IndexError, ZeroDivisionError) as e:
-            raise ExecutionError(f"{instruction.op} at {instruction.source or 'unknown line'}: {e}") from None
+            what = str(e).removeprefix(f"{instruction.op}: ")
+            raise ExecutionError(f"{instruction.op}{instruction.where}: {what}") from None
         seconds = time.perf_counter() - start
         results = list(result) if isinstance(result, tuple) else [result]
         values |= zip(instruction.outputs, results, strict=True)

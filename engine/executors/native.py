@@ -506,9 +506,9 @@ class NativeExecutor:
     def failure(self, status: int, number: int) -> ExecutionError:
         """What step `number` answered, for the user."""
         step = self.plan.steps[number]
-        source = "" if step.instruction is None else self.artifact.instructions[step.instruction].source
+        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
         what = _FAILURES.get(status, f"kernel {step.kernel.name} answered {status}")
-        return ExecutionError(f"{step.op} at {source or 'unknown line'}: {what}")
+        return ExecutionError(f"{step.op}{where}: {what}")
 
 
 def _span(layout: Layout) -> int:

@@ -11,7 +11,7 @@ from torch._guards import CompileContext, TracingContext
 from torch.fx import GraphModule
 
 from engine.config import Config
-from engine.torch_backend.capture import capture, spelled_in_aten
+from engine.torch_backend.capture import capture, spelled_in_aten, written_over
 from engine.torch_backend.graph import CompiledGraph
 
 
@@ -23,6 +23,7 @@ def compile_graph(
 
     def finish(functional: GraphModule, _fakes: Sequence[Any]) -> CompiledGraph:
         spelled_in_aten(functional)
+        written_over(functional)
         metadata = TracingContext.get().fw_metadata
         static = [] if metadata is None else metadata.static_input_indices
         written = [] if metadata is None else [n for n, i in enumerate(metadata.input_info) if i.mutates_data]

@@ -29,6 +29,17 @@ from engine.exporter.sources import from_trace
 Boxed = Callable[[list[Any]], list[Any]]
 Finish = Callable[[GraphModule, Sequence[Any]], Boxed]
 
+_UNINITIALISED = (
+    torch.ops.aten.empty.memory_format,
+    torch.ops.aten.empty_permuted.default,
+    torch.ops.aten.empty_strided.default,
+)
+_OVERWRITING = (
+    torch.ops.aten.copy.default,
+    torch.ops.aten.fill.Scalar,
+    torch.ops.aten.fill.Tensor,
+    torch.ops.aten.zero.default,
+)
 _GRADIENTS = (
     "the graph requires gradients, and this backend is for inference: call the model under torch.inference_mode() or "
     "torch.no_grad(), and have nothing in it enable them again"
@@ -61,6 +72,15 @@ def spelled_in_aten(module: GraphModule) -> None:
         node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (tensor,), {"dtype": dtype}  # noqa: SLF001  # its only name
 
 
+def written_over(module: GraphModule) -> None:
+    """Let memory that every reader writes over as a whole begin as zeros: the engine refuses undefined values."""
+    for target in _UNINITIALISED:
+        for node in module.graph.find_nodes(op="call_function", target=target):
+            if all(user.target in _OVERWRITING and user.args[:1] == (node,) for user in node.users):
+                node.target, node.args = torch.ops.aten.zeros.default, (node.args[0],)
+                node.kwargs = {"dtype": node.meta["val"].dtype}
+
+
 def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
     tensors = [i for i in inputs if isinstance(i, torch.Tensor)]
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
@@ -71,9 +91,10 @@ def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
             raise ShapeError(f"an input is {tensor.layout} on {tensor.device}: expected dense tensors on the cpu")
     if call := next(_in_training(module), None):
-        where = from_trace(call.stack_trace)
+        line = from_trace(call.stack_trace)
         what = getattr(call.target, "__name__", call.target)
-        raise ConfigError(f"the model is in training mode ({what} at {where or 'unknown line'}): call model.eval()")
+        where = f" at {line}" if line else ""
+        raise ConfigError(f"the model is in training mode ({what}{where}): call model.eval()")
 
 
 def _differentiated(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:

@@ -116,6 +116,11 @@ def test_sizes_among_the_results():
     check(Halves(), (random(6),), (random(8),), (random(11),))
 
 
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
 class Scaled(nn.Module):
     def forward(self, x, number):
         return x * number + number
@@ -398,6 +403,31 @@ def test_a_model_with_a_graph_break_is_several_programs():
     assert len(engine.dynamo.reports()) == 2
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.empty_like(x).copy_(x) + 1,
+        lambda x: torch.empty(x.shape[0], 4, dtype=torch.float64).copy_(x),
+        lambda x: torch.empty_like(x).fill_(2) * torch.empty_like(x).zero_(),
+        lambda x: torch.empty_like(x, dtype=torch.bool).copy_(x > 0),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
+def test_memory_that_is_written_over_as_a_whole_needs_no_values(function, dynamic):
+    with torch.no_grad():
+        for x in (random(3, 4), random(4, 3).t()):
+            got = torch.compile(function, backend="engine", dynamic=dynamic)(x)
+            torch.testing.assert_close(got, function(x))
+            assert got.stride() == function(x).stride()
+    assert all(report.fallback_nodes == 0 for report in engine.dynamo.reports())
+
+
+def test_undefined_values_that_somebody_reads_are_no_zeros(caplog):
+    with torch.no_grad():
+        torch.compile(lambda x: x + torch.empty_like(x).copy_(x) + torch.empty_like(x), backend="engine")(random(3))
+    assert "uninitialised memory" in caplog.text
+
+
 # --- options and refusals --------------------------------------------------------------------------------------------
 
 
@@ -421,8 +451,19 @@ def test_an_id_out_of_the_vocabulary_is_an_error(executor):
     with torch.inference_mode():
         found(torch.tensor([0, 4]))
         for bad in (5, -1, 1 << 40):
-            with pytest.raises(engine.ExecutionError, match=r"embedding at .*(out of range|outside of)"):
+            with pytest.raises(engine.ExecutionError, match=r"embedding: .*(out of range|outside of)"):
                 found(torch.tensor([0, bad]))
+
+
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+def test_an_error_names_the_line_where_it_is_known_and_is_silent_where_not(executor):
+    class Looks(nn.Module):
+        def forward(self, x):
+            return functional.embedding(x, torch.zeros(5, 3))
+
+    for model, line in ((nn.Embedding(5, 3).eval(), "embedding: "), (Looks(), r"embedding at .*test_dynamo\.py:\d+: ")):
+        with torch.inference_mode(), pytest.raises(engine.ExecutionError, match=f"^{line}"):
+            compiled(model, executor=executor)(torch.tensor([7]))
 
 
 def test_an_unknown_option_hears_the_nearest_one():
@@ -467,6 +508,23 @@ def test_a_model_in_training_mode_is_refused_with_the_line(layer):
     assert isinstance(error, engine.ConfigError)
     assert "the model is in training mode" in str(error)
     assert "call model.eval()" in str(error)
+
+
+def test_tensors_that_are_not_strided_are_refused():
+    with torch.no_grad():
+        error = refusal(Doubled(), random(3, 3).to_mkldnn())
+    assert isinstance(error, engine.ShapeError)
+    assert "an input is torch._mkldnn on cpu: expected dense tensors on the cpu" in str(error)
+
+
+def test_dynamo_leaves_what_meets_a_sparse_tensor_to_torch():
+    x = torch.eye(3).to_sparse()
+    with torch.no_grad():
+        assert compiled(Doubled(), fallback=None)(x).layout is torch.sparse_coo
+        assert engine.dynamo.reports() == []
+        torch.compiler.reset()  # it has given this code up
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="does not support sparse"):
+            torch.compile(Doubled(), backend="engine", fullgraph=True)(x)
 
 
 def test_a_model_on_another_device_is_refused():
