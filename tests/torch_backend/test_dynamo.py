@@ -352,6 +352,18 @@ def test_results_have_the_strides_that_eager_gives_them(place, dynamic):
             assert not both[0] or a.data_ptr() == b.data_ptr(), name
 
 
+def test_views_of_inputs_are_of_those_of_the_call_wherever_they_begin():
+    whole = random(100, 6)
+    found = torch.compile(lambda x, y: (x.t().view_as(x.t()), y[1:]), backend="engine", dynamic=True)
+    with torch.no_grad():
+        for start, rows in ((0, 4), (3, 5), (7, 9)):
+            x, y = whole[start : start + rows], whole[start + rows : start + 2 * rows]
+            for given in ((x, y), (x.clone(), y.clone()), (x, x)):
+                turned, rest = found(*given)
+                assert torch.equal(turned, given[0].t())
+                assert (turned.data_ptr(), rest.data_ptr()) == (given[0].data_ptr(), given[1][1:].data_ptr())
+
+
 def test_a_convolution_of_channels_last_answers_channels_last():
     model = nn.Conv2d(3, 4, 3).eval().to(memory_format=torch.channels_last)
     x = random(2, 3, 8, 8).to(memory_format=torch.channels_last)
