@@ -20,6 +20,11 @@ HEADER = ROOT / "csrc" / "engine.h"
 QUICK = ["-DCMAKE_C_FLAGS_RELEASE=-O1"]  # half the time to build; what is looked for does not depend on it
 
 
+# Each builds all kernels and runs them emulated, instrumented or whole: minutes, and more beside each other.
+long = pytest.mark.timeout(900)
+one_by_one = pytest.mark.xdist_group("whole kernel tests")
+
+
 def build(folder: Path, *options: str) -> Path:
     """The test program, built in `folder` with warnings as errors."""
     cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -37,6 +42,8 @@ def passes(*command: str | Path) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+@long
+@one_by_one
 def test_every_kernel_agrees_with_the_reference(tmp_path):
     program = build(tmp_path)
     summary = re.fullmatch(r"(\d+) cases, (\d+) runs of kernels, 0 failures", passes(program))
@@ -58,6 +65,8 @@ def check_benchmark(program: Path) -> None:
         assert all(float(number) > 0 for number in (*round_[1:4], round_[5]))
 
 
+@long
+@one_by_one
 def test_kernels_are_clean_under_the_sanitizers(tmp_path):
     passes(build(tmp_path, "-DENGINE_SANITIZE=ON", "-DCMAKE_C_COMPILER=gcc", *QUICK))
 
@@ -66,6 +75,8 @@ def test_kernels_are_clean_under_the_sanitizers(tmp_path):
     not (shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64")),
     reason="no aarch64 compiler or emulator",
 )
+@long
+@one_by_one
 def test_kernels_agree_on_aarch64(tmp_path):
     program = build(tmp_path, f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'csrc/cmake/aarch64.cmake'}", *QUICK)
     passes("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", program, "no-fork")
