@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -221,7 +221,7 @@ class CompiledGraph:
 
 def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence[Any]]:
     """Position of a result that does not lie row by row -> its strides, without those at the positions of `others`."""
-    results: Sequence[Any] = module.graph.output_node().args[0]  # type: ignore[assignment]  # AOT autograd's is a tuple
+    results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT autograd's is a tuple
     fakes = {n: r.meta.get("val") for n, r in enumerate(results) if isinstance(r, Node) and n not in others}
     tensors = {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor) and fake.layout is torch.strided}
     return {n: strides for n, fake in tensors.items() if (strides := strides_of(fake)) is not None}

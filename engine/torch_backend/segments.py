@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -101,7 +101,7 @@ class Segmented:
         refused = traced.refused(module, weights, known)
         self.reasons = tuple(dict.fromkeys(filter(None, refused.values())))
         found = list(pieces(module, refused))
-        results: Sequence[Any] = module.graph.output_node().args[0]  # type: ignore[assignment]  # AOT's and export's are tuples
+        results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT's and export's are tuples
         self._slots: dict[Node, int] = {}
         placeholders = module.graph.find_nodes(op="placeholder")
         self._inputs = [

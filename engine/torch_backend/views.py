@@ -106,7 +106,7 @@ def memory(node: Any) -> Any:
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
-    return value.untyped_storage()._cdata  # noqa: SLF001  # its identity
+    return value.untyped_storage()._cdata  # noqa: SLF001  # a fake has no address: torch tells storages apart so
 
 
 def _alike(one: Node, other: Node) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import struct
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -210,7 +211,11 @@ def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):
         program.load(path, verify="full")
 
 
-Pair = namedtuple("Pair", "late early")  # noqa: PYI024  # fields that are not in the order of the alphabet
+class Pair(NamedTuple):
+    """Fields that are not in the order of the alphabet."""
+
+    late: torch.Tensor
+    early: torch.Tensor
 
 
 class Parts(nn.Module):

@@ -120,9 +120,9 @@ def facts_of(labels):
     return {label: {"run_digest": "+".join(sorted(off_of(label) - {"no_op"}))} for label in labels}
 
 
-def simulated(labels, generations, seed, noise=Noise()):  # noqa: B008  # frozen
+def simulated(labels, generations, seed):
     """`samples` lines of planted switches on a noisy machine: everybody takes turns in every round."""
-    generator = np.random.default_rng(seed)
+    generator, noise = np.random.default_rng(seed), Noise()
     lines = []
     for number in range(generations):
         shape = 15, len(labels), 3
