@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from suites import models
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
@@ -14,7 +13,7 @@ from suites.harness import ablate, ablation, ablation_table, progress, store, ta
 from suites.harness.case import Case, split_labels
 from suites.harness.errors import UsageError
 from suites.harness.plan import make
-from suites.harness.spec import Suite, find, load
+from suites.harness.spec import Suite, find, load, of_model
 
 MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
 GENERATIONS = 4
@@ -90,20 +89,7 @@ def _declared(
     is_model = target in models.names() or ".py:" in target
     if is_model:
         arguments = dict(setting(text) for text in chosen)
-        known = models.get(target)
-        known.complete(arguments)
-        name = Path(target.partition(":")[0]).stem
-        sweep = {
-            "name": target,
-            "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
-            "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
-        }
-        try:
-            suite = Suite.model_validate(
-                {"name": name, "backends": [backend], "baseline": backend, "threads": threads, "models": [sweep]}
-            )
-        except ValidationError as error:
-            raise UsageError(f"{target}: {error.errors()[0]['msg']}") from None
+        suite = of_model(target, arguments, backends=[backend], baseline=backend, threads=threads)
     else:
         for option, given in (("--set", bool(chosen)), ("--threads", threads != 1)):
             if given:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, catalogue, data
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting, text
+from suites.cli import ablation, catalogue, data, profile
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, text
 from suites.harness import ablation_table, compare, growth, machine, plan, progress, roofs, spec, store, table
 from suites.harness import run as harness
 from suites.harness.case import split_labels
@@ -24,6 +24,9 @@ app = typer.Typer(
 
 app.add_typer(data.app, name="data")
 app.command("ablate", epilog="Example: enginebench ablate bert --switches pass,planner --pairs 3")(ablation.command)
+app.command("profile", epilog="Example: enginebench profile bert --set sequence=128 --backends onnxruntime,openvino")(
+    profile.command
+)
 
 
 @app.command(epilog="Example: enginebench run transformer --only 'threads == 1' --backends eager,engine")
@@ -31,6 +34,9 @@ def run(
     suites: Annotated[list[str], typer.Argument(help="Suites by name or path.", show_default=False)],
     only: Annotated[str | None, typer.Option(help="Expression over model, threads, batch, backend, ...")] = None,
     backends: Annotated[str | None, typer.Option(help="Comma-separated backends instead of the suite's.")] = None,
+    generations: Annotated[
+        int | None, typer.Option(min=2, help="Fresh sets of processes instead of the suite's; ten see 3%.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cases and an estimate; run nothing.")] = False,
     results: ResultsOption = None,
@@ -38,7 +44,8 @@ def run(
 ) -> None:
     """Run suites: verify, time interleaved, print the table, store the records."""
     labels = split_labels(backends) if backends is not None else None
-    plans = [plan.make(spec.load(spec.find(name)), only, labels) for name in suites]
+    asked = {} if generations is None else {"generations": generations}
+    plans = [plan.make(spec.load(spec.find(name)).model_copy(update=asked), only, labels) for name in suites]
     folder = store.results_folder(results)
     if dry_run:
         _dry_run(plans, folder, as_json=as_json)
@@ -145,28 +152,6 @@ def list_(
         print_json(rows)
         return
     console().print(plain_table(rows) if rows else f"no {kind}")
-
-
-@app.command(epilog="Example: enginebench profile transformer --threads 2 --set sequence=128 --set attention=manual")
-def profile(
-    model: Annotated[str, typer.Argument(help="A model name or path.py:factory.")],
-    threads: Annotated[int, typer.Option(min=1, help="Threads of a call.")] = 1,
-    chosen: Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Compile a model with the engine and print where the time of a call goes, node by node."""
-    import engine
-    from suites import models
-
-    found = models.get(model)
-    arguments = dict(setting(text) for text in chosen or [])
-    module, inputs = found.build(**arguments)
-    program = engine.compile(module, inputs, config=engine.Config(threads=threads))
-    answer = program.profile(*inputs)
-    if as_json:
-        print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict()})
-    else:
-        print(answer)
 
 
 @app.command("machine", epilog="Example: enginebench machine --json")

@@ -10,7 +10,7 @@ from engine.errors import EngineError
 from suites import models
 from suites.harness import ablate, ablation, plan, progress, run, store
 from suites.harness.case import Scalar
-from suites.harness.spec import Suite
+from suites.harness.spec import Suite, of_model
 
 
 def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
@@ -45,8 +45,8 @@ def taken_apart(
     generations: int = 4,
 ) -> ablate.Outcome:
     """A backend taken apart on a model at its default size, stored as run `name`."""
-    fields = {"name": name, "backends": [backend], "baseline": backend, "threads": threads, "generations": generations}
-    suite = Suite.model_validate({**fields, "models": [{"name": model, "options": dict(options or {})}]})
+    fields = {"backends": [backend], "baseline": backend, "threads": threads, "generations": generations}
+    suite = of_model(model, options or {}, name=name, **fields)
     cases = [case for case, _ in suite.cases()]
     request = ablate.Request(suite, cases, ablate.of_backend(backend, switches), modes)
     with progress.reporter() as reporter:

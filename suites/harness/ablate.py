@@ -24,7 +24,7 @@ from suites.harness.history import History
 from suites.harness.plan import Plan
 from suites.harness.progress import Reporter
 from suites.harness.session import Worker, WorkerFailed, scratch_folder
-from suites.harness.spec import Suite
+from suites.harness.spec import Suite, of_model
 from suites.harness.store import Line
 from suites.harness.summary import log_ratios
 
@@ -109,7 +109,7 @@ def _chosen(turns: Sequence[Turn], switches: Sequence[str] | None) -> list[Turn]
 
 def told_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:
     """The facts of one backend on a model at its default size; nothing is timed."""
-    suite = Suite.model_validate({"name": "told", "backends": [label], "models": [{"name": model, "options": options}]})
+    suite = of_model(model, options, backends=[label])
     case = next(case for case, _ in suite.cases())
     base = BackendRef.parse(label)
     request = Request(suite, [case], Ablation(base, (), None, ()))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import random
 import shutil
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from suites.harness.session import PROGRAMS, Worker, WorkerFailed, scratch_folde
 from suites.harness.spec import Suite
 from suites.harness.store import Line
 from suites.harness.summary import PHASES
+from suites.harness.table import seconds
 from suites.harness.verify import Reference
 
 CHECK_EVERY = 5
@@ -139,6 +142,7 @@ class CaseWork:
 
     def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Line]:
         entries = [Entry(ref, _blank(self.case, ref, generation)) for ref in refs]
+        self._reporter.rows(self.case.id, [ref.label for ref in refs])
         with ExitStack() as stack:
             for entry in entries:
                 stack.callback(entry.close)
@@ -199,14 +203,15 @@ class CaseWork:
             return
         try:
             for phase in ("load", "prepare"):
-                self._doing(generation, f"{entry.ref.label}: {phase}")
+                self._doing(generation, phase, entry)
                 answer = worker.ask(phase, getattr(self.suite.timeouts, phase))
                 line.update({key: answer[key] for key in answer if key in line})
-            self._doing(generation, f"{entry.ref.label}: verify")
+            self._doing(generation, "verify", entry)
             answer = worker.ask("verify", self.suite.timeouts.verify)
             self._judge(entry, worker.scratch, answer, references)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
+        self._reporter.row(entry.ref.label, "right" if line["status"] == "ok" else line["status"])
         line["elapsed_s"] = time.monotonic() - began
 
     def _warm(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
@@ -215,7 +220,7 @@ class CaseWork:
             began, worker = time.monotonic(), entry.worker
             if worker is None:
                 continue
-            self._doing(generation, f"{entry.ref.label}: warm up")
+            self._doing(generation, "warm up", entry)
             try:
                 worker.pin()
                 answer = worker.ask("warm", self.suite.timeouts.warm)
@@ -223,6 +228,8 @@ class CaseWork:
                 self._check(entry, answer["suspects"], references, "a call before the warm-up")
             except WorkerFailed as failure:
                 entry.fail(failure.status, failure.reason)
+            if not entry.alive:
+                self._reporter.row(entry.ref.label, entry.line["status"])
             entry.line["elapsed_s"] += time.monotonic() - began
 
     def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
@@ -240,6 +247,7 @@ class CaseWork:
                 break
             self._doing(generation, f"round {number + 1} of {self.suite.rounds}")
             self._round([entries[index] for index in next(order)], number)
+            self._show_round(entries, number)
             used = watch.look()
             total, disturbed = total + used, [*disturbed, used.disturbed]
         rounds = kept(disturbed, self.suite.rounds)
@@ -286,7 +294,7 @@ class CaseWork:
             others = [other.worker for other in entries if other is not entry and other.worker is not None]
             if entry.worker is None or not others:
                 continue
-            self._doing(generation, f"{entry.ref.label}: alone")
+            self._doing(generation, "alone", entry)
             for other in others:
                 other.stop()
             try:
@@ -299,9 +307,19 @@ class CaseWork:
                 for other in others:
                     other.go_on()
 
-    def _doing(self, generation: int, what: str) -> None:
+    def _doing(self, generation: int, what: str, entry: Entry | None = None) -> None:
+        if entry is not None:
+            self._reporter.row(entry.ref.label, what)
+            what = f"{entry.ref.label}: {what}"
         number = generation - self._numbers.start + 1
         self._reporter.doing(f"{self.case.id}  {what} (generation {number} of {self.suite.generations})")
+
+    def _show_round(self, entries: Sequence[Entry], number: int) -> None:
+        for entry in entries:
+            if entry.seconds:
+                state = f"round {number + 1} of {self.suite.rounds}" if entry.alive else entry.line["status"]
+                latency = seconds(statistics.median(chain.from_iterable(entry.seconds)))
+                self._reporter.row(entry.ref.label, state, latency)
 
     def _unavailable(self, ref: BackendRef) -> str | None:
         cpus = len(usable_cpus())

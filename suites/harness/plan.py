@@ -75,29 +75,34 @@ class Plan:
     def seconds(self, results: Path) -> tuple[float, bool]:
         """An estimate, and whether it rests on records of this machine.
 
-        A row that has none is taken to cost what its model did in other cases, with the same backend or with any; else
-        what the other rows of this plan do, or what the suite says, or `ASSUMED_WORKER_S`.
+        A row that has none is taken to cost what its model did in other cases of the suite, else of any, with
+        the same backend, else with any; a model that has none costs what the suite says, or `ASSUMED_WORKER_S`.
         """
         known: dict[tuple[str, ...], list[float]] = {}
         for path in store.run_files(results)[-10:]:
             try:
-                lines = store.read(path).of("samples")
+                run = store.read(path)
             except UsageError:
                 continue
-            for line in lines:
-                model = line["case"].partition("/")[0]
-                for key in ((line["case"], line["backend"]), (model, "", line["backend"]), (model,)):
+            suite = run.environment.get("suite", "")
+            for line in run.of("samples"):
+                for key in _akin(suite, line["case"], line["backend"]):
                     known.setdefault(key, []).append(line["elapsed_s"])
         mean = {key: statistics.fmean(values) for key, values in known.items()}
         found: list[float | None] = []
         for case, refs in self.cases:
-            model = case.id.partition("/")[0]
             for ref in (one for part in self.parted(case, refs) for one in part):
-                keys = ((case.id, ref.label), (model, "", ref.label), (model,))
+                keys = _akin(self.suite.name, case.id, ref.label)
                 found.append(next((mean[key] for key in keys if key in mean), None))
-        told = [seconds for seconds in found if seconds is not None]
-        usual = statistics.fmean(told) if told else self.suite.worker_s or ASSUMED_WORKER_S
-        return sum(usual if one is None else one for one in found) * self.suite.generations, bool(told)
+        usual = self.suite.worker_s or ASSUMED_WORKER_S
+        seconds = sum(usual if one is None else one for one in found)
+        return seconds * self.suite.generations, any(one is not None for one in found)
+
+
+def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:
+    """Keys of what costs about as much as this row, the nearest first."""
+    model = case.partition("/")[0]
+    return (suite, case, backend), ("", case, backend), (suite, model, "", backend), (model, "", backend), (model,)
 
 
 def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None = None) -> Plan:

@@ -1,14 +1,21 @@
-"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere. Knows no measurement."""
+"""What a person sees while a run goes on: a live table and a bar on a terminal, plain lines elsewhere.
+
+Knows no measurement.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 
 class Reporter:
@@ -22,6 +29,12 @@ class Reporter:
 
     def advance(self, units: int = 1) -> None:
         """So much of it is done."""
+
+    def rows(self, title: str, labels: Sequence[str]) -> None:
+        """These take part in what follows, each with a row of its own under `title`."""
+
+    def row(self, label: str, state: str, latency: str | None = None) -> None:
+        """What `label` does now, or what became of it; `latency` is of a call, so far."""
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -59,8 +72,11 @@ class PlainReporter(Reporter):
         print(f"[{passed // 60:02d}:{passed % 60:02d}{counted}] {text}", file=self._stream, flush=True)
 
 
-class BarReporter(Reporter):
-    """A progress bar with what is being done, and lines that stay above it."""
+class LiveReporter(Reporter):
+    """A table of the case in flight and a bar below it, both redrawn in place; lines that stay go above.
+
+    Redrawn once a second, because that takes a processor away from what is measured for some milliseconds.
+    """
 
     def __init__(self, console: Console) -> None:
         columns = (
@@ -70,34 +86,56 @@ class BarReporter(Reporter):
             TimeRemainingColumn(),
             TextColumn("{task.description}", markup=False),
         )
-        self._progress = Progress(*columns, console=console, transient=True)
-        self._task = self._progress.add_task("starting", total=None)
+        self._bar = Progress(*columns, console=console)
+        self._task = self._bar.add_task("starting", total=None)
+        self._title = ""
+        self._rows: dict[str, tuple[str, str]] = {}
+        self._live = Live(get_renderable=self._drawn, console=console, transient=True, refresh_per_second=1)
+
+    def _drawn(self) -> Group:
+        if not self._rows:
+            return Group(self._bar)
+        found = Table("backend", "now", "latency so far", title=Text(self._title), title_justify="left")
+        for label, (state, latency) in list(self._rows.items()):
+            found.add_row(*map(Text, (label, state, latency)))
+        return Group(found, self._bar)
 
     def start(self, units: int, text: str) -> None:
         """Set the length of the bar."""
-        known = self._progress.tasks[0].total or 0
-        self._progress.update(self._task, total=known + units, description=text)
+        known = self._bar.tasks[0].total or 0
+        self._bar.update(self._task, total=known + units, description=text)
 
     def doing(self, text: str) -> None:
         """Show beside the bar."""
-        self._progress.update(self._task, description=text)
+        self._bar.update(self._task, description=text)
 
     def advance(self, units: int = 1) -> None:
         """Move the bar."""
-        self._progress.advance(self._task, units)
+        self._bar.advance(self._task, units)
+
+    def rows(self, title: str, labels: Sequence[str]) -> None:
+        """Begin a table; a latency known from an earlier generation stays until there is a new one."""
+        known = self._rows if title == self._title else {}
+        self._title = title
+        self._rows = {label: ("waiting", known[label][1] if label in known else "") for label in labels}
+
+    def row(self, label: str, state: str, latency: str | None = None) -> None:
+        """Rewrite one row."""
+        before = self._rows.get(label, ("", ""))
+        self._rows[label] = (state, before[1] if latency is None else latency)
 
     def say(self, text: str) -> None:
-        """Print above the bar."""
-        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        """Print above the table."""
+        self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        self._live.stop()
 
 
 def reporter(*, quiet: bool = False) -> Reporter:
@@ -105,4 +143,4 @@ def reporter(*, quiet: bool = False) -> Reporter:
     if quiet:
         return Reporter()
     console = Console(stderr=True)
-    return BarReporter(console) if console.is_terminal else PlainReporter(sys.stderr)
+    return LiveReporter(console) if console.is_terminal else PlainReporter(sys.stderr)

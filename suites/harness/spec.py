@@ -145,6 +145,31 @@ def parse(text: str, source: str) -> Suite:
     return suite
 
 
+def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
+    """A suite of the one case that a model makes, called after the model or its file unless `fields` say otherwise.
+
+    Args:
+        model: a name or ``path.py:factory``.
+        arguments: its sizes and options.
+        fields: those of a `Suite`; ``backends`` at least.
+
+    Raises:
+        models.ModelError: an unknown model, key or value.
+        UsageError: a field that does not fit.
+    """
+    known = models.get(model)
+    known.complete(dict(arguments))
+    sweep = {
+        "name": model,
+        "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
+        "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
+    }
+    try:
+        return Suite.model_validate({"name": Path(model.partition(":")[0]).stem, "models": [sweep], **fields})
+    except ValidationError as error:
+        raise UsageError("\n".join(f"{model}: {_explain(one)}" for one in error.errors(include_url=False))) from None
+
+
 def find(name: str) -> Path:
     """The file of a suite given by path or by name; UsageError with the nearest name otherwise."""
     given = Path(name)

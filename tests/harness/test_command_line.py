@@ -84,6 +84,8 @@ def test_listing_backends_imports_none_of_them(root):
         (["profile", "mpl"], "did you mean 'mlp'"),
         (["profile", "mlp", "--set", "bach=1"], "did you mean 'batch'"),
         (["profile", "mlp", "--set", "batch"], "expected key=value"),
+        (["profile", "mlp", "--backends", "eagre"], "did you mean 'eager'"),
+        (["profile", "mlp", "--backends", " , "], "--backends names none"),
         (["show", "none"], "unknown run 'none'"),
         (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
         (["ablate", "brt"], "did you mean 'bert'"),
@@ -98,7 +100,7 @@ def test_listing_backends_imports_none_of_them(root):
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
-    where = ["--results", str(tmp_path)] if arguments[0] not in ("profile", "data") else []
+    where = ["--results", str(tmp_path)] if arguments[0] != "data" else []
     status, out, err = call(capsys, *arguments, *where)
     assert status == 2
     assert told in err
@@ -125,6 +127,8 @@ def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
     assert "mlp/b1/t1/fp32/widths=16-16  eager, eager#2" in out
     assert "2 cases, 8 worker processes" in out
     assert not (tmp_path / "runs").exists()
+    _, out, _ = call(capsys, "run", suite, "--dry-run", "--generations", "10", "--results", str(tmp_path))
+    assert "2 cases, 40 worker processes" in out
 
 
 def test_a_dry_ablation_lists_what_would_be_turned(capsys, tmp_path):

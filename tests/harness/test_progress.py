@@ -1,0 +1,63 @@
+"""What a person sees while a run goes on: the live table, the bar, and lines that stay above them."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from suites.harness.progress import LiveReporter, PlainReporter
+
+
+def drawn(reporter: LiveReporter) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as found:
+        console.print(reporter._drawn())
+    return found.get()
+
+
+def reporter() -> LiveReporter:
+    return LiveReporter(Console(file=io.StringIO(), force_terminal=True, width=120))
+
+
+def test_each_backend_of_the_case_in_flight_has_a_row_with_its_state_and_latency() -> None:
+    found = reporter()
+    found.start(12, "suite mlp")
+    found.rows("mlp/b1/t1/fp32", ["eager", "onnxruntime[level=basic]"])
+    found.row("eager", "round 2 of 15", "3.78 us")
+    found.advance(3)
+    text = drawn(found)
+    eager, other = (line for line in text.splitlines() if "│" in line and ("eager" in line or "onnx" in line))
+    assert [part.strip() for part in eager.strip("│").split("│")] == ["eager", "round 2 of 15", "3.78 us"]
+    assert [part.strip() for part in other.strip("│").split("│")] == ["onnxruntime[level=basic]", "waiting", ""]
+    assert "mlp/b1/t1/fp32" in text
+    assert "3/12" in text
+
+
+def test_a_latency_stays_through_the_generations_of_a_case_and_goes_with_it() -> None:
+    found = reporter()
+    for title, expected in (("first", ["3.78 us"]), ("first", ["3.78 us"]), ("second", [])):
+        found.rows(title, ["eager"])
+        if title == "first":
+            found.row("eager", "warm up", None if "3.78 us" in drawn(found) else "3.78 us")
+        assert [part for part in drawn(found).split() if part == "3.78"] == [one.split()[0] for one in expected]
+
+
+def test_lines_that_stay_are_printed_as_they_are_and_the_table_goes_when_the_run_ends() -> None:
+    stream = io.StringIO()
+    with LiveReporter(Console(file=stream, force_terminal=True, width=120)) as found:
+        found.start(1, "suite mlp")
+        found.rows("case", ["eager"])
+        found.say("eager: 1.013 [0.954, 1.075] inconclusive")
+    assert "eager: 1.013 [0.954, 1.075] inconclusive" in stream.getvalue()
+
+
+def test_without_a_terminal_there_are_lines_with_the_time_and_what_is_done() -> None:
+    stream = io.StringIO()
+    found = PlainReporter(stream)
+    found.start(4, "suite mlp")
+    found.rows("case", ["eager"])
+    found.row("eager", "warm up")
+    found.advance(2)
+    found.say("done")
+    assert stream.getvalue().splitlines() == ["[00:00 0/4] suite mlp: 4 worker processes", "[00:00 2/4] done"]
