@@ -249,16 +249,16 @@ EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8
 
 /* Packed panels lie one behind the other, so what comes next is known. Where several micro-tiles reread a block of k from
  * the cache, each fetches its share of the next block, which the first to read it would wait for (32 x 1024 x 4096: 106
- * to 113 GFLOP/s of 117). A single one of many rows is too slow for the hardware to fetch far enough ahead of it (8 x 8192 x
- * 8192: 88 to 95 GFLOP/s). With many micro-tiles the first is a small part: there each fetches the rows of x of the next
- * one, if they are short and lie behind its own (3136 x 256 x 128: 80 to 86% of the roof; long ones gain nothing). Four
- * rows and less are left to the hardware, which does better (92 against 77 GB/s from the second-level cache). */
+ * to 113 GFLOP/s of 117; with ten micro-tiles, 128 x 768 x 3072, that is 4% where a core has 240 GFLOP/s for its 36 GB/s).
+ * A single one of many rows is too slow for the hardware to fetch far enough ahead of it (8 x 8192 x 8192: 88 to 95
+ * GFLOP/s). Many micro-tiles of short rows that lie one behind the other fetch the rows of the next one instead: there x is
+ * the larger part (3136 x 256 x 128: 80 to 86% of the roof). Four rows and less are left to the hardware, which does better
+ * (92 against 77 GB/s from the second-level cache). */
 enum { BYTES_AHEAD = 16384, FEW_ROWS = 4, MANY_TILES = 8, SHORT_ROW = 512 };
 static int form_of(const eb_product *p, int64_t heights) {
     int places = p->x_places ? PLACES_ONE : 0;
-    int runs_on = !places && p->x_k == 1 && p->x_row == p->K && p->K <= SHORT_ROW;
     if (p->columns <= EB_VL) return ONE_VECTOR + places;
-    if (p->ldb != EB_NR || p->M <= FEW_ROWS || (heights > MANY_TILES && !runs_on)) return TWO_VECTORS + places;
+    if (p->ldb != EB_NR || p->M <= FEW_ROWS || (places && heights > MANY_TILES)) return TWO_VECTORS + places;
     if (heights > 1) return FETCH_ONE + places;
     return places ? PLACES_TWO : FETCH_TWO;
 }
@@ -288,6 +288,7 @@ void multiply_panel(const eb_product *p) {
     int64_t pieces = p->x_places ? p->pieces : 1, blocks = count_blocks(p, pieces);
     int64_t heights = eb_ceil_div(p->M, most_rows(p->x_row)), share = eb_ceil_div(EB_NR * 4, heights);
     int form = form_of(p, heights);
+    int fetches_x = heights > MANY_TILES && !p->x_places && p->x_k == 1 && p->x_row == p->K && p->K <= SHORT_ROW;
     for (int64_t d = 0; d < blocks; d++) {
         eb_block block = block_of(p, pieces, blocks, d);
         int64_t depth = block.pieces * block.K;
@@ -316,7 +317,7 @@ void multiply_panel(const eb_product *p) {
                           .pieces = block.pieces,
                           .clamp = d == blocks - 1 ? p->clamp : 0};
             if (form == FETCH_TWO) t.next = (const char *)t.b + BYTES_AHEAD;
-            if (heights > MANY_TILES) {
+            if (fetches_x) {
                 t.next = (const char *)(t.x + rows * p->x_row);
                 t.next_step = rows * 4;
             }
