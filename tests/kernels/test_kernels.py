@@ -20,9 +20,8 @@ HEADER = ROOT / "csrc" / "engine.h"
 QUICK = ["-DCMAKE_C_FLAGS_RELEASE=-O1"]  # half the time to build; what is looked for does not depend on it
 
 
-# Each builds all kernels and runs them emulated, instrumented or whole: minutes, and more beside each other.
+# Each builds all kernels and runs them emulated, instrumented or whole: minutes.
 long = pytest.mark.timeout(900)
-one_by_one = pytest.mark.xdist_group("whole kernel tests")
 
 
 def build(folder: Path, *options: str) -> Path:
@@ -43,7 +42,6 @@ def passes(*command: str | Path) -> str:
 
 
 @long
-@one_by_one
 def test_every_kernel_agrees_with_the_reference(tmp_path):
     program = build(tmp_path)
     summary = re.fullmatch(r"(\d+) cases, (\d+) runs of kernels, 0 failures", passes(program))
@@ -66,7 +64,6 @@ def check_benchmark(program: Path) -> None:
 
 
 @long
-@one_by_one
 def test_kernels_are_clean_under_the_sanitizers(tmp_path):
     passes(build(tmp_path, "-DENGINE_SANITIZE=ON", "-DCMAKE_C_COMPILER=gcc", *QUICK))
 
@@ -76,7 +73,6 @@ def test_kernels_are_clean_under_the_sanitizers(tmp_path):
     reason="no aarch64 compiler or emulator",
 )
 @long
-@one_by_one
 def test_kernels_agree_on_aarch64(tmp_path):
     program = build(tmp_path, f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'csrc/cmake/aarch64.cmake'}", *QUICK)
     passes("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", program, "no-fork")
