@@ -129,7 +129,24 @@ def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None =
         cases = _filtered(cases, Only(only, names), BackendRef.parse(suite.baseline).label)
         if not cases:
             raise UsageError(f"--only {only!r} leaves no case of suite {suite.name}")
-    return Plan(suite, [(case, with_twin(refs, suite.baseline)) for case, refs in cases])
+    whole = [(case, with_twin(refs, suite.baseline)) for case, refs in cases]
+    most = suite.together()
+    parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
+    return Plan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+
+
+def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:
+    """Labels that take turns with each other, `most` at once: in each part what comparisons need, and some others.
+
+    Ours is compared with the baseline and with the best peer, whoever that turns out to be; a peer with the baseline.
+    """
+    if len(refs) <= most:
+        return [[ref.label for ref in refs]]
+    base = BackendRef.parse(baseline)
+    needed = [ref.label for ref in refs if ref in (base, base.again()) or registry.ours(ref)]
+    others = [ref.label for ref in refs if ref.label not in needed]
+    room = max(1, most - len(needed))
+    return [[*needed, *others[begin : begin + room]] for begin in range(0, len(others), room)]
 
 
 def _filtered(

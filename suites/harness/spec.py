@@ -61,6 +61,8 @@ class ModelSweep(_Strict):
         switches: tables of switches for the backends that have them; ``{}`` is everything on.
         threads: instead of the suite's.
         backends: instead of the suite's.
+        together: processes that hold the model at once, at most, where memory has no room for more: further backends
+            take turns in further parts, each with the baseline, its second copy and the engine.
         io: ``torch``, ``numpy`` or both: what calls take and give.
     """
 
@@ -70,6 +72,7 @@ class ModelSweep(_Strict):
     switches: Annotated[list[dict[str, str]], Field(min_length=1)] = [{}]
     threads: Threads | None = None
     backends: Names | None = None
+    together: Annotated[int, Field(ge=4, strict=True)] | None = None
     io: Names = ["torch"]
 
 
@@ -116,6 +119,15 @@ class Suite(_Strict):
                 if case.id not in seen:
                     seen.add(case.id)
                     yield case, [BackendRef.parse(label) for label in dict.fromkeys(labels)]
+
+    def together(self) -> dict[str, int]:
+        """Case -> how many processes may hold its model at once, where that is limited."""
+        return {
+            case.id: sweep.together
+            for sweep in reversed(self.models)  # of a case that is declared twice, the first one counts
+            if sweep.together is not None
+            for case in _expand(sweep, sweep.threads or self.threads, self.precision)
+        }
 
 
 def load(path: Path) -> Suite:

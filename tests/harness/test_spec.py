@@ -37,6 +37,25 @@ def test_a_case_given_twice_runs_once():
     assert len(list(spec.parse(again, "x").cases())) == 8
 
 
+def test_what_memory_cannot_hold_at_once_takes_turns_in_parts():
+    text = """
+name = "large"
+backends = ["torch_compile", "onnxruntime", "openvino", "engine"]
+[[models]]
+name = "mlp"
+together = 5
+[[models]]
+name = "transformer"
+"""
+    found = plan.make(spec.parse(text, "large.toml"))
+    (large, refs), _ = found.cases
+    needed = ["eager", "eager#2", "engine"]
+    assert found.parts == {large.id: [[*needed, "torch_compile", "onnxruntime"], [*needed, "openvino"]]}
+    assert found.workers(large, refs) == (5 + 4) * 2
+    alone = plan.make(spec.parse(text, "large.toml"), backends=["onnxruntime", "engine"])
+    assert alone.parts == {}, "there is room for all"
+
+
 def test_the_id_of_a_case_is_its_grammar():
     case = Case("bert", {"batch": 1, "sequence": 128}, 2, "fp32", {"attention": "eager"}, {"disable": "fuse_gelu"})
     assert case.id == "bert/b1_s128/t2/fp32/attention=eager/disable=fuse_gelu"
