@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends, models
-from suites.harness import machine, verify
+from suites.harness import machine, table, verify
 from suites.harness.case import BackendRef, Case
 from suites.harness.contention import Used, Watch, kept
 from suites.harness.progress import Reporter
@@ -27,7 +27,6 @@ from suites.harness.session import PROGRAMS, Worker, WorkerFailed, scratch_folde
 from suites.harness.spec import Suite
 from suites.harness.store import Line
 from suites.harness.summary import PHASES
-from suites.harness.table import seconds
 from suites.harness.verify import Reference
 
 CHECK_EVERY = 5
@@ -37,7 +36,7 @@ Two in a row, because a turn's last call moves on by one input set: one answer k
 MIN_ROUNDS = 3
 """Rounds that a generation has at least, whatever the budget."""
 ALONE_TURNS = 3
-"""Turns in a row that each backend gets after the rounds, with every other one stopped."""
+"""Turns of each backend with every other one stopped, spread over the rounds: each follows a turn with the others."""
 
 
 @dataclass
@@ -49,6 +48,7 @@ class Entry:
     worker: Worker | None = None
     seconds: list[list[float]] = field(default_factory=list)
     alone_seconds: list[list[float]] = field(default_factory=list)
+    beside_seconds: list[list[float]] = field(default_factory=list)
     involuntary: int = 0
     kept: list[dict[str, Any]] = field(default_factory=list)
 
@@ -250,8 +250,12 @@ class CaseWork:
             self._show_round(entries, number)
             used = watch.look()
             total, disturbed = total + used, [*disturbed, used.disturbed]
+            if _ends_a_part(len(disturbed), self.suite.rounds, ALONE_TURNS):
+                self._alone(entries, generation)
+                total += watch.look()
         rounds = kept(disturbed, self.suite.rounds)
-        self._alone(entries, generation)
+        if not any(entry.alone_seconds for entry in entries):
+            self._alone(entries, generation)
         passed = time.monotonic() - began
         contention = {
             "load": load,
@@ -263,7 +267,8 @@ class CaseWork:
         for entry in entries:
             self._check(entry, entry.kept, references, "a timed call")
             if entry.line["status"] == "ok":
-                entry.line.update(seconds=[entry.seconds[number] for number in rounds], alone=entry.alone_seconds)
+                seconds = [entry.seconds[number] for number in rounds]
+                entry.line.update(seconds=seconds, alone=entry.alone_seconds, beside=entry.beside_seconds)
             entry.line["contention"] = {**contention, "involuntary": entry.involuntary}
             entry.line["elapsed_s"] += passed / len(entries)
 
@@ -285,11 +290,10 @@ class CaseWork:
             entry.kept += [turn["output"]] if turn["output"] else []
 
     def _alone(self, entries: Sequence[Entry], generation: int) -> None:
-        """Each backend with all others stopped: what their turns, and threads that do not rest, cost it in the rounds.
+        """A turn for each backend with all others stopped: what they cost it, by the turn that it just had with them.
 
-        Fewer turns where the budget cut the rounds short.
+        Turns that lie far apart would compare what the machine did meanwhile.
         """
-        turns = ALONE_TURNS if all(len(entry.seconds) >= self.suite.rounds for entry in entries if entry.alive) else 1
         for entry in entries:
             others = [other.worker for other in entries if other is not entry and other.worker is not None]
             if entry.worker is None or not others:
@@ -298,9 +302,9 @@ class CaseWork:
             for other in others:
                 other.stop()
             try:
-                for _ in range(turns):
-                    turn = entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round)
-                    entry.alone_seconds.append(turn["seconds"])
+                turn = entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round)
+                entry.alone_seconds.append(turn["seconds"])
+                entry.beside_seconds.append(entry.seconds[-1])
             except WorkerFailed as failure:
                 entry.fail(failure.status, failure.reason)
             finally:
@@ -318,7 +322,7 @@ class CaseWork:
         for entry in entries:
             if entry.seconds:
                 state = f"round {number + 1} of {self.suite.rounds}" if entry.alive else entry.line["status"]
-                latency = seconds(statistics.median(chain.from_iterable(entry.seconds)))
+                latency = table.seconds(statistics.median(chain.from_iterable(entry.seconds)))
                 self._reporter.row(entry.ref.label, state, latency)
 
     def _unavailable(self, ref: BackendRef) -> str | None:
@@ -356,6 +360,11 @@ class CaseWork:
                 return
 
 
+def _ends_a_part(done: int, rounds: int, parts: int) -> bool:
+    """Whether the last of `done` rounds ends one of `parts` nearly equal parts of all `rounds`."""
+    return done <= rounds and done * parts // rounds > (done - 1) * parts // rounds
+
+
 def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
     return {
         "kind": "samples",
@@ -367,6 +376,7 @@ def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
         "threads": case.threads,
         "seconds": [],
         "alone": [],
+        "beside": [],
         "inner": None,
         "steady": None,
         "contention": None,

@@ -9,7 +9,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from suites import backends
@@ -38,6 +37,9 @@ FACTS = (
 
 TOKEN_PHASES = ("prefill", "decode")
 """Keys of `s_per_token`. A call of phase prefill ends with the first token: its time is `ttft_s`."""
+
+NEIGHBOURS_FLAG = 0.03
+"""From this share on, what the neighbours cost is flagged."""
 
 PHASES = ("import_s", "export_s", "compile_s", "first_call_s")
 
@@ -181,6 +183,7 @@ def _summary(
         "ttft_s": None,
         "peak_rss_bytes": max((line["peak_rss_bytes"] for line in mine if line.get("peak_rss_bytes")), default=None),
         "neighbours": None,
+        "neighbours_flagged": None,
         "disturbed": None,
         "roof_share": None,
         "executed_share": None,
@@ -189,20 +192,28 @@ def _summary(
     if status == "ok":
         line["latency"] = stats.latency([one["seconds"] for one in mine])
         line["throughput"] = case.shape.get("batch", 1) / line["latency"]["p50"]
-        line["neighbours"], line["disturbed"] = _neighbours(mine), _disturbed(mine)
+        line |= {**_neighbours(mine), "disturbed": _disturbed(mine)}
         line |= _of_tokens(facts.get("tokens"), line["latency"]["p50"])
         line |= _judged(question, mine, base, spread, 0.0 if ref.label == question.twin else floor)
     return line
 
 
-def _neighbours(mine: Sequence[Line]) -> float | None:
-    """Time in the rounds over time with all others stopped, less 1: the median of the generations."""
-    gaps = [
-        statistics.median(chain(*line["seconds"])) / statistics.median(chain(*line["alone"])) - 1
+def _neighbours(mine: Sequence[Line]) -> Line:
+    """Time among the others over time with all of them stopped, less 1, by pairs of turns that lie close together.
+
+    Flagged where it is over 3% by more than the pairs scatter.
+    """
+    logs = [
+        math.log(statistics.median(beside) / statistics.median(alone))
         for line in mine
-        if line["seconds"] and line.get("alone")  # records of earlier versions do not have it
+        if line["status"] == "ok"
+        for beside, alone in zip(line.get("beside", []), line.get("alone", []), strict=False)  # earlier records: none
     ]
-    return statistics.median(gaps) if gaps else None
+    if not logs:
+        return {"neighbours": None, "neighbours_flagged": None}
+    found = stats.paired(logs)
+    is_sure = not found.low <= 1 <= found.high
+    return {"neighbours": found.value - 1, "neighbours_flagged": is_sure and abs(found.value - 1) > NEIGHBOURS_FLAG}
 
 
 def _disturbed(mine: Sequence[Line]) -> float | None:

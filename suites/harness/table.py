@@ -30,12 +30,10 @@ TOKENS = (
     "; tokens/s: of all texts together, higher is better; a call of phase=prefill takes a prompt in and picks the "
     "first token, one of phase=decode makes `steps` tokens after the prompt"
 )
-NEIGHBOURS_FLAG = 0.03
-"""From this share on, what the neighbours cost is flagged."""
 DISTURBED = "; disturbed: others used the processors meanwhile, and repeating it did not help"
 NEIGHBOURS = (
-    "; neighbours: how much longer a call takes in turns with the others than with all of them stopped, ! where it is "
-    "over 3%"
+    "; neighbours: how much longer a call takes in turns with the others than with all of them stopped, ! where that "
+    "is over 3% by more than such pairs of turns scatter"
 )
 _BEST_PEER = "engine / best peer"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
@@ -119,7 +117,7 @@ def cell(line: Line) -> list[str]:
     if line["error"]:
         found.append(f"max error {float(line['error']['max_abs']):.1e}")
     if line.get("neighbours") is not None:  # records of earlier versions do not have it
-        found.append(f"neighbours {line['neighbours']:+.1%}{'!' if abs(line['neighbours']) > NEIGHBOURS_FLAG else ''}")
+        found.append(f"neighbours {line['neighbours']:+.1%}{'!' if line.get('neighbours_flagged') else ''}")
     if line.get("disturbed"):
         found.append(f"{line['disturbed']:.0%} of rounds disturbed")
     if line["roof_share"] is not None:

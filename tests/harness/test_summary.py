@@ -121,13 +121,26 @@ def test_more_than_the_roof_is_never_shown_without_a_word():
     assert table._executed({"roof_share": 0.7, "executed_share": 0.7}) == ""
 
 
-def test_what_neighbours_cost_is_shown_and_flagged_over_three_percent():
-    lines = [{"status": "ok", "seconds": [[1.05], [1.07]], "alone": [[1.0], [1.0]]}, {"seconds": [[1.0]], "alone": []}]
-    assert _neighbours(lines) == pytest.approx(0.06)
-    assert _neighbours(lines[1:]) is None
+def test_what_neighbours_cost_comes_from_turns_that_lie_close_together():
+    drifting = [1.0, 1.3, 0.8]  # the machine, between the pairs
+    alone = [[1.0 * speed] for speed in drifting]
+    beside = [[gap * speed] for gap, speed in zip((1.05, 1.06, 1.07), drifting, strict=True)]
+    lines = [{"status": "ok", "beside": beside, "alone": alone}, {"status": "ok", "beside": [], "alone": []}]
+    assert _neighbours(lines) == {"neighbours": pytest.approx(0.06), "neighbours_flagged": True}
+    assert _neighbours(lines[1:]) == {"neighbours": None, "neighbours_flagged": None}
+    assert _neighbours([{"status": "ok", "alone": [[1.0]]}])["neighbours"] is None, "a record from before"
+
+
+@pytest.mark.parametrize("gaps", [(1.01, 1.02, 1.03), (0.7, 1.06, 1.4)], ids=["small", "scattered"])
+def test_what_neighbours_cost_is_not_flagged_where_it_is_little_or_unsure(gaps):
+    line = {"status": "ok", "beside": [[gap] for gap in gaps], "alone": [[1.0]] * 3}
+    assert _neighbours([line])["neighbours_flagged"] is False
+
+
+def test_what_neighbours_cost_is_shown_with_its_flag():
     row = rows()["engine"]
-    for gap, shown in ((0.061, "neighbours +6.1%!"), (-0.01, "neighbours -1.0%")):
-        assert shown in table.cell({**row, "neighbours": gap})
+    for gap, flagged, shown in ((0.061, True, "neighbours +6.1%!"), (-0.01, False, "neighbours -1.0%")):
+        assert shown in table.cell({**row, "neighbours": gap, "neighbours_flagged": flagged})
 
 
 def test_rounds_that_stay_disturbed_are_marked():
