@@ -35,8 +35,8 @@ CHECK_EVERY = 5
 Two in a row, because a turn's last call moves on by one input set: one answer kept for all cannot be right for both."""
 MIN_ROUNDS = 3
 """Rounds that a generation has at least, whatever the budget."""
-ALONE_TURNS = 3
-"""Turns of each backend with every other one stopped, spread over the rounds: each follows a turn with the others."""
+COMPANY_ROUNDS = 3
+"""Rounds of a generation that are repeated with every backend awake, spread over the others."""
 
 
 @dataclass
@@ -235,12 +235,16 @@ class CaseWork:
     def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
         """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status.
 
-        Rounds that others disturbed are done again, up to a third more of them within the budget.
+        Rounds that others disturbed are done again, up to a third more of them within the budget. Who has no turn is
+        stopped: threads of a pool that spin for a while after a call would take a processor from the next one.
         """
-        order = _balanced_orders(len(entries), f"{self.case.id} {generation}")
+        order, company = (
+            _balanced_orders(len(entries), f"{self.case.id} {generation}{what}") for what in ("", " company")
+        )
         watch = Watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
         began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
         most = self.suite.rounds + self.suite.rounds // 3
+        _stop(entries)
         while disturbed.count(False) < self.suite.rounds and len(disturbed) < most:
             number = len(disturbed)
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
@@ -250,12 +254,12 @@ class CaseWork:
             self._show_round(entries, number)
             used = watch.look()
             total, disturbed = total + used, [*disturbed, used.disturbed]
-            if _ends_a_part(len(disturbed), self.suite.rounds, ALONE_TURNS):
-                self._alone(entries, generation)
+            if _ends_a_part(len(disturbed), self.suite.rounds, COMPANY_ROUNDS):
+                self._in_company([entries[index] for index in next(company)], generation)
                 total += watch.look()
         rounds = kept(disturbed, self.suite.rounds)
         if not any(entry.alone_seconds for entry in entries):
-            self._alone(entries, generation)
+            self._in_company(entries, generation)
         passed = time.monotonic() - began
         contention = {
             "load": load,
@@ -273,43 +277,42 @@ class CaseWork:
             entry.line["elapsed_s"] += passed / len(entries)
 
     def _round(self, entries: Sequence[Entry], number: int) -> None:
-        """One turn for each, in this order."""
+        """One turn for each, in this order, all others stopped."""
         keep = number % CHECK_EVERY < 2
         for entry in entries:
-            if entry.worker is None:
-                continue
-            try:
-                turn = entry.worker.ask(
-                    "sample", self.suite.timeouts.sample, count=self.suite.samples_per_round, keep=keep
-                )
-            except WorkerFailed as failure:
-                entry.fail(failure.status, failure.reason)
-                continue
-            entry.seconds.append(turn["seconds"])
-            entry.involuntary += turn["involuntary"]
-            entry.kept += [turn["output"]] if turn["output"] else []
+            _go_on([entry])
+            turn = self._turn(entry, keep=keep)
+            _stop([entry])
+            if turn is not None:
+                entry.seconds.append(turn["seconds"])
+                entry.involuntary += turn["involuntary"]
+                entry.kept += [turn["output"]] if turn["output"] else []
 
-    def _alone(self, entries: Sequence[Entry], generation: int) -> None:
-        """A turn for each backend with all others stopped: what they cost it, by the turn that it just had with them.
+    def _in_company(self, entries: Sequence[Entry], generation: int) -> None:
+        """A turn for each with nobody stopped: what the others cost it, by the turn that it just had alone.
 
         Turns that lie far apart would compare what the machine did meanwhile.
         """
+        if sum(entry.alive for entry in entries) < 2:
+            return
+        _go_on(entries)
         for entry in entries:
-            others = [other.worker for other in entries if other is not entry and other.worker is not None]
-            if entry.worker is None or not others:
-                continue
-            self._doing(generation, "alone", entry)
-            for other in others:
-                other.stop()
-            try:
-                turn = entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round)
-                entry.alone_seconds.append(turn["seconds"])
-                entry.beside_seconds.append(entry.seconds[-1])
-            except WorkerFailed as failure:
-                entry.fail(failure.status, failure.reason)
-            finally:
-                for other in others:
-                    other.go_on()
+            self._doing(generation, "in company", entry)
+            turn = self._turn(entry, keep=False)
+            if turn is not None:
+                entry.alone_seconds.append(entry.seconds[-1])
+                entry.beside_seconds.append(turn["seconds"])
+        _stop(entries)
+
+    def _turn(self, entry: Entry, *, keep: bool) -> Line | None:
+        """The answer to one turn; None where the worker is gone, or now fails."""
+        if entry.worker is None:
+            return None
+        try:
+            return entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round, keep=keep)
+        except WorkerFailed as failure:
+            entry.fail(failure.status, failure.reason)
+            return None
 
     def _doing(self, generation: int, what: str, entry: Entry | None = None) -> None:
         if entry is not None:
@@ -358,6 +361,20 @@ class CaseWork:
             if reason is not None:
                 entry.fail("wrong", f"{what}: {reason}")
                 return
+
+
+def _stop(entries: Sequence[Entry]) -> None:
+    """Let no thread of these run."""
+    for entry in entries:
+        if entry.worker is not None:
+            entry.worker.stop()
+
+
+def _go_on(entries: Sequence[Entry]) -> None:
+    """Let them run again."""
+    for entry in entries:
+        if entry.worker is not None:
+            entry.worker.go_on()
 
 
 def _ends_a_part(done: int, rounds: int, parts: int) -> bool:

@@ -199,7 +199,7 @@ def _summary(
 
 
 def _neighbours(mine: Sequence[Line]) -> Line:
-    """Time among the others over time with all of them stopped, less 1, by pairs of turns that lie close together.
+    """Time with the others awake over time with all of them stopped, less 1, by pairs of turns that lie close together.
 
     Flagged where it is over 3% by more than the pairs scatter.
     """

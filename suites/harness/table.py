@@ -32,8 +32,8 @@ TOKENS = (
 )
 DISTURBED = "; disturbed: others used the processors meanwhile, and repeating it did not help"
 NEIGHBOURS = (
-    "; neighbours: how much longer a call takes in turns with the others than with all of them stopped, ! where that "
-    "is over 3% by more than such pairs of turns scatter"
+    "; neighbours: how much longer a call takes with the other backends awake than with them stopped, as they are "
+    "in rounds, ! where that is over 3% by more than such pairs of turns scatter"
 )
 _BEST_PEER = "engine / best peer"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}

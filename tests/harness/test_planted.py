@@ -137,7 +137,7 @@ def test_samples_are_kept_raw_and_paired(outcome):
     for line in run.of("samples"):
         if line["status"] == "ok":
             assert [len(samples) for samples in line["seconds"]] == [3] * 5
-            assert len(line["alone"]) == len(line["beside"]) == 3, "three times, each beside a turn with the others"
+            assert len(line["alone"]) == len(line["beside"]) == 3, "three turns in company, each after one alone"
         else:
             assert line["seconds"] == []
     assert {line["generation"] for line in run.of("samples") if line["status"] == "ok"} == {0, 1}
