@@ -171,7 +171,10 @@ class Running:
         command = [sys.executable, "-m", "suites.cli", "run", *arguments, "--results", str(results)]
         environment = {**os.environ, "PYTHONPATH": str(root)}
         pipe = subprocess.PIPE
+        # Tests that a shell started in the background ignore Ctrl-C, and so would what they start.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=root)
+        signal.signal(signal.SIGINT, before)
         self.results = results
 
     def lines(self):
