@@ -53,7 +53,7 @@ def run(
     with progress.reporter() as reporter:
         outcomes = [harness.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure) for one in plans]
     if as_json:
-        print_json([_outcome(one) for one in outcomes])
+        print_json([one.to_dict() for one in outcomes])
     for outcome in outcomes if not as_json else ():
         _show(outcome.summaries, outcome.environment)
         print(f"stored: {outcome.path}")
@@ -207,10 +207,6 @@ def _dry_run(plans: Sequence[plan.Plan], folder: Path, *, as_json: bool) -> None
         minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
         print(f"about {minutes:.1f} minutes ({basis})")
-
-
-def _outcome(outcome: harness.Outcome) -> dict[str, Any]:
-    return {"path": str(outcome.path), "environment": outcome.environment, "summaries": outcome.summaries}
 
 
 def _show(summaries: Sequence[store.Line], environment: store.Line) -> None:

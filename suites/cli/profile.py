@@ -48,7 +48,7 @@ def command(
         with progress.reporter() as reporter:
             outcome = harness.run(asked, store.results_folder(results), reporter, measure_roofs=roofs.measure)
     if as_json:
-        beside = {"path": str(outcome.path), "summaries": outcome.summaries} if outcome else None
+        beside = outcome.to_dict() if outcome is not None else None
         print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict(), "beside": beside})
     elif outcome is not None:
         _show(outcome)

@@ -44,6 +44,10 @@ class Outcome:
         """True where every row is ok or unavailable."""
         return all(line["status"] in ("ok", "unavailable") for line in self.summaries)
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"path": str(self.path), "environment": self.environment, "summaries": self.summaries}
+
 
 class Interrupted(Exception):
     """Ctrl-C during a run; `path` holds what was stored."""

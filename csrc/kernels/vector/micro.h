@@ -249,7 +249,7 @@ EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8
 
 /* Packed panels lie one behind the other, so what comes next is known. Where several micro-tiles reread a block of k from
  * the cache, each fetches its share of the next block, which the first to read it would wait for (32 x 1024 x 4096: 106
- * to 113 GFLOP/s of 117; with ten micro-tiles, 128 x 768 x 3072, that is 4% where a core has 240 GFLOP/s for its 36 GB/s).
+ * to 113 GFLOP/s of 117; with ten micro-tiles, where a core has 240 GFLOP/s for its 36 GB/s, whole models take 2 to 4% less).
  * A single one of many rows is too slow for the hardware to fetch far enough ahead of it (8 x 8192 x 8192: 88 to 95
  * GFLOP/s). Many micro-tiles of short rows that lie one behind the other fetch the rows of the next one instead: there x is
  * the larger part (3136 x 256 x 128: 80 to 86% of the roof). Four rows and less are left to the hardware, which does better
