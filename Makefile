@@ -52,7 +52,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A file at a time: its tests share what is made once. In the order of the folders, which has the longest files in the middle.
+# A file at a time: its tests share what is made once. In the order of tests/conftest.py, the longest file first.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 

@@ -13,6 +13,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The kernel tests first: their file is the longest, and begun last it would leave the other process idle."""
+    items.sort(key=lambda item: ROOT / "tests" / "kernels" not in item.path.parents)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The root of the checkout."""
