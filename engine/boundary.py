@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine import dtypes, sizes, tree
+from engine import dtypes, memory, sizes, tree
 from engine.errors import ProgramError, ShapeError
 from engine.ops import TensorType
 from engine.program import Artifact
@@ -26,9 +26,10 @@ class Boundary:
     Args:
         artifact: whose signature counts.
         rebuild: makes the user's own output structure from leaves; None uses plain containers.
+        recycle: put large results into memory of earlier ones that nobody refers to any longer. All sizes are known.
     """
 
-    def __init__(self, artifact: Artifact, rebuild: Rebuild | None = None) -> None:
+    def __init__(self, artifact: Artifact, rebuild: Rebuild | None = None, *, recycle: bool = False) -> None:
         signature = artifact.signature
         self.signature = signature
         self.input_types = [artifact.types[v] for v in artifact.call_inputs]
@@ -44,8 +45,10 @@ class Boundary:
         self.arrays: list[tuple[Any, tuple[int, ...]]] = [
             (dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types
         ]
+        self.recycled = [recycle and t.nbytes >= memory.LARGE for t in self.output_types]
         self.new_arrays: list[Callable[[], Any]] = [
-            partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy) for t in self.output_types
+            partial(memory.RESULTS.array if again else np.empty, t.shape, dtypes.dtype(t.dtype).numpy)
+            for t, again in zip(self.output_types, self.recycled, strict=True)
         ]
         self.where = _where(self.input_types, artifact.scope)
         # The same in torch's terms, once a call has met torch.
@@ -109,6 +112,9 @@ class Boundary:
         sizes = [t.shape or ((),) for t in self.output_types]
         kinds = [getattr(torch, t.dtype) for t in self.output_types]
         self.new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
+        for number, new in enumerate(self.new_arrays):
+            if self.recycled[number] and kinds[number] is not torch.bfloat16:  # of which torch takes no arrays
+                self.new_tensors[number] = partial(_tensor_of, torch.from_numpy, new)
 
     def _check(self, position: int, leaf: Any) -> None:
         expected = self.input_types[position]
@@ -166,7 +172,7 @@ class Boundary:
     # --- outputs -------------------------------------------------------------------------------------------------
 
     def allocate(self, inputs: Sequence[Any]) -> list[Any]:
-        """Fresh outputs: torch tensors if any input is one, NumPy arrays otherwise."""
+        """Outputs that nobody else has: torch tensors if any input is one, NumPy arrays otherwise."""
         arrays = inputs and all(isinstance(value, np.ndarray) for value in inputs)
         return [new() for new in (self.new_arrays if arrays or self.tensor is None else self.new_tensors)]
 
@@ -209,6 +215,10 @@ def _where(types: Sequence[TensorType], scope: sizes.Scope) -> list[Where]:
     if missing:
         raise ProgramError(f"no input has the size {', '.join(missing)}")
     return [found[name] for name in scope.symbols]
+
+
+def _tensor_of(from_numpy: Callable[[np.ndarray], Any], new: Callable[[], np.ndarray]) -> Any:
+    return from_numpy(new())
 
 
 def _clone(value: Any) -> Any:

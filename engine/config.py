@@ -12,6 +12,7 @@ from engine.suggest import unknown
 EXECUTORS = ("native", "interpreter")
 FALLBACKS = ("torch",)
 DISPATCHES = ("whole", "per_node")
+OUTPUTS = ("recycled", "fresh")
 MOST_THREADS = 1024
 ISAS = ("generic", "avx2", "avx512", "neon")
 
@@ -30,6 +31,8 @@ class Config:
         pipeline: pass names in the order to run them; None is the default pipeline.
         planner: memory planning strategy.
         dispatch: ``whole``: one C call a run; ``per_node``: one C call a node, arena without reuse.
+        outputs: ``recycled``: large results lie where earlier ones did that nobody refers to any longer, and up to 256
+            MiB wait for such results; ``fresh``: each gets memory of its own, which can be resized.
         isa: the best instruction set to use; None is the best this machine has.
         plans: memory plans kept of a program whose sizes differ from call to call: those of the latest combinations.
     """
@@ -43,6 +46,7 @@ class Config:
     pipeline: tuple[str, ...] | None = None
     planner: str = "default"
     dispatch: str = "whole"
+    outputs: str = "recycled"
     isa: str | None = None
     plans: int = 16
 
@@ -51,6 +55,7 @@ class Config:
 
         _one_of("executor", self.executor, EXECUTORS)
         _one_of("dispatch", self.dispatch, DISPATCHES)
+        _one_of("outputs", self.outputs, OUTPUTS)
         if self.isa is not None:
             _one_of("isa", self.isa, ISAS)
         counted = isinstance(self.threads, int) and not isinstance(self.threads, bool)

@@ -29,9 +29,10 @@ class Program:
     """A compiled model. Immutable; may be called from any number of threads at once.
 
     Made by `engine.compile` and `engine.load`. Calling it takes what the model takes (torch tensors or NumPy arrays)
-    and returns what the model returns, in fresh memory. Where sizes may differ from call to call, a memory plan is made
-    for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers that the model
-    writes to are in a `State`, which every call is given and changes; profile and trace work on a copy of it.
+    and returns what the model returns, in memory that nobody else has. Where sizes may differ from call to call, a
+    memory plan is made for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers
+    that the model writes to are in a `State`, which every call is given and changes; profile and trace work on a copy
+    of it.
 
     Raises (when called):
         ShapeError: the arguments differ from what it was compiled for, or the state is missing.
@@ -153,7 +154,7 @@ class Program:
 
     @property
     def run_digest(self) -> str:
-        """Hash of everything that decides what runs: structure, kernels, memory plan, threads, dispatch, executor.
+        """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, executor.
 
         Where sizes differ from call to call: for those of the example.
         """

@@ -49,7 +49,7 @@ class Specialised:
     def __init__(self, artifact: Artifact, config: Config, weights: native.Weights, rebuild: Rebuild | None) -> None:
         self.artifact = artifact
         self.config = config
-        self.boundary = Boundary(artifact, rebuild)
+        self.boundary = Boundary(artifact, rebuild, recycle=config.outputs == "recycled")
         self.plan = _NO_PLAN
         self._weights = weights
         if config.executor == "native":
@@ -94,9 +94,9 @@ class Specialised:
 
     @cached_property
     def run_digest(self) -> str:
-        """Hash of everything that decides what runs: structure, kernels, memory plan, threads, dispatch, executor."""
+        """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, executor."""
         steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self.plan.steps]
-        config = (self.config.executor, self.config.dispatch, threads_of(self.config))
+        config = (self.config.executor, self.config.dispatch, threads_of(self.config), any(self.boundary.recycled))
         facts = [self.artifact.structure_digest, steps, self.plan.arena_offsets, config]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

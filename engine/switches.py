@@ -14,7 +14,8 @@ class Switch:
     """One thing that can be turned.
 
     Attributes:
-        kind: ``pass``, ``planner``, ``kernel``, ``threads``, ``dispatch``, ``isa`` or ``executor``.
+        kind: ``pass``, ``planner``, ``kernel``, ``threads``, ``dispatch``, ``outputs``,
+            ``isa`` or ``executor``.
         name: the name within its kind.
         default: its value in ``Config()``, as text.
         summary: one line.
@@ -40,6 +41,9 @@ def all_switches() -> tuple[Switch, ...]:
         found += [Switch("kernel", f"{op}={v}", "", f"run {op} by the {v} kernel where it applies") for v in variants]
     found.append(Switch("threads", "threads", "1", "worker threads of one call"))
     found.append(Switch("dispatch", "dispatch", "whole", "one C call a run (whole) or a node (per_node)"))
+    found.append(
+        Switch("outputs", "outputs", "recycled", "memory of large results: of earlier ones (recycled) or fresh")
+    )
     found.append(Switch("isa", "isa", "best", f"the instruction set: {', '.join(config.ISAS)}"))
     found.append(Switch("executor", "executor", "native", f"who runs the program: {', '.join(config.EXECUTORS)}"))
     return tuple(found)

@@ -20,6 +20,7 @@ TOOLS = {
     "collector",
     "errors",
     "dtypes",
+    "memory",
     "sizes",
     "suggest",
     "tree",

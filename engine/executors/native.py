@@ -20,6 +20,7 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError
+from engine.memory import ALIGNMENT, aligned_empty
 
 if TYPE_CHECKING:
     from engine.bind import BoundPlan, Place, Step
@@ -31,7 +32,6 @@ NEEDS_DENSE: int = lib.EB_NEEDS_DENSE
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 # Bits of eb_isa_mask, from the least to the most capable.
 _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
-ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
 # What a call borrows: the C call, base pointers, the same as integers, where a failing step's number goes, the arena.
 Context = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
 # The memory of a contiguous array, as C takes it. ValueError where the buffer protocol has no letter for the elements.
@@ -328,13 +328,6 @@ class Weights:
         place = step.operands[position]
         assert place is not None  # noqa: S101  # callers pass constant operands only
         return (place.storage.number,), self._plain[place.storage.number].ctypes.data
-
-
-def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> np.ndarray:
-    """`nbytes` uninitialised bytes at an aligned address."""
-    raw = np.empty(nbytes + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + nbytes]
 
 
 class NativeExecutor:

@@ -47,7 +47,7 @@ class Declared:
 
 
 _SUITES = "pip install 'enginebench[suites]'"
-_ENGINE_SWITCHES = ("disable", "only", "pipeline", "planner", "variant.", "dispatch", "isa", "threads")
+_ENGINE_SWITCHES = ("disable", "only", "pipeline", "planner", "variant.", "dispatch", "outputs", "isa", "threads")
 
 BACKENDS: dict[str, Declared] = {
     declared.name: declared

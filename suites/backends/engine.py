@@ -31,7 +31,8 @@ _WORK = ("flops", "executed_flops", "bytes")
 
 
 class Engine(Backend):
-    """Options: ``disable=a+b``, ``pipeline=a+b``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``isa``.
+    """Options: ``disable=a+b``, ``pipeline=a+b``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``,
+    ``isa``.
 
     ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
     leaves alone the other processors that the case has.
@@ -51,11 +52,12 @@ class Engine(Backend):
 
     @classmethod
     def turns(cls) -> Sequence[Turn]:
-        """Each pass off; another planner, kernel variant or instruction set than usual; one thread; nodes one by one.
+        """Each pass off; another planner, kernel variant or instruction set than usual; one thread; nodes one by one;
+        results in fresh memory.
 
         Reference kernels and the interpreter, whose speed nobody asks for, only by name.
         """
-        from engine.config import DISPATCHES, ISAS
+        from engine.config import DISPATCHES, ISAS, OUTPUTS
         from engine.executors.native import isas
         from engine.switches import kernel_variants, names
 
@@ -68,6 +70,7 @@ class Engine(Backend):
         found.append(Turn("threads", "threads=1", {"threads": "1"}))
         found += [Turn("isa", f"isa={name}", {"isa": name}) for name in ISAS if name in isas()]
         found += [Turn("dispatch", f"dispatch={name}", {"dispatch": name}) for name in DISPATCHES]
+        found += [Turn("outputs", f"outputs={name}", {"outputs": name}) for name in OUTPUTS]
         return found
 
     @classmethod

@@ -25,6 +25,7 @@ WRONG = {
     "no passes": ({"disable": None}, "expected a tuple"),
     "variant as text": ({"variant": "linear"}, "expected a dict"),
     "dispatch": ({"dispatch": "node"}, "per_node"),
+    "outputs": ({"outputs": "kept"}, "recycled"),
     "isa": ({"isa": "avx"}, "avx2"),
     "precision": ({"precision": "int3"}, "precision"),
     "fallback": ({"fallback": "jax"}, "fallback"),

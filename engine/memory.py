@@ -1,0 +1,83 @@
+"""Memory of arrays: at aligned addresses, and that of large results once more when nobody refers to them any longer.
+
+The system hands out a large piece page by page, filled with zeros, where each page is first written to: about a
+microsecond for 4 KiB where a virtual machine asks its host. Whether the C library keeps a piece for the next call
+depends on what else the process allocates, so that one program's time differs from process to process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
+LARGE = 128 << 10
+"""Bytes from which on memory of a result is used once more: from here on the C library asks the system for it."""
+MOST = 256 << 20
+"""Bytes that are kept for results to come, in all programs together; what results lie in does not count."""
+
+
+def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> np.ndarray:
+    """`nbytes` uninitialised bytes at an aligned address."""
+    raw = np.empty(nbytes + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + nbytes]
+
+
+class Recycler:
+    """Makes arrays over memory that earlier ones lay in. Threads may share one.
+
+    Args:
+        most: bytes of free pieces that are kept; those that have been free longest go first.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._free: deque[np.ndarray] = deque()  # the latest on the right; each of its methods is atomic
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array in memory that nothing refers to but this array and what is made of it."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        return np.asarray(_Lease(self, self._piece(nbytes), nbytes)).view(dtype).reshape(shape)
+
+    def _piece(self, nbytes: int) -> np.ndarray:
+        for _ in range(len(self._free)):
+            try:
+                piece = self._free.pop()
+            except IndexError:  # other threads were faster
+                break
+            if nbytes <= piece.size <= 2 * nbytes:
+                return piece
+            self._free.appendleft(piece)
+        return aligned_empty(nbytes)
+
+    def take_back(self, piece: np.ndarray) -> None:
+        """Keep a piece that nobody uses any longer."""
+        self._free.append(piece)
+        while sum(one.size for one in tuple(self._free)) > self._most:
+            try:
+                self._free.popleft()
+            except IndexError:  # other threads were faster
+                break
+
+
+class _Lease:
+    """What arrays in a piece refer to as their base: when the last of them is gone, so is this, and it is free."""
+
+    def __init__(self, recycler: Recycler, piece: np.ndarray, nbytes: int) -> None:
+        self._recycler, self._piece = recycler, piece
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (nbytes,),
+            "data": (piece.ctypes.data, False),
+        }
+
+    def __del__(self) -> None:
+        self._recycler.take_back(self._piece)
+
+
+RESULTS = Recycler()
+"""Of all programs' large results."""

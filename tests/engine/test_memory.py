@@ -1,0 +1,147 @@
+"""Memory of results: never another one's, and used once more when nobody refers to it any longer."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine import memory
+
+FLOAT = np.dtype(np.float32)
+X = torch.linspace(-1, 1, 128 * 64).reshape(128, 64)
+LARGE = nn.Linear(64, 512).eval()  # results of 256 KiB
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+def test_memory_is_used_once_more_when_its_array_is_gone_and_not_before():
+    recycler = memory.Recycler()
+    first = recycler.array((256, 256), FLOAT)
+    second = recycler.array((256, 256), FLOAT)
+    where = address(first)
+    assert where != address(second)
+    del first
+    assert address(recycler.array((128, 512), FLOAT)) == where
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        lambda array: array[3:, ::2],
+        lambda array: array.view(np.int32),
+        lambda array: array.T,
+        memoryview,
+        torch.from_numpy,
+        lambda array: torch.from_numpy(array)[7].numpy(),
+        lambda array: torch.from_dlpack(torch.from_numpy(array)),
+        lambda array: torch.from_numpy(array).untyped_storage(),
+    ],
+    ids=["slice", "other type", "transposed", "memoryview", "tensor", "tensor's array", "dlpack", "storage"],
+)
+def test_whatever_is_made_of_an_array_keeps_its_memory(left):
+    recycler = memory.Recycler()
+    array = recycler.array((256, 256), FLOAT)
+    where = address(array)
+    kept = left(array)
+    del array
+    assert address(recycler.array((256, 256), FLOAT)) != where
+    del kept
+    assert where in {address(one) for one in [recycler.array((256, 256), FLOAT) for _ in range(2)]}
+
+
+def test_a_piece_serves_what_is_as_large_or_down_to_half_of_it():
+    recycler = memory.Recycler()
+    where = address(recycler.array((1000,), FLOAT))
+    assert address(recycler.array((500,), FLOAT)) == where
+    assert address(recycler.array((499,), FLOAT)) != where
+    assert address(recycler.array((1001,), FLOAT)) != where
+
+
+def test_no_more_is_kept_than_was_said_and_what_was_free_longest_goes_first():
+    recycler = memory.Recycler(most=10_000)
+    pieces = [recycler.array((1000,), FLOAT) for _ in range(3)]
+    where = [address(one) for one in pieces]
+    while pieces:
+        pieces.pop(0)  # freed in order: the third does not fit beside the first two
+    found = [recycler.array((1000,), FLOAT) for _ in range(2)]
+    assert {address(one) for one in found} == set(where[1:])
+
+
+def test_arrays_are_aligned():
+    assert all(address(memory.Recycler().array((n,), FLOAT)) % memory.ALIGNMENT == 0 for n in (1, 33, 1000))
+
+
+@pytest.mark.parametrize("kind", ["torch", "numpy"])
+@pytest.mark.parametrize("outputs", ["recycled", "fresh"])
+def test_results_that_are_kept_stay_as_they_are(kind, outputs):
+    program = engine.compile(LARGE, (X,), engine.Config(outputs=outputs))
+    inputs = [X * factor for factor in range(1, 7)]
+    with torch.inference_mode():
+        expected = [LARGE(x) for x in inputs]
+    kept = [program(x if kind == "torch" else x.numpy()) for x in inputs]
+    kept = [one[1:] for one in kept]  # views alone
+    for one, other in zip(kept, expected, strict=True):
+        torch.testing.assert_close(torch.as_tensor(one), other[1:])
+
+
+def test_a_loop_that_drops_its_results_uses_two_places():
+    program = engine.compile(LARGE, (X,))
+    places = set()
+    y = program(X)
+    for _ in range(10):
+        y = program(X)  # the former one is there until this is assigned
+        places.add(y.data_ptr())
+    assert len(places) <= 2
+
+
+def test_threads_do_not_write_to_each_others_results():
+    program = engine.compile(LARGE, (X,))
+    with torch.inference_mode():
+        expected = [LARGE(X * factor) for factor in range(1, 5)]
+    wrong = []
+
+    def work(number: int) -> None:
+        former = program(X * (number + 1))
+        for _ in range(200):
+            latest = program(X * (number + 1))
+            if not torch.equal(former, latest):
+                wrong.append(number)
+            former = latest
+        if not torch.allclose(former, expected[number], atol=1e-5):
+            wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_large_results_of_every_type_are_those_of_eager():
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool):
+        x = (torch.arange(512 * 512).reshape(512, 512) % 7).to(dtype)
+        y = engine.compile(Doubled().eval(), (x,))(x)
+        assert y.dtype is dtype
+        assert torch.equal(y, Doubled()(x))
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, x])
+
+
+def test_the_switch_is_reached_only_where_results_are_large():
+    def digest(model: nn.Module, x: torch.Tensor, outputs: str) -> str:
+        return engine.compile(model, (x,), engine.Config(outputs=outputs)).run_digest
+
+    small = nn.Linear(64, 8).eval()
+    assert digest(LARGE, X, "recycled") != digest(LARGE, X, "fresh")
+    assert digest(small, X, "recycled") == digest(small, X, "fresh")
