@@ -33,6 +33,11 @@ LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended"
 """Levels of optimisation below the usual one, ``all``."""
 FAMILIES = ("bert", "gpt2", "bart", "t5", "phi", "vit")
 """Families of transformers that the offline optimiser knows."""
+MOST_REWRITTEN = 10_000
+"""Nodes up to which torch's exporter optimises the graph that it wrote.
+
+For each node its rewriter looks at all others, half an hour and more where a scan is unrolled. ONNX Runtime folds and
+fuses the graph itself when it opens it."""
 
 
 class OnnxRuntime(Backend):
@@ -202,9 +207,13 @@ def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shape
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")
-            program = torch.onnx.export(model, inputs, dynamo=True, external_data=True, dynamic_shapes=dynamic_shapes)
+            program = torch.onnx.export(
+                model, inputs, dynamo=True, external_data=True, dynamic_shapes=dynamic_shapes, optimize=False
+            )
             if program is None:
                 raise RuntimeError("torch.onnx.export gave no program")
+            if program.model.graph.num_nodes() <= MOST_REWRITTEN:
+                program.optimize()
             program.save(path, external_data=True)
     finally:
         noise.setLevel(level)
