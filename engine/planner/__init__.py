@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-ALIGNMENT = 64
+from engine.memory import ALIGNMENT
 
 
 class Request(NamedTuple):

@@ -36,8 +36,8 @@ FAMILIES = ("bert", "gpt2", "bart", "t5", "phi", "vit")
 MOST_REWRITTEN = 10_000
 """Nodes up to which torch's exporter optimises the graph that it wrote.
 
-For each node its rewriter looks at all others, half an hour and more where a scan is unrolled. ONNX Runtime folds and
-fuses the graph itself when it opens it."""
+For each node its rewriter looks at all others: where a scan is unrolled it had not ended after a quarter of an hour.
+ONNX Runtime folds and fuses the graph itself when it opens it."""
 
 
 class OnnxRuntime(Backend):
