@@ -6,6 +6,7 @@ take a layout, a dense copy is inserted before it. The memory planner then place
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ class Storage(NamedTuple):
     number: int
 
 
-@dataclass
+@dataclass(slots=True)
 class Place:
     """Where a value lies: its storage and how it lies in it."""
 
@@ -34,7 +35,7 @@ class Place:
     layout: Layout
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """One kernel call.
 
@@ -50,6 +51,7 @@ class Step:
         shared_bytes: of all threads together, just before `scratch_offset`.
         operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
         packed: input position -> bytes of the packed copy that the kernel wants.
+        planned: what the kernel made of it, for the executor.
         scratch_offset: bytes from the arena's start; thread t uses the t-th share.
         overlap: how many of the steps just before it may still run while it does.
     """
@@ -67,16 +69,16 @@ class Step:
     shared_bytes: int = 0
     operations: int = 0
     packed: dict[int, int] = field(default_factory=dict)
+    planned: native.Planned | None = None
     scratch_offset: int = 0
     overlap: int = 0
 
-    def again(self, instruction: int | None, operands: list[Place | None], ints: list[int], reals: list[float]) -> Step:
-        """The same on other operands that lie alike, before memory is planned.
-
-        Attributes are equal too, but for what == does not tell: the sign of a zero.
-        """
-        facts = (self.wanted, self.tiles, self.scratch_bytes, self.shared_bytes, self.operations, self.packed)
-        return Step(instruction, self.op, operands, self.n_inputs, ints, reals, self.kernel, *facts)
+    def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
+        """The same on other operands that lie alike, before memory is planned."""
+        step = Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.kernel, self.wanted)
+        step.tiles, step.operations, step.packed, step.planned = self.tiles, self.operations, self.packed, self.planned
+        step.scratch_bytes, step.shared_bytes = self.scratch_bytes, self.shared_bytes
+        return step
 
     def working_memory(self, threads: int) -> int:
         """Bytes beside the operands: what threads share, then each thread's scratch, each part aligned."""
@@ -153,7 +155,8 @@ class _Lowering:
 
     def _place(self, storage: Storage, dtype: str, layout: Layout) -> Place:
         place = Place(storage, dtype, layout)
-        self.tenants.setdefault(storage, []).append(place)
+        if storage.kind == "arena":  # nothing else moves
+            self.tenants.setdefault(storage, []).append(place)
         return place
 
     def _whole(self, storage: Storage, type_: TensorType) -> Place:
@@ -213,16 +216,17 @@ class _Lowering:
     ) -> Step | None:
         """The first kernel that can run the step; dense copies of its inputs are inserted where it wants them."""
         operands = [*inputs, *outputs]
-        # A model repeats its layers: a step that looks like an earlier one is planned like it.
+        # A model repeats its layers: a step that looks like an earlier one is planned like it. Of reals the bits count:
+        # == does not tell the sign of a zero.
         looks = (
             op,
             len(inputs),
-            *ints,
-            *reals,
+            tuple(ints),
+            struct.pack(f"{len(reals)}d", *reals),
             *[None if p is None else (p.dtype, p.layout, p.storage.kind == "constant") for p in operands],
         )
         if (like := self.chosen.get(looks)) is not None:
-            return like.again(position, operands, ints, reals)
+            return like.again(position, operands)
         candidates = self.kernels.get(op, ())
         variant = self.config.variant.get(op)
         if variant is not None:
@@ -304,11 +308,12 @@ class _Lowering:
         return self.steps[number] is maker and position in TABLE[maker.op].inplace and fits
 
     def _move(self, old: Storage, new: Storage) -> None:
-        """Everything that lay in `old` lies in `new`."""
+        """Everything that lay in `old`, which is in the arena, lies in `new`."""
         moved = self.tenants.pop(old, [])
         for place in moved:
             place.storage = new
-        self.tenants.setdefault(new, []).extend(moved)
+        if new.kind == "arena":
+            self.tenants.setdefault(new, []).extend(moved)
 
     # --- memory ----------------------------------------------------------------------------------------------------
 
@@ -412,16 +417,14 @@ def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Acc
     """
     found = []
     for position, place in enumerate(step.operands):
-        if place is None or place.storage.kind in ("input", "constant") or 0 in place.layout.shape:
+        if place is None or place.storage.kind in ("input", "constant") or not (span := place.layout.span):
             continue
         kind, number = place.storage
-        size, start = dtypes.dtype(place.dtype).size, 0
+        size = dtypes.dtype(place.dtype).size
+        start = place.layout.offset * size
         if kind == "arena":  # all of it is one memory: buffers that are not alive together share bytes
-            start, number = arena_offsets[number], 0
-        steps = zip(place.layout.shape, place.layout.strides, strict=True)
-        start += place.layout.offset * size
-        stop = start + size * (1 + sum((extent - 1) * stride for extent, stride in steps))
-        found.append(Access((kind, number), start, stop, position >= step.n_inputs))
+            start, number = start + arena_offsets[number], 0
+        found.append(Access((kind, number), start, start + span * size, position >= step.n_inputs))
     if nbytes := step.working_memory(threads):
         start = step.scratch_offset - planner.aligned(step.shared_bytes)
         found.append(Access(("arena", 0), start, start + nbytes, writes=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +20,7 @@ from engine import container, sizes, tree
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.ir import Form, Graph, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
+from engine.ops.table import Types
 
 FORMAT = "enginebench"
 VERSION = 2
@@ -38,6 +39,42 @@ class Instruction(NamedTuple):
     def where(self) -> str:
         """`` at file:line`` of the user's model, for messages; empty where that is not known."""
         return f" at {self.source}" if self.source else ""
+
+
+class _Kind(NamedTuple):
+    """What several instructions are: an op on operands of the same types, by their numbers, and the same attributes.
+
+    A model repeats its layers, so what is found out about one of a kind is found out about hundreds.
+    """
+
+    op: str
+    inputs: tuple[int | None, ...]
+    attributes: Mapping[str, Any]
+    outputs: tuple[int, ...]
+    varying: tuple[str, ...]  # names of the attributes that are formulas
+
+    def at(self, values: Mapping[str, int], types: Sequence[TensorType]) -> Mapping[str, Any]:
+        """The attributes for these sizes. ValueError unless the outputs' types follow from them and the inputs'."""
+        own = {**self.attributes, **{name: sizes.at(self.attributes[name], values) for name in self.varying}}
+        inputs = [None if number is None else types[number] for number in self.inputs]
+        _check_follows(self.op, inputs, own, [types[number] for number in self.outputs])
+        return own
+
+
+class _Kinds(NamedTuple):
+    """The different types and instructions of an artifact, each once.
+
+    Attributes:
+        types: the different types.
+        type_of: for each value, the position of its type among them.
+        kinds: the different instructions.
+        varying: position of an instruction that has formulas among its attributes, position of its kind.
+    """
+
+    types: tuple[TensorType, ...]
+    type_of: tuple[int, ...]
+    kinds: tuple[_Kind, ...]
+    varying: tuple[tuple[int, int], ...]
 
 
 class Slot(NamedTuple):
@@ -163,15 +200,30 @@ class Artifact:
         return not self.scope.symbols
 
     @cached_property
-    def _varying(self) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-        """For each instruction what it is, equal where op and attributes are, and the attributes that vary."""
-        return tuple(
-            (
-                _canonical([i.op, {name: sizes.encode(value) for name, value in i.attributes.items()}]),
-                tuple(name for name, value in i.attributes.items() if not sizes.is_fixed(value)),
-            )
-            for i in self.instructions
-        )
+    def _kinds(self) -> _Kinds:
+        numbers: dict[bytes, int] = {}
+        distinct: list[TensorType] = []
+        type_of: list[int] = []
+        for t in self.types:
+            key = _canonical([t.dtype, sizes.encode(t.shape)])  # == of formulas would take them for equal, and note it
+            if key not in numbers:
+                numbers[key] = len(distinct)
+                distinct.append(t)
+            type_of.append(numbers[key])
+        known: dict[tuple[Any, ...], int] = {}
+        kinds: list[_Kind] = []
+        varying: list[tuple[int, int]] = []
+        for position, i in enumerate(self.instructions):
+            inputs = tuple(None if v is None else type_of[v] for v in i.inputs)
+            outputs = tuple(type_of[v] for v in i.outputs)
+            saying = _canonical([i.op, {name: sizes.encode(value) for name, value in i.attributes.items()}])
+            number = known.setdefault((saying, inputs, outputs), len(kinds))
+            if number == len(kinds):
+                names = tuple(name for name, value in i.attributes.items() if not sizes.is_fixed(value))
+                kinds.append(_Kind(i.op, inputs, i.attributes, outputs, names))
+            if kinds[number].varying:
+                varying.append((position, number))
+        return _Kinds(tuple(distinct), tuple(type_of), tuple(kinds), tuple(varying))
 
     def at(self, values: Mapping[str, int]) -> Artifact:
         """The artifact for these sizes; the constants are shared.
@@ -180,36 +232,27 @@ class Artifact:
             ShapeError: a size is out of its range, or breaks what the program takes for granted.
         """
         self.scope.check(values)
-        types, instructions = list(self.types), list(self.instructions)
-        for value in self.inputs:
-            types[value] = TensorType(types[value].dtype, sizes.at(types[value].shape, values))
-        # A model repeats its layers: what came of one instruction comes of every other that says the same.
-        known: dict[tuple[Any, ...], tuple[Mapping[str, Any], tuple[TensorType, ...]]] = {}
+        kinds = self._kinds
         try:
-            for position, (op, inputs, attributes, outputs, source) in enumerate(self.instructions):
-                saying, names = self._varying[position]
-                given = tuple([None if v is None else types[v] for v in inputs])
-                found = known.get((saying, given))
-                if found is None:
-                    own = {**attributes, **{name: sizes.at(attributes[name], values) for name in names}}
-                    found = known[saying, given] = own, tuple(TABLE[op].infer(given, own))
-                if names:
-                    instructions[position] = Instruction(op, inputs, found[0], outputs, source)
-                for value, made in zip(outputs, found[1], strict=True):
-                    types[value] = made
-            _check_sizes(set(types))
+            distinct = [TensorType(t.dtype, sizes.at(t.shape, values)) for t in kinds.types]
+            _check_sizes(distinct)
+            attributes = [kind.at(values, distinct) for kind in kinds.kinds]
         except ValueError as error:
             here = ", ".join(f"{name} = {size}" for name, size in values.items())
             raise ShapeError(f"the program does not work for {here}: {error}") from None
-        return replace(self, types=tuple(types), instructions=tuple(instructions), scope=sizes.Scope())
+        instructions = list(self.instructions)
+        for position, kind in kinds.varying:
+            op, inputs, _formulas, outputs, source = instructions[position]
+            instructions[position] = Instruction(op, inputs, attributes[kind], outputs, source)
+        types = tuple([distinct[number] for number in kinds.type_of])
+        return replace(self, types=types, instructions=tuple(instructions), scope=sizes.Scope())
 
     def check_instructions(self) -> None:
         """ValueError unless all types are of bearable size and follow from the instructions; all sizes are known."""
         _check_sizes(self.types)
         for i in self.instructions:
-            expected = TABLE[i.op].infer([None if v is None else self.types[v] for v in i.inputs], i.attributes)
-            if tuple(self.types[v] for v in i.outputs) != tuple(expected):
-                raise ValueError(f"{i.op}: output types do not follow from its inputs")
+            inputs = [None if v is None else self.types[v] for v in i.inputs]
+            _check_follows(i.op, inputs, i.attributes, [self.types[v] for v in i.outputs])
 
     @property
     def weight_bytes(self) -> int:
@@ -439,6 +482,11 @@ def _size(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
         raise ValueError(f"not a size: {value!r}")
     return value
+
+
+def _check_follows(op: str, inputs: Types, attributes: Mapping[str, Any], outputs: Sequence[TensorType]) -> None:
+    if tuple(outputs) != tuple(TABLE[op].infer(inputs, attributes)):
+        raise ValueError(f"{op}: output types do not follow from its inputs")
 
 
 def _check_sizes(types: Iterable[TensorType]) -> None:

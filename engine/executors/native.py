@@ -24,12 +24,13 @@ from engine.memory import ALIGNMENT, aligned_empty
 
 if TYPE_CHECKING:
     from engine.bind import BoundPlan, Place, Step
-    from engine.ops import Layout, TensorType
+    from engine.ops import TensorType
     from engine.program import Artifact
 
 OK: int = lib.EB_OK
 NEEDS_DENSE: int = lib.EB_NEEDS_DENSE
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
+_NODE_BYTES, _TENSOR_BYTES = ffi.sizeof("eb_node"), ffi.sizeof("eb_tensor")
 # Bits of eb_isa_mask, from the least to the most capable.
 _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
 # What a call borrows: the C call, base pointers, the same as integers, where a failing step's number goes, the arena.
@@ -133,27 +134,39 @@ def offer_openblas() -> bool:
     return True
 
 
+class Planned(NamedTuple):
+    """A node that its kernel has planned, as C has it. Where its operands lie is not decided yet."""
+
+    node: Any
+    operands: Any
+    kept: tuple[Any, ...]  # memory that the node refers to
+
+
 def plan_step(step: Step) -> int:
-    """Ask the step's kernel about it. On OK fill `tiles`, the bytes that it wants and `packed`. Returns the status."""
-    node, _keep = _node(step)
+    """Ask the step's kernel about it. On OK fill `planned`, `tiles`, the bytes that it wants and `packed`.
+
+    Returns:
+        The status.
+    """
+    planned = _node(step)
+    node, operands, _kept = planned
     packed: dict[int, int] = {}
     for position, place in enumerate(step.operands[: step.n_inputs]):
         if place is not None and place.storage.kind == "constant" and place.layout.is_dense:
             nbytes = lib.eb_packed_bytes(node, position)
             if nbytes:
                 packed[position] = nbytes
-                node.operands[position].is_packed = 1
+                operands[position].is_packed = 1
     status: int = lib.eb_plan_node(node)
     if status == OK:
-        step.packed, step.operations = packed, node.operations
+        step.planned, step.packed, step.operations = planned, packed, node.operations
         step.tiles, step.scratch_bytes, step.shared_bytes = node.tiles, node.scratch_bytes, node.shared_bytes
     return status
 
 
-def _node(step: Step, into: Any = None) -> tuple[Any, list[Any]]:
-    """`step` as an eb_node (a new one, or `into`), and what must stay alive as long as it."""
-    node = ffi.new("eb_node *") if into is None else into
-    operands = ffi.new("eb_tensor[]", len(step.operands))
+def _node(step: Step) -> Planned:
+    """`step` as an eb_node that is not planned yet."""
+    node, operands = ffi.new("eb_node *"), ffi.new("eb_tensor[]", len(step.operands))
     for tensor, place in zip(operands, step.operands, strict=True):
         _describe(tensor, place)
     ints, reals = ffi.new("int64_t[]", step.ints or [0]), ffi.new("double[]", step.reals or [0.0])
@@ -161,7 +174,7 @@ def _node(step: Step, into: Any = None) -> tuple[Any, list[Any]]:
     node.n_inputs, node.n_outputs = step.n_inputs, len(step.operands) - step.n_inputs
     node.n_ints, node.n_reals = len(step.ints), len(step.reals)
     node.operands, node.ints, node.reals = operands, ints, reals
-    return node, [node, operands, ints, reals]
+    return Planned(node, operands, (ints, reals))
 
 
 def _describe(tensor: Any, place: Place | None) -> None:
@@ -185,6 +198,10 @@ class PackedKey(NamedTuple):
     shape: tuple[int, ...]
 
 
+# A constant as it is, by its value, or packed.
+BufferKey = int | PackedKey
+
+
 class Packed(NamedTuple):
     """A packed operand: the step and position that it was made for, its bytes."""
 
@@ -201,7 +218,7 @@ def _packed_key(step: Step, position: int) -> PackedKey:
 
 
 def _pack(packed: Packed, source: int, target: np.ndarray) -> None:
-    node, _keep = _node(packed.step)
+    node, _operands, _kept = _node(packed.step)
     lib.eb_pack(node, packed.position, ffi.cast("void *", source), ffi.from_buffer(target))
 
 
@@ -243,6 +260,7 @@ class Weights:
         self.packing_seconds = 0.0
         self._borrowed = borrowed
         self._plain: dict[int, np.ndarray] = {}
+        self._addresses: dict[BufferKey, int] = {}
         self._settled: set[int] = set()  # what refers to no memory of the model
         self._lock = threading.Lock()
 
@@ -290,6 +308,7 @@ class Weights:
             if self._borrowed and array.base is not None:
                 array = array.copy()
             self._plain[value] = array
+            self._addresses[value] = array.ctypes.data
             self.artifact.constants.keep(value, array)
         return self._plain[value]
 
@@ -305,6 +324,7 @@ class Weights:
             del source  # before the next one is made
             self.artifact.constants.release(key.value)
             self.packed[key] = packed
+            self._addresses[key] = packed.data.ctypes.data
             start += size
         self.packing_seconds += time.perf_counter() - began
 
@@ -320,14 +340,12 @@ class Weights:
             if value not in self._settled:
                 self._own(value)
 
-    def address(self, step: Step, position: int) -> tuple[tuple[Any, ...], int]:
+    def address(self, step: Step, position: int) -> tuple[BufferKey, int]:
         """(key of the buffer, its address) for constant operand `position` of `step`, after `prepare`."""
-        if position in step.packed:
-            key = _packed_key(step, position)
-            return key, self.packed[key].data.ctypes.data
         place = step.operands[position]
         assert place is not None  # noqa: S101  # callers pass constant operands only
-        return (place.storage.number,), self._plain[place.storage.number].ctypes.data
+        key: BufferKey = _packed_key(step, position) if position in step.packed else place.storage.number
+        return key, self._addresses[key]
 
 
 class NativeExecutor:
@@ -338,22 +356,30 @@ class NativeExecutor:
         self.artifact = artifact
         self.threads = threads
         self.count = len(plan.steps)
-        self._keep: list[Any] = [weights]
+        self._weights = weights  # their memory is what the tables refer to
         self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
         self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
-        self._buffers: dict[Any, int] = {}
+        self._buffers: dict[BufferKey, int] = {}
         self._nodes = ffi.new("eb_node[]", max(self.count, 1))
+        self._operands = ffi.new("eb_tensor[]", sum(len(step.operands) for step in plan.steps))
+        first = 0
         for number, step in enumerate(plan.steps):
-            self._fill(number, step, weights)
+            self._fill(self._nodes + number, self._operands + first, step)
+            first += len(step.operands)
         self.free: list[Context] = []  # contexts that no call has borrowed
 
-    def _fill(self, number: int, step: Step, weights: Weights) -> None:
-        node, keep = _node(step, self._nodes + number)
-        self._keep += keep
+    def _fill(self, node: Any, operands: Any, step: Step) -> None:
+        """Make `node` and `operands` what the kernel planned, and say where the operands lie."""
+        planned = step.planned
+        assert planned is not None  # noqa: S101  # binding keeps no other steps
+        ffi.memmove(node, planned.node, _NODE_BYTES)
+        ffi.memmove(operands, planned.operands, len(step.operands) * _TENSOR_BYTES)
+        node.operands = operands
+        node.scratch_buffer, node.scratch_offset, node.overlap = 0, step.scratch_offset, step.overlap
         for position, place in enumerate(step.operands):
             if place is None:
                 continue
-            tensor = node.operands[position]
+            tensor = operands[position]
             kind, index = place.storage
             if kind == "arena":
                 tensor.buffer = 0
@@ -365,17 +391,12 @@ class NativeExecutor:
             elif kind == "output":
                 tensor.buffer = 1 + self._n_inputs + index
             else:
-                tensor.is_packed = position in step.packed
-                tensor.offset *= not tensor.is_packed  # what is packed is that part of the constant alone
-                key, address = weights.address(step, position)
+                if position in step.packed:  # that part of the constant alone
+                    tensor.offset = 0
+                key, address = self._weights.address(step, position)
                 tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
                 if tensor.buffer == len(self._addresses):
                     self._addresses.append(address)
-        status = lib.eb_plan_node(node)
-        if status != OK:
-            raise ExecutionError(f"{step.kernel.name} refused in the plan what it took before (status {status})")
-        node.scratch_buffer, node.scratch_offset = 0, step.scratch_offset
-        node.overlap = step.overlap
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -479,7 +500,7 @@ class NativeExecutor:
                 start += self.plan.arena_offsets[place.storage.number]
             strides = [s * kind.size for s in layout.strides]
             return np.lib.stride_tricks.as_strided(
-                root.reshape(-1).view(np.uint8)[start:][: kind.size * _span(layout)].view(kind.numpy),
+                root.reshape(-1).view(np.uint8)[start:][: kind.size * layout.span].view(kind.numpy),
                 layout.shape,
                 strides,
                 writeable=False,
@@ -502,13 +523,6 @@ class NativeExecutor:
         where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
         what = _FAILURES.get(status, f"kernel {step.kernel.name} answered {status}")
         return ExecutionError(f"{step.op}{where}: {what}")
-
-
-def _span(layout: Layout) -> int:
-    """Elements from the first to the last one of `layout`, both counted; 0 for an empty one."""
-    if 0 in layout.shape:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True))
 
 
 def peak_flops(isa: str, seconds: float = 0.02) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,20 @@ def _infer_reshape(inputs: Types, attributes: Attributes) -> tuple[TensorType, .
 
 
 def _view_reshape(layout: Layout, _attributes: Attributes, shape: tuple[int, ...]) -> Layout | None:
-    """NumPy's rule: old and new axes fall into runs of equal element count; a run of old axes must be walkable in
-    one stride for the new ones to divide it.
+    strides = _reshaped(layout.shape, layout.strides, shape)
+    return None if strides is None else Layout(shape, strides, layout.offset)
+
+
+@lru_cache(maxsize=4096)
+def _reshaped(
+    old_shape: tuple[int, ...], old_strides: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Strides of a reshaped view, or None. NumPy's rule: old and new axes fall into runs of equal element count; a run
+    of old axes must be walkable in one stride for the new ones to divide it.
     """
     if math.prod(shape) == 0:
-        return Layout(shape, Layout.dense(shape).strides, layout.offset)
-    old = [(size, stride) for size, stride in zip(layout.shape, layout.strides, strict=True) if size != 1]
+        return Layout.dense(shape).strides
+    old = [(size, stride) for size, stride in zip(old_shape, old_strides, strict=True) if size != 1]
     strides = [0] * len(shape)
     axis = 0  # next of the new axes
     first = 0  # next of the old axes
@@ -65,7 +74,7 @@ def _view_reshape(layout: Layout, _attributes: Attributes, shape: tuple[int, ...
         axis, first = end, last
     for i in range(axis, len(shape)):  # what is left has size 1: any stride will do
         strides[i] = 1
-    return Layout(shape, tuple(strides), layout.offset)
+    return tuple(strides)
 
 
 declare(

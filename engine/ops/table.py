@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from engine import dtypes, sizes
@@ -47,25 +48,52 @@ class Layout(NamedTuple):
     @staticmethod
     def dense(shape: Sequence[int]) -> Layout:
         """Row-major, no gaps, offset 0."""
-        strides: list[int] = []
-        step = 1
-        for size in reversed(shape):
-            strides.append(step)
-            step *= max(size, 1)
-        return Layout(tuple(shape), tuple(reversed(strides)))
+        shape = tuple(shape)
+        return Layout(shape, _dense_strides(shape))
 
     @property
     def is_dense(self) -> bool:
         """True where elements lie row-major without gaps (axes of size 1 may have any stride)."""
-        if 0 in self.shape:
-            return True
-        step = 1
-        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if size != 1:
-                if stride != step:
-                    return False
-                step *= size
+        return _is_dense(self.shape, self.strides)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last one, both counted; 0 where there are none."""
+        return _span(self.shape, self.strides)
+
+
+# A model repeats its layers, and every plan asks the same of the same few layouts.
+_remembered = lru_cache(maxsize=4096)
+
+
+@_remembered
+def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@_remembered
+def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    if 0 in shape:
         return True
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
+
+
+@_remembered
+def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    if 0 in shape:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 MAX_RANK = 8  # EB_MAX_RANK of csrc/engine.h

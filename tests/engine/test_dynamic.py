@@ -295,6 +295,20 @@ def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
             engine.load(path)
 
 
+def test_types_that_follow_for_the_example_alone_are_found_when_a_call_brings_other_sizes(network, tmp_path):
+    def say_three_for_batch(header):
+        made = {value for i in header["instructions"] for value in i["outputs"]}
+        for value in made:
+            shape = header["types"][value][1]
+            shape[:] = [3 if size == {"size": [[["batch"], 1]]} else size for size in shape]
+
+    saved_with(compiled(network), tmp_path / "n.engine", say_three_for_batch)
+    program = engine.load(tmp_path / "n.engine")
+    program(np.zeros((3, 21, 16), np.float32))
+    with pytest.raises(ShapeError, match=r"does not work for batch = 4, sequence = 21: .* do not follow"):
+        program(np.zeros((4, 21, 16), np.float32))
+
+
 @pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "gpt2-tiny", "qwen3-tiny"])
 def test_models_of_the_suites_with_symbolic_batch_and_length(name):
     model, inputs = models.get(name).build()
