@@ -58,7 +58,7 @@ typedef struct {
     int64_t scratch_bytes; /* a thread */
     int64_t shared_bytes;  /* of all threads together: what tiles leave for joins */
     int64_t operations;    /* arithmetic that the kernel carries out, where that is not the op's; 0: as the op says */
-    int64_t private[8];    /* the kernel's own notes, made by its plan function */
+    int64_t private[8];    /* the kernel's own notes, numbers: its plan makes them, and the node is copied afterwards */
 } eb_node;
 
 /* What one row of kernels.inc says of itself. Strings are static. */
@@ -78,7 +78,8 @@ eb_kernel_info eb_kernel_describe(int32_t kernel);
 /* ISAs of this machine as a bit mask: 1 generic, 2 avx2 (with FMA), 4 avx512 (F, BW, DQ, VL), 8 neon. */
 int32_t eb_isa_mask(void);
 
-/* Complete a node whose kernel, operands and attributes are set. Never reads data. */
+/* Complete a node whose kernel, operands and attributes are set. Never reads data, nor where operands lie: buffers and
+ * offsets are set afterwards. */
 eb_status eb_plan_node(eb_node *node);
 
 /* Weights. Bytes that operand `input` of the node's kernel wants packed into (0: it wants the plain layout);

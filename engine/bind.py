@@ -74,7 +74,7 @@ class Step:
     overlap: int = 0
 
     def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
-        """The same on other operands that lie alike, before memory is planned."""
+        """The same on other operands that lie alike, with all that a kernel's plan says; before memory is planned."""
         step = Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.kernel, self.wanted)
         step.tiles, step.operations, step.packed, step.planned = self.tiles, self.operations, self.packed, self.planned
         step.scratch_bytes, step.shared_bytes = self.scratch_bytes, self.shared_bytes

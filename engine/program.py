@@ -226,7 +226,7 @@ class Artifact:
         return _Kinds(tuple(distinct), tuple(type_of), tuple(kinds), tuple(varying))
 
     def at(self, values: Mapping[str, int]) -> Artifact:
-        """The artifact for these sizes; the constants are shared.
+        """The artifact for these sizes, every rule of the op table checked; the constants are shared.
 
         Raises:
             ShapeError: a size is out of its range, or breaks what the program takes for granted.
@@ -237,8 +237,11 @@ class Artifact:
             distinct = [TensorType(t.dtype, sizes.at(t.shape, values)) for t in kinds.types]
             _check_sizes(distinct)
             attributes = [kind.at(values, distinct) for kind in kinds.kinds]
+            for before, after in zip(self.state_inputs, self.state_outputs, strict=True):
+                if distinct[kinds.type_of[before]] != distinct[kinds.type_of[after]]:
+                    raise ValueError("a state changes its type")
         except ValueError as error:
-            here = ", ".join(f"{name} = {size}" for name, size in values.items())
+            here = ", ".join(f"{name} = {size}" for name, size in values.items()) or "its sizes"
             raise ShapeError(f"the program does not work for {here}: {error}") from None
         instructions = list(self.instructions)
         for position, kind in kinds.varying:
@@ -246,13 +249,6 @@ class Artifact:
             instructions[position] = Instruction(op, inputs, attributes[kind], outputs, source)
         types = tuple([distinct[number] for number in kinds.type_of])
         return replace(self, types=types, instructions=tuple(instructions), scope=sizes.Scope())
-
-    def check_instructions(self) -> None:
-        """ValueError unless all types are of bearable size and follow from the instructions; all sizes are known."""
-        _check_sizes(self.types)
-        for i in self.instructions:
-            inputs = [None if v is None else self.types[v] for v in i.inputs]
-            _check_follows(i.op, inputs, i.attributes, [self.types[v] for v in i.outputs])
 
     @property
     def weight_bytes(self) -> int:
@@ -503,10 +499,11 @@ def _check(artifact: Artifact) -> None:
     if len(artifact.names) != len(types):
         raise ValueError("names and types differ in number")
     known = set(artifact.inputs)
-    if len(known) != len(artifact.inputs):
-        raise ValueError("an input is listed twice")
+    if len(known) != len(artifact.inputs) or max(known, default=0) >= max(len(types), 1):
+        raise ValueError("an input is listed twice, or has no type")
     for value, data in artifact.constants.items():
-        if value in known or TensorType(str(data.dtype.name), data.shape) != types[value]:
+        fixed = sizes.is_fixed(types[value].shape)
+        if value in known or not fixed or TensorType(str(data.dtype.name), data.shape) != types[value]:
             raise ValueError(f"constant {value} does not fit its type")
         known.add(value)
     for i in artifact.instructions:
@@ -522,10 +519,7 @@ def _check(artifact: Artifact) -> None:
     if not known.issuperset(artifact.outputs):
         raise ValueError("an output is never made")
     _check_states(artifact)
-    if artifact.is_fixed:
-        artifact.check_instructions()
-    else:
-        artifact.at(artifact.scope.example)  # other sizes are checked when a call brings them
+    artifact.at(artifact.scope.example)  # other sizes are checked when a call brings them
     _check_signature(artifact)
 
 

@@ -19,7 +19,7 @@ from engine.config import Config
 from engine.errors import ShapeError
 from engine.executors import native
 from engine.ops import TensorType
-from engine.program import Artifact, Slot
+from engine.program import Artifact
 from engine.report import Profile, Report, Trace
 from engine.specialised import Specialised, counts
 from engine.state import State
@@ -99,10 +99,10 @@ class Program:
                 return result
         if not self.artifact.states:
             return self._for(args, kwargs)(args, kwargs)
-        state, kwargs = self._state_of(kwargs)
+        state, arrays, kwargs = self._state_of(kwargs)
         chosen = self._for(args, kwargs)
         with state.lock:
-            return chosen(args, kwargs, self._arrays(state))
+            return chosen(args, kwargs, arrays)
 
     # --- what outlives a call ------------------------------------------------------------------------------------
 
@@ -110,31 +110,45 @@ class Program:
         """What the model's buffers hold at first, in memory of its own, for ``program(..., state=...)``."""
         return State(self.artifact)
 
-    def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, dict[str, Any]]:
-        """The argument `state`, and the others. ShapeError where it is missing or another program's."""
-        state = kwargs.get("state")
-        wanted = {slot.name: self.artifact.types[v] for slot, v in self._slots()}
-        if not isinstance(state, State):
-            raise ShapeError(
-                f"the model writes to {', '.join(wanted)}: call it with state=program.new_state(), got {state!r}"
-            )
-        got = {name: TensorType(dtypes.from_numpy(array.dtype).name, array.shape) for name, array in state.items()}
-        if got != wanted:
-            raise ShapeError(f"state: expected one of this program, with {wanted}, got one with {got}")
-        return state, {name: value for name, value in kwargs.items() if name != "state"}
+    def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, list[np.ndarray], dict[str, Any]]:
+        """The argument `state`, its arrays in the artifact's order, the other arguments.
 
-    def _slots(self) -> Iterable[tuple[Slot, int]]:
-        return zip(self.artifact.states, self.artifact.state_inputs, strict=True)
+        Raises:
+            ShapeError: it is missing or another program's.
+        """
+        state = kwargs.get("state")
+        if not isinstance(state, State):
+            names = ", ".join(self._buffers)
+            raise ShapeError(f"the model writes to {names}: call it with state=program.new_state(), got {state!r}")
+        # Every call pays for this, and a decoder has dozens of buffers: nothing is made but what is compared.
+        try:
+            arrays = state.arrays(self._buffers)
+        except KeyError:
+            raise self._foreign(state) from None
+        if len(state) != len(arrays) or [(array.dtype, array.shape) for array in arrays] != self._kept_types:
+            raise self._foreign(state)
+        return state, arrays, {name: value for name, value in kwargs.items() if name != "state"}
+
+    @cached_property
+    def _buffers(self) -> dict[str, TensorType]:
+        """What outlives a call, in the artifact's order."""
+        slots = zip(self.artifact.states, self.artifact.state_inputs, strict=True)
+        return {slot.name: self.artifact.types[value] for slot, value in slots}
+
+    @cached_property
+    def _kept_types(self) -> list[tuple[np.dtype, tuple[int, ...]]]:
+        return [(dtypes.dtype(t.dtype).numpy, t.shape) for t in self._buffers.values()]
+
+    def _foreign(self, state: State) -> ShapeError:
+        got = {name: TensorType(dtypes.from_numpy(array.dtype).name, array.shape) for name, array in state.items()}
+        return ShapeError(f"state: expected one of this program, with {self._buffers}, got one with {got}")
 
     def _copied(self, kwargs: Mapping[str, Any]) -> tuple[list[np.ndarray], Mapping[str, Any]]:
         """What the argument `state` holds, copied, and the other arguments."""
         if not self.artifact.states:
             return [], kwargs
-        state, others = self._state_of(kwargs)
-        return [array.copy() for array in self._arrays(state)], others
-
-    def _arrays(self, state: State) -> list[np.ndarray]:
-        return [state[slot.name] for slot in self.artifact.states]
+        _state, arrays, others = self._state_of(kwargs)
+        return [array.copy() for array in arrays], others
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

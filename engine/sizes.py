@@ -223,7 +223,8 @@ class Scope:
         return sums.pop((), 0), list(sums.values())
 
     def _loose_bounds(self, terms: Terms) -> tuple[float, float]:
-        low = high = 0.0
+        low: float = 0
+        high: float = 0  # whole as long as all ends are: floats would lose what is added to 2**80
         for monomial, factor in terms:
             ends = [self._atom_bounds(atom) for atom in monomial]
             least, most = math.prod(e[0] for e in ends), math.prod(e[1] for e in ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,10 @@ class State(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._arrays)
+
+    def arrays(self, names: Iterable[str]) -> list[np.ndarray]:
+        """The arrays of these names, in order. KeyError where there is no such one."""
+        return [self._arrays[name] for name in names]
 
     def reset(self) -> None:
         """Everything as the model had it when it was compiled."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from engine.ops.check import ANY, axis_of, of_dtype, of_rank, of_same_dtype, present, result, wrong
-from engine.ops.table import Attribute, Attributes, Layout, Op, TensorType, Types, declare
+from engine.ops.table import Attribute, Attributes, Layout, Op, TensorType, Types, declare, remembered
 from engine.sizes import same
 
 
@@ -42,7 +41,7 @@ def _view_reshape(layout: Layout, _attributes: Attributes, shape: tuple[int, ...
     return None if strides is None else Layout(shape, strides, layout.offset)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _reshaped(
     old_shape: tuple[int, ...], old_strides: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:

@@ -63,10 +63,10 @@ class Layout(NamedTuple):
 
 
 # A model repeats its layers, and every plan asks the same of the same few layouts.
-_remembered = lru_cache(maxsize=4096)
+remembered = lru_cache(maxsize=4096)
 
 
-@_remembered
+@remembered
 def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides: list[int] = []
     step = 1
@@ -76,7 +76,7 @@ def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-@_remembered
+@remembered
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     if 0 in shape:
         return True
@@ -89,7 +89,7 @@ def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
-@_remembered
+@remembered
 def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     if 0 in shape:
         return 0

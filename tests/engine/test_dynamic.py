@@ -278,6 +278,12 @@ except engine.ShapeError as error:
     assert repr(loaded) == "<Program Network(x: float32[batch, sequence, 16])>"
 
 
+def vary_a_constant(header):
+    """One of 16 elements, which is batch + 13 for the example."""
+    shapes = [header["types"][int(value)][1] for value in header["constants"]]
+    next(shape for shape in shapes if shape[0] == 16)[0] = {"size": [[["batch"], 1], [[], 13]]}
+
+
 def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
     program = compiled(network)
     for number, change in enumerate(
@@ -287,6 +293,8 @@ def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
             lambda h: h["guards"].append(["<=", [], True]),
             lambda h: h["types"][0][1].__setitem__(0, {"size": [[[["//", [], []]], 1]]}),
             lambda h: h["types"][0][1].__setitem__(0, {"size": [[["batch"], -1]]}),
+            lambda h: h["inputs"].append(len(h["types"])),
+            vary_a_constant,
         ]
     ):
         path = tmp_path / f"{number}.engine"

@@ -82,6 +82,13 @@ def test_ranges_decide_without_a_guard():
     assert not found.guards
 
 
+def test_large_products_are_exact():
+    found = scope(a=(1 << 40, 1 << 40, 1 << 40), z=(1 << 40, 1 << 40, 1 << 40), n=(0, 1 << 20, 0))
+    a, z, n = (size(found, name) for name in "azn")
+    assert a * a + n - z * z == 0
+    assert [str(guard) for guard in found.guards], "in floats 2**80 + n is 2**80: known to be equal, and no guard"
+
+
 def test_what_a_range_leaves_open_is_answered_for_the_example_and_guarded():
     found = scope(s=(2, 100, 7))
     s = size(found, "s")

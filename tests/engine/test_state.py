@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import numpy as np
@@ -186,3 +187,22 @@ def test_a_buffer_is_written_in_place_where_nobody_reads_what_it_was():
     assert program.report().copies <= 2  # of the results, which are fresh memory; none of the states
     swap = engine.compile(Swap().eval(), (torch.zeros(4),)).report()
     assert swap.copies >= 2
+
+
+def test_a_state_that_would_change_its_size_is_refused_when_a_call_brings_sizes():
+    shapes = {"x": {0: torch.export.Dim("n", min=2, max=8)}}
+
+    class Sums(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            self.total.add_(x.sum())
+            return x * 2
+
+    artifact = engine.compile(Sums().eval(), (torch.zeros(4),), dynamic_shapes=shapes).artifact
+    damaged = dataclasses.replace(artifact, outputs=(*artifact.call_outputs, *artifact.call_inputs))
+    damaged.at({"n": 4})
+    with pytest.raises(ShapeError, match="a state changes its type"):
+        damaged.at({"n": 5})
