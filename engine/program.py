@@ -499,7 +499,7 @@ def _check(artifact: Artifact) -> None:
     if len(artifact.names) != len(types):
         raise ValueError("names and types differ in number")
     known = set(artifact.inputs)
-    if len(known) != len(artifact.inputs) or max(known, default=0) >= max(len(types), 1):
+    if len(known) != len(artifact.inputs) or any(value >= len(types) for value in known):
         raise ValueError("an input is listed twice, or has no type")
     for value, data in artifact.constants.items():
         fixed = sizes.is_fixed(types[value].shape)
