@@ -26,7 +26,7 @@ LOADS_WITHIN = 0.15
 """The same of loads from the first cache, which conflict now and then: 0.92 to 0.94 a cycle were seen on Zen 4."""
 MEMORY_TIMES = 8
 """Memory is read over this many times the last cache, so that less than an eighth of it is found there. One thread of a
-Zen 5 read 44 to 50 GB/s over three times that, 42.5 over six times and more.
+Zen 5 read 45 to 51 GB/s over three times that, 44 to 46 over six, 40 to 45 over eight, 41 over sixteen.
 """
 COMPUTE = ("fp32", "bf16", "int8")
 
