@@ -51,7 +51,7 @@ class Step:
         shared_bytes: of all threads together, just before `scratch_offset`.
         operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
         packed: input position -> bytes of the packed copy that the kernel wants.
-        planned: what the kernel made of it, for the executor.
+        planned: what the kernel made of it, for the executor; set by `native.plan_step`.
         scratch_offset: bytes from the arena's start; thread t uses the t-th share.
         overlap: how many of the steps just before it may still run while it does.
     """
@@ -69,7 +69,7 @@ class Step:
     shared_bytes: int = 0
     operations: int = 0
     packed: dict[int, int] = field(default_factory=dict)
-    planned: native.Planned | None = None
+    planned: native.Planned = field(init=False, repr=False, compare=False)
     scratch_offset: int = 0
     overlap: int = 0
 

@@ -370,10 +370,8 @@ class NativeExecutor:
 
     def _fill(self, node: Any, operands: Any, step: Step) -> None:
         """Make `node` and `operands` what the kernel planned, and say where the operands lie."""
-        planned = step.planned
-        assert planned is not None  # noqa: S101  # binding keeps no other steps
-        ffi.memmove(node, planned.node, _NODE_BYTES)
-        ffi.memmove(operands, planned.operands, len(step.operands) * _TENSOR_BYTES)
+        ffi.memmove(node, step.planned.node, _NODE_BYTES)
+        ffi.memmove(operands, step.planned.operands, len(step.operands) * _TENSOR_BYTES)
         node.operands = operands
         node.scratch_buffer, node.scratch_offset, node.overlap = 0, step.scratch_offset, step.overlap
         for position, place in enumerate(step.operands):

@@ -278,6 +278,11 @@ except engine.ShapeError as error:
     assert repr(loaded) == "<Program Network(x: float32[batch, sequence, 16])>"
 
 
+def add_an_input_without_a_type(header):
+    header["inputs"].append(len(header["types"]))
+    header["signature"]["input_names"].append("another")
+
+
 def vary_a_constant(header):
     """One of 16 elements, which is batch + 13 for the example."""
     shapes = [header["types"][int(value)][1] for value in header["constants"]]
@@ -293,7 +298,7 @@ def test_a_file_with_damaged_sizes_is_refused(network, tmp_path):
             lambda h: h["guards"].append(["<=", [], True]),
             lambda h: h["types"][0][1].__setitem__(0, {"size": [[[["//", [], []]], 1]]}),
             lambda h: h["types"][0][1].__setitem__(0, {"size": [[["batch"], -1]]}),
-            lambda h: h["inputs"].append(len(h["types"])),
+            add_an_input_without_a_type,
             vary_a_constant,
         ]
     ):
