@@ -42,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
 PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv", "conv_transpose", "expand_depthwise")
+CHANNELS_LAST = 34  # of the numbers of conv and conv_transpose: EB_INT_CONV_CHANNELS_LAST of csrc/ops.h
 INDEXED = ("embedding", "index_select", "index", "gather")  # by their second operand
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
@@ -139,9 +140,16 @@ def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Te
 
 
 def _conv(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None) -> Tensor:
-    """Of an image with its channels last, which torch takes as it lies; `high` equals `low`. Lists are of eight."""
-    groups = x.shape[-1] // weight.shape[1]
-    return functional.conv2d(x.permute(0, 3, 1, 2), weight, bias, c.ints[0:2], c.ints[8:10], groups=groups).relu_()
+    """Of an image as it lies, with its channels last or first; `high` equals `low`. Lists are of eight."""
+    first = x.permute(0, 3, 1, 2) if c.ints[CHANNELS_LAST] else x
+    groups = first.shape[1] // weight.shape[1]
+    return functional.conv2d(first, weight, bias, c.ints[0:2], c.ints[8:10], groups=groups).relu_()
+
+
+def _pool(c: Case, x: Tensor, function: Callable[..., Tensor]) -> Tensor:
+    """Of an image as `_conv`; channels_last is the last of the numbers."""
+    first = x.permute(0, 3, 1, 2) if c.ints[-1] else x
+    return function(first, c.ints[0:2], c.ints[8:10], c.ints[16:18])
 
 
 def _expand_depthwise(c: Case, x: Tensor, expand: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -212,6 +220,8 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "matmul": _matmul,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
+    "max_pool": partial(_pool, function=functional.max_pool2d),
+    "avg_pool": partial(_pool, function=functional.avg_pool2d),
     "expand_depthwise": _expand_depthwise,
     "resample": _resample,
     "pad": _pad,
@@ -274,7 +284,7 @@ def keep_memory() -> None:
 def torch_timer(case: Case) -> Callable[[], float]:
     """A function that answers the seconds of a warm run by torch: the mean of as many as take two milliseconds."""
     operands = [operand(text) for text in case.operands]
-    if case.op in ("conv", "conv_transpose"):  # the weight as torch's convolution wants it, converted once
+    if case.op in ("conv", "conv_transpose") and case.ints[CHANNELS_LAST]:  # the weight, as torch wants it beside that
         operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
     if case.op in INDEXED:
         data, ids = present(operands[0]), present(operands[1])

@@ -17,6 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+QUIET_S = 60.0
+"""A log gets a line at least about as often, where a case takes long."""
+
+
+WHOLE_RUN_S = 1e6
+"""Longer than any run, in seconds."""
+
 
 class Reporter:
     """Says nothing; the base of those that do. A unit is one worker process."""
@@ -53,21 +60,28 @@ class PlainReporter(Reporter):
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._begin = time.monotonic()
+        self._begin = self._said = self._started = time.monotonic()
         self._done = self._units = 0
 
     def start(self, units: int, text: str) -> None:
         """Announce the work."""
+        if not self._units:
+            self._started = time.monotonic()
         self._units += units
         self.say(f"{text}: {units} worker processes")
 
     def advance(self, units: int = 1) -> None:
-        """Count."""
+        """Count; where nothing has been said for a while, how long it will take at the pace so far."""
         self._done += units
+        now = time.monotonic()
+        if now - self._said >= QUIET_S and self._done < self._units:
+            left = (now - self._started) / self._done * (self._units - self._done)
+            self.say(f"about {max(left / 60, 1):.0f} minutes left at this pace")
 
     def say(self, text: str) -> None:
         """Print at once, so that a log can be followed."""
-        passed = int(time.monotonic() - self._begin)
+        self._said = time.monotonic()
+        passed = int(self._said - self._begin)
         counted = f" {self._done}/{self._units}" if self._units else ""
         print(f"[{passed // 60:02d}:{passed % 60:02d}{counted}] {text}", file=self._stream, flush=True)
 
@@ -86,7 +100,8 @@ class LiveReporter(Reporter):
             TimeRemainingColumn(),
             TextColumn("{task.description}", markup=False),
         )
-        self._bar = Progress(*columns, console=console)
+        # A unit may take a minute: the pace is that of the whole run, where rich would look half a minute back.
+        self._bar = Progress(*columns, console=console, speed_estimate_period=WHOLE_RUN_S)
         self._task = self._bar.add_task("starting", total=None)
         self._title = ""
         self._rows: dict[str, tuple[str, str]] = {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
+from suites.harness import progress
 from suites.harness.progress import LiveReporter, PlainReporter
 
 
@@ -63,3 +65,30 @@ def test_without_a_terminal_there_are_lines_with_the_time_and_what_is_done() -> 
     found.advance(2)
     found.say("done")
     assert stream.getvalue().splitlines() == ["[00:00 0/4] suite mlp: 4 worker processes", "[00:00 2/4] done"]
+
+
+def test_a_long_case_says_in_a_log_how_long_it_will_take_at_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    found = PlainReporter(stream)
+    now[0] = 30.0  # what came before the first worker does not count
+    found.start(8, "suite gpt2")
+    for passed in (70.0, 150.0, 170.0, 270.0):
+        now[0] = passed
+        found.advance(2)
+    assert stream.getvalue().splitlines() == [
+        "[00:30 0/8] suite gpt2: 8 worker processes",
+        "[02:30 4/8] about 2 minutes left at this pace",
+    ]
+
+
+def test_the_bar_knows_how_much_longer_where_a_unit_takes_minutes() -> None:
+    found = reporter()
+    now = [0.0]
+    found._bar.get_time = lambda: now[0]
+    found.start(8, "suite gpt2")
+    for passed in (100.0, 200.0):
+        now[0] = passed
+        found.advance(2)
+    assert found._bar.tasks[0].time_remaining == pytest.approx(200)

@@ -191,6 +191,35 @@ static void bench_conv(void) {
     }
 }
 
+/* The layers of ResNet-18 again, with their channels first: what is left to do for a program without `channels_last`. */
+static void bench_channels_first(void) {
+    for (int i = 0; i < CONV_LAYERS; i++) {
+        const conv_layer *l = &conv_layers[i];
+        if (strncmp(l->models, "resnet18", 8) != 0) continue;
+        int64_t pad = l->kernel / 2, places = (l->size / l->stride) * (l->size / l->stride);
+        test_case c;
+        make_conv(&c, &(conv_shape){.N = 1, .C = l->C, .O = l->O, .groups = 1, .axes = 2, .in = {l->size, l->size},
+                                    .kernel = {l->kernel, l->kernel}, .stride = {l->stride, l->stride}, .low = {pad, pad},
+                                    .high = {pad, pad}, .dilation = {1, 1}, .bias = 1, .activation = EB_CONV_ACTIVATION_RELU});
+        snprintf(c.name, sizeof c.name, "channels first, %ldx%ld/%ld %ld to %ld, %ldx%ld", (long)l->kernel, (long)l->kernel,
+                 (long)l->stride, (long)l->C, (long)l->O, (long)l->size, (long)l->size);
+        bench_case(&c, 2.0 * (double)(places * l->C * l->O * l->kernel * l->kernel));
+    }
+}
+
+/* Pooling of pictures of 64 channels: ResNet's of 3 x 3 / 2, and 2 x 2 / 2, with their channels last and first. */
+static void bench_pools(void) {
+    for (int i = 0; i < 8; i++) {
+        const int mean = i / 4, last = i % 2 == 0, kernel = i / 2 % 2 ? 2 : 3;
+        const int64_t pad = kernel == 3;
+        test_case c;
+        make_image_pool(&c, mean ? "avg_pool" : "max_pool", &(image_shape){1, 112, 112, 64, 64, kernel, kernel, 2, 1, pad, pad,
+                        pad, pad, 1, 0, 0, DENSE}, 0, last);
+        snprintf(c.name, sizeof c.name, "%dx%d/2, 112x112, 64 channels %s", kernel, kernel, last ? "last" : "first");
+        bench_case(&c, 56.0 * 56 * 64 * kernel * kernel);
+    }
+}
+
 /* Convolutions of groups: the depthwise layers of EfficientNet-Lite0 at 224 x 224 and those of ResNeXt-50 32 x 4d. */
 static void bench_groups(void) {
     static const struct {
@@ -410,6 +439,8 @@ void bench(const char *isa, const char *part) {
     bench_gated_linear();
     bench_matmul();
     bench_conv();
+    bench_channels_first();
+    bench_pools();
     bench_groups();
     bench_expand();
     bench_conv_transpose();

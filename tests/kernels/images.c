@@ -100,7 +100,7 @@ static void check_grouped(void) {
     }
 }
 
-static void make_image_pool(test_case *c, const char *op, const image_shape *s, int ceil_mode) {
+void make_image_pool(test_case *c, const char *op, const image_shape *s, int ceil_mode, int channels_last) {
     int is_max = op[0] == 'm';
     int64_t dilation = is_max ? s->dilation : 1, out[2], padded[2] = {s->H + s->low_h + s->high_h, s->W + s->low_w + s->high_w};
     const int64_t kernel[2] = {s->kernel_h, s->kernel_w}, size[2] = {s->H + s->low_h, s->W + s->low_w};
@@ -109,11 +109,16 @@ static void make_image_pool(test_case *c, const char *op, const image_shape *s, 
         out[axis] = (room + (ceil_mode ? s->stride - 1 : 0)) / s->stride + 1;
         if (ceil_mode && (out[axis] - 1) * s->stride >= size[axis]) out[axis]--;
     }
-    case_begin(c, op, is_max ? 0 : 1e-6, "%ldx%ldx%ldx%ld, kernel %ldx%ld stride %ld dilation %ld ceil %d", (long)s->N,
-               (long)s->H, (long)s->W, (long)s->C, (long)s->kernel_h, (long)s->kernel_w, (long)s->stride, (long)dilation,
-               ceil_mode);
-    case_input(c, EB_F32, s->how, 1, SHAPE(s->N, s->H, s->W, s->C));
-    case_output(c, EB_F32, DENSE, SHAPE(s->N, out[0], out[1], s->C));
+    case_begin(c, op, is_max ? 0 : 1e-6, "%ldx%ldx%ldx%ld, last %d, kernel %ldx%ld stride %ld dilation %ld ceil %d",
+               (long)s->N, (long)s->H, (long)s->W, (long)s->C, channels_last, (long)s->kernel_h, (long)s->kernel_w,
+               (long)s->stride, (long)dilation, ceil_mode);
+    if (channels_last) {
+        case_input(c, EB_F32, s->how, 1, SHAPE(s->N, s->H, s->W, s->C));
+        case_output(c, EB_F32, DENSE, SHAPE(s->N, out[0], out[1], s->C));
+    } else {
+        case_input(c, EB_F32, s->how, 1, SHAPE(s->N, s->C, s->H, s->W));
+        case_output(c, EB_F32, DENSE, SHAPE(s->N, s->C, out[0], out[1]));
+    }
     for (int axis = 0; axis < 2; axis++) {
         c->ints[EB_INT_MAX_POOL_KERNEL + axis] = kernel[axis];
         c->ints[EB_INT_MAX_POOL_STRIDE + axis] = s->stride;
@@ -123,7 +128,7 @@ static void make_image_pool(test_case *c, const char *op, const image_shape *s, 
     c->ints[EB_INT_MAX_POOL_HIGH] = s->high_h, c->ints[EB_INT_MAX_POOL_HIGH + 1] = s->high_w;
     c->ints[is_max ? EB_INT_MAX_POOL_CEIL_MODE : EB_INT_AVG_POOL_CEIL_MODE] = ceil_mode;
     if (!is_max) c->ints[EB_INT_AVG_POOL_COUNT_PADDING] = s->bias, c->ints[EB_INT_AVG_POOL_DIVISOR] = s->residual;
-    c->ints[is_max ? EB_INT_MAX_POOL_CHANNELS_LAST : EB_INT_AVG_POOL_CHANNELS_LAST] = 1;
+    c->ints[is_max ? EB_INT_MAX_POOL_CHANNELS_LAST : EB_INT_AVG_POOL_CHANNELS_LAST] = channels_last;
     c->node.n_ints = (is_max ? EB_INT_MAX_POOL_CHANNELS_LAST : EB_INT_AVG_POOL_CHANNELS_LAST) + 1;
 }
 
@@ -131,13 +136,13 @@ static void make_image_pool(test_case *c, const char *op, const image_shape *s, 
 static void check_pools(void) {
     static const char *const ops[] = {"max_pool", "avg_pool"};
     static const int64_t channels[] = {1, 3, 4, 15, 16, 17, 40, 64};
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 128; i++) {
         image_shape s = {.N = 1 + i % 2, .H = 5 + i % 5, .W = 5 + i % 7, .C = channels[i / 2 % 8], .dilation = 1 + i % 3 / 2};
         s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + random_below(3), s.stride = 1 + random_below(3);
         s.low_h = s.high_h = random_below(s.kernel_h), s.low_w = s.high_w = random_below(s.kernel_w);
         s.bias = i % 4 / 2, s.residual = i % 8 == 7 ? 5 : 0, s.how = i % 6 == 5 ? SWAPPED : DENSE;
         test_case c;
-        make_image_pool(&c, ops[i % 2], &s, i % 3 == 0);
+        make_image_pool(&c, ops[i % 2], &s, i % 3 == 0, i < 64);
         if (i % 2 == 0 && i % 10 == 0) case_specials(&c, 0);
         case_check(&c);
     }

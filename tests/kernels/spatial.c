@@ -62,12 +62,12 @@ void make_conv(test_case *c, const conv_shape *s) {
     c->constant = 2;
 }
 
-/* One to three axes with channels last: lengths about a micro-tile's, every kind of edge, epilogues. */
-static void check_channels_last(int i) {
+/* One to three axes: lengths about a micro-tile's, every kind of edge, epilogues. */
+static void check_axes(int i, int channels_last) {
     static const int64_t lengths[] = {1, 2, 5, 13, 14, 15, 29, 60}, channels[] = {1, 3, 16, 17, 33};
     conv_shape s = {.N = 1 + i % 2, .C = channels[i % 5], .O = channels[i / 5 % 5], .groups = 1, .axes = 1 + i % 3,
                     .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0, .residual = i % 4 == 1,
-                    .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
+                    .channels_last = channels_last, .how = i % 7 == 6 ? SWAPPED : DENSE};
     for (int a = 0; a < s.axes; a++) {
         s.in[a] = s.axes == 1 ? lengths[random_below(8)] : 1 + random_below(s.axes == 2 ? 16 : 7);
         s.kernel[a] = 1 + random_below(3), s.stride[a] = 1 + random_below(3), s.dilation[a] = 1 + random_below(2);
@@ -80,12 +80,12 @@ static void check_channels_last(int i) {
 }
 
 /* Signals and volumes of groups: every channel alone, groups of several, more results than channels. */
-static void check_groups(int i, int axes) {
+static void check_groups(int i, int axes, int channels_last) {
     static const int64_t groups[][3] = {{17, 1, 1}, {64, 1, 1}, {3, 1, 1}, {5, 4, 4}, {2, 16, 16}, {6, 1, 2}, {2, 7, 12}, {1, 5, 9}};
     const int64_t *v = groups[i % 8];
     conv_shape s = {.N = 1 + i % 2, .C = v[0] * v[1], .O = v[0] * v[2], .groups = v[0], .axes = axes, .bias = i % 3 != 0,
-                    .residual = i % 4 == 1, .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .channels_last = 1,
-                    .how = i % 7 == 6 ? SWAPPED : DENSE};
+                    .residual = i % 4 == 1, .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1),
+                    .channels_last = channels_last, .how = i % 7 == 6 ? SWAPPED : DENSE};
     for (int a = 0; a < axes; a++) {
         s.in[a] = 1 + random_below(axes == 1 ? 40 : 7), s.kernel[a] = 1 + random_below(axes == 1 ? 7 : 4);
         s.stride[a] = 1 + random_below(3), s.dilation[a] = 1 + random_below(2), s.low[a] = random_below(4);
@@ -94,6 +94,30 @@ static void check_groups(int i, int axes) {
     test_case c;
     make_conv(&c, &s);
     case_check(&c);
+}
+
+/* Channels first: blocks of k and shared out channels, several panels a tile, nothing; what is not finite, in place. */
+static void check_channels_first(void) {
+    static const conv_shape shapes[] = {
+        {.N = 1, .C = 130, .O = 150, .groups = 1, .axes = 2, .in = {6, 7}, .kernel = {3, 3}, .stride = {1, 1},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1},
+        {.N = 2, .C = 4, .O = 6, .groups = 2, .axes = 2, .in = {60, 50}, .kernel = {3, 3}, .stride = {1, 1},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .activation = EB_CONV_ACTIVATION_GELU},
+        {.N = 0, .C = 4, .O = 5, .groups = 1, .axes = 1, .in = {3}, .kernel = {2}, .stride = {2}, .dilation = {1}},
+        {.N = 1, .C = 5, .O = 20, .groups = 1, .axes = 2, .in = {8, 9}, .kernel = {3, 3}, .stride = {1, 1},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .residual = 1},
+    };
+    test_case c;
+    for (int i = 0; i < 4; i++) {
+        make_conv(&c, &shapes[i]);
+        case_check(&c);
+    }
+    for (int input = 0; input < 4; input++) {
+        make_conv(&c, &shapes[3]);
+        case_specials(&c, input);
+        if (input == 3) c.in_place = 3;
+        case_check(&c);
+    }
 }
 
 void make_conv_transpose(test_case *c, const conv_shape *s) {
@@ -182,8 +206,8 @@ static void check_pool(int mean, layout how, int past) {
     case_check(&c);
 }
 
-/* Channels last along one to three axes, every attribute; windows that reach past either end. */
-static void check_pool_axes(int i) {
+/* One to three axes, every attribute; windows that reach past either end. */
+static void check_pool_axes(int i, int channels_last) {
     static const int64_t channels[] = {1, 3, 16, 17, 40};
     const int mean = i % 2, axes = 1 + i / 2 % 3, past = i % 5 == 4, last = axes + 1;
     int64_t x[5] = {1 + i % 3 / 2}, y[5] = {1 + i % 3 / 2}, kernel[3], stride[3], low[3], high[3], dilation[3];
@@ -196,16 +220,21 @@ static void check_pool_axes(int i) {
         if (past && (y[1 + a] - 1) * stride[a] >= x[1 + a] + low[a]) y[1 + a]--;
     }
     x[last] = y[last] = channels[i % 5];
+    if (!channels_last) {
+        for (int a = last; a > 1; a--) x[a] = x[a - 1], y[a] = y[a - 1];
+        x[1] = y[1] = channels[i % 5];
+    }
     test_case c;
-    case_begin(&c, mean ? "avg_pool" : "max_pool", mean ? 1e-6 : 0, "channels last, %d axes, past %d, number %d", axes, past, i);
-    case_input(&c, EB_F32, i % 7 == 6 ? SWAPPED : DENSE, 1, last + 1, x);
+    case_begin(&c, mean ? "avg_pool" : "max_pool", mean ? 1e-6 : 0, "channels last %d, %d axes, past %d, number %d",
+               channels_last, axes, past, i);
+    case_input(&c, EB_F32, i % 7 == 6 ? SWAPPED : i % 7 == 5 && !channels_last ? SCATTERED : DENSE, 1, last + 1, x);
     case_output(&c, EB_F32, DENSE, last + 1, y);
     set_ints(&c, EB_INT_MAX_POOL_KERNEL, axes, kernel);
     set_ints(&c, EB_INT_MAX_POOL_STRIDE, axes, stride);
     set_ints(&c, EB_INT_MAX_POOL_LOW, axes, low);
     set_ints(&c, EB_INT_MAX_POOL_HIGH, axes, high);
     c.ints[mean ? EB_INT_AVG_POOL_CEIL_MODE : EB_INT_MAX_POOL_CEIL_MODE] = past;
-    c.ints[mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST] = 1;
+    c.ints[mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST] = channels_last;
     c.node.n_ints = (mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST) + 1;
     if (mean)
         c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = i % 3 == 0, c.ints[EB_INT_AVG_POOL_DIVISOR] = i % 9 == 1 ? 5 : 0;
@@ -349,8 +378,10 @@ void test_spatial(void) {
             if (s.O % s.groups == 0) check_conv_transpose(&s);
         }
     }
-    for (int i = 0; i < 72; i++) check_channels_last(i);
-    for (int i = 0; i < 96; i++) check_groups(i, i < 48 ? 1 : 3);
+    for (int channels_last = 0; channels_last < 2; channels_last++) {
+        for (int i = 0; i < 72; i++) check_axes(i, channels_last);
+        for (int i = 0; i < 96; i++) check_groups(i, i < 48 ? 1 : 3, channels_last);
+    }
     for (int i = 0; i < 160; i++) check_transposed_channels_last(i);
     static const conv_shape transposed[] = {
         /* blocks of rows, and tiles of panels; blocks of k; phases without taps; more phases than tiles are worth */
@@ -382,7 +413,8 @@ void test_spatial(void) {
         make_conv(&c, &large[i]);
         case_check(&c);
     }
-    for (int i = 0; i < 72; i++) check_pool_axes(i);
+    check_channels_first();
+    for (int i = 0; i < 144; i++) check_pool_axes(i % 72, i / 72);
     for (int how = DENSE; how <= SCATTERED; how++) {
         for (int mean = 0; mean < 2; mean++)
             for (int past = 0; past < 2; past++) check_pool(mean, (layout)how, past);

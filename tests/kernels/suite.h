@@ -44,7 +44,8 @@ void make_conv_transpose(test_case *c, const conv_shape *s); /* a negative `high
 void make_resample(test_case *c, int axis, int taps, const int64_t *shape); /* of 4 axes, one of them doubled */
 void make_pad(test_case *c, eb_dtype dtype, int64_t mode, int rank, const int64_t *shape, const int64_t *low, const int64_t *high);
 
-/* Two spatial axes, channels last. */
+/* Two spatial axes, channels last where nothing else is said. Of a pool, bias is whether padding counts in a mean, residual
+ * its divisor. */
 typedef struct {
     int64_t N, H, W, C, O, kernel_h, kernel_w, stride, dilation, low_h, low_w, high_h, high_w;
     int bias, residual;
@@ -52,6 +53,7 @@ typedef struct {
     layout how;
 } image_shape;
 void make_image_conv(test_case *c, const image_shape *s);
+void make_image_pool(test_case *c, const char *op, const image_shape *s, int ceil_mode, int channels_last);
 void make_grouped_image_conv(test_case *c, const image_shape *s, int64_t groups);
 void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_activation); /* s: no residual */
 

@@ -1,49 +1,21 @@
 /* max_pool and avg_pool over one to three spatial axes of channels-last images: a window's taps are vectors of channels. */
-#include "convolution.h"
 #include "math.h"
+#include "pool_window.h"
 
 /* private: rows of the result a tile */
 enum { AT_ROWS };
-
-typedef struct {
-    int64_t C, in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], high[AXES], dilation[AXES];
-} window;
-
-/* The attributes of both ops begin alike. */
-_Static_assert((int)EB_INT_MAX_POOL_HIGH == (int)EB_INT_AVG_POOL_HIGH, "the windows of max_pool and avg_pool differ");
-
-static window describe(const eb_node *node, int dilates) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
-    window w = {.C = x->shape[x->rank - 1]};
-    for (int a = 0; a < AXES; a++) {
-        const int own = axis_of(x->rank, a), present = own >= 0;
-        w.in[a] = present ? x->shape[own + 1] : 1;
-        w.out[a] = present ? y->shape[own + 1] : 1;
-        w.kernel[a] = present ? node->ints[EB_INT_MAX_POOL_KERNEL + own] : 1;
-        w.stride[a] = present ? node->ints[EB_INT_MAX_POOL_STRIDE + own] : 1;
-        w.low[a] = present ? node->ints[EB_INT_MAX_POOL_LOW + own] : 0;
-        w.high[a] = present ? node->ints[EB_INT_MAX_POOL_HIGH + own] : 0;
-        w.dilation[a] = present && dilates ? node->ints[EB_INT_MAX_POOL_DILATION + own] : 1;
-    }
-    return w;
-}
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     if (x->dtype != EB_F32 || !node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
-    window w = describe(node, 0);
-    int64_t row = w.out[COLUMN] * w.C * w.kernel[PLANE] * w.kernel[ROW] * w.kernel[COLUMN];
+    const window w = describe(node, 0, 1);
+    const int64_t C = x->shape[x->rank - 1];
+    int64_t row = w.out[COLUMN] * C * w.kernel[PLANE] * w.kernel[ROW] * w.kernel[COLUMN];
     node->private[AT_ROWS] = eb_max(1, WORTH / eb_max(1, row));
     node->tiles = eb_size(y) ? eb_ceil_div(y->shape[0] * w.out[PLANE] * w.out[ROW], node->private[AT_ROWS]) : 0;
     return EB_OK;
-}
-
-/* Taps [begin, end) of an axis that lie within x, for a window whose first tap is at `first`. */
-EB_INLINE void clip(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t *begin, int64_t *end) {
-    *begin = first < 0 ? eb_ceil_div(-first, dilation) : 0;
-    *end = eb_min(taps, first < size ? eb_ceil_div(size - first, dilation) : 0);
 }
 
 /* One place of the result: y [C] from `taps` of each axis, `step` apart, from x on. mean: sums times scale. */
@@ -67,12 +39,6 @@ EB_INLINE void pool_place(const float *x, const int64_t *taps, const int64_t *st
     }
 }
 
-/* Elements along an axis that a mean divides by: those within x and, if they count, those of the padding. */
-static int64_t counted(const window *w, int axis, int64_t first, int padding) {
-    int64_t size = w->in[axis], last = eb_min(first + w->kernel[axis], size + w->high[axis]);
-    return padding ? last - first : eb_min(last, size) - eb_max(first, 0);
-}
-
 /* The window of place `at` along an axis: where its taps within x begin and how many there are. `divisor` is multiplied by
  * those that count in a mean. */
 EB_INLINE int64_t enter(const window *w, int axis, int64_t at, int padding, int64_t *taps, int64_t *divisor) {
@@ -84,13 +50,14 @@ EB_INLINE int64_t enter(const window *w, int axis, int64_t at, int padding, int6
 }
 
 EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
-    const window w = describe(node, !mean);
+    const window w = describe(node, !mean, 1);
+    const int64_t C = eb_input(node, 0)->shape[eb_input(node, 0)->rank - 1];
     const int64_t divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0;
     const int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING];
     const float *x = eb_data(eb_input(node, 0), bases);
     float *y = eb_data(eb_output(node), bases);
-    const int64_t line = w.in[COLUMN] * w.C, plane = w.in[ROW] * line, places = w.out[PLANE] * w.out[ROW];
-    const int64_t step[AXES] = {w.dilation[PLANE] * plane, w.dilation[ROW] * line, w.dilation[COLUMN] * w.C};
+    const int64_t line = w.in[COLUMN] * C, plane = w.in[ROW] * line, places = w.out[PLANE] * w.out[ROW];
+    const int64_t step[AXES] = {w.dilation[PLANE] * plane, w.dilation[ROW] * line, w.dilation[COLUMN] * C};
     int64_t last = eb_min(eb_input(node, 0)->shape[0] * places, end * node->private[AT_ROWS]);
     for (int64_t r = begin * node->private[AT_ROWS]; r < last; r++) {
         int64_t taps[AXES], rows = 1;
@@ -99,8 +66,8 @@ EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t
         picture += enter(&w, ROW, r % w.out[ROW], padding, taps, &rows) * line;
         for (int64_t column = 0; column < w.out[COLUMN]; column++) {
             int64_t count = rows, left = enter(&w, COLUMN, column, padding, taps, &count);
-            pool_place(picture + left * w.C, taps, step, w.C, mean, mean ? 1.0f / (float)(divisor ? divisor : count) : 0,
-                       y + (r * w.out[COLUMN] + column) * w.C);
+            pool_place(picture + left * C, taps, step, C, mean, mean ? 1.0f / (float)(divisor ? divisor : count) : 0,
+                       y + (r * w.out[COLUMN] + column) * C);
         }
     }
     return EB_OK;

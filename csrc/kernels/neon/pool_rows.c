@@ -1,0 +1,2 @@
+#include "isa.h"
+#include "../vector/pool_rows.h"

@@ -1,0 +1,2 @@
+#include "isa.h"
+#include "../vector/unfold.h"
