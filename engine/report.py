@@ -155,11 +155,13 @@ class Attribution:
             data lies in a cache, which no roof is known of, its arithmetic alone.
         lost: op -> the rest of its launches' time, largest first.
         idle: threads without work.
+        in_caches: the time of launches of which no roof but that of arithmetic is known.
     """
 
     at_roof: float
     lost: tuple[tuple[str, float], ...]
     idle: float
+    in_caches: float
 
     def __str__(self) -> str:
         rows = [("at the roof", self.at_roof), *self.lost[:8]]
@@ -167,6 +169,11 @@ class Attribution:
         rows += [("idle", self.idle)] if self.idle >= 0.0005 else []
         width = max(len(name) for name, _ in rows)
         lines = [f"{name:<{width}}  {share:6.1%}  {bar(share)}".rstrip() for name, share in rows]
+        if self.in_caches >= 0.0005:
+            lines.append(
+                f"{self.in_caches:.1%} of the time are launches whose data lies in a cache (`-` above): no roof of it "
+                "is claimed, and they count with their arithmetic alone"
+            )
         return "\n".join([lines[0], "lost to:", *lines[1:]])
 
 
@@ -218,7 +225,9 @@ class Profile:
             lost[node.op] = lost.get(node.op, 0.0) + node.seconds - needed
         ordered = sorted(lost.items(), key=lambda one: -one[1])
         idle = sum(thread.idle_seconds for thread in self.threads)
-        return Attribution(least / total, tuple((op, seconds / total) for op, seconds in ordered), idle / total)
+        shares = tuple((op, seconds / total) for op, seconds in ordered)
+        cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None)
+        return Attribution(least / total, shares, idle / total, cached / total)
 
     def __str__(self) -> str:
         rows = [

@@ -25,10 +25,11 @@ def show(model: str) -> Table:
         time, ratio = table.cell_time(line)
         error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
         costs = [table.seconds(line[name]) for name in COSTS]
-        row = (line["backend"], time, ratio, error, *costs, table.size(line["peak_rss_bytes"]))
+        row = (line["backend"], time, ratio, error, *costs, table.size(line["run_peak_rss_bytes"]))
         found.add_row(*(cell.replace("[", "\\[") for cell in row))
     found.caption = (
-        "ratio below 1 is faster than ONNX Runtime; everything else: lower is better; memory above the imports"
+        "ratio below 1 is faster than ONNX Runtime; everything else: lower is better; "
+        "memory above the imports, nothing exported"
     )
     return found
 

@@ -10,6 +10,9 @@ import pytest
 # Two test processes share two cores: more threads a process would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Tables are as wide as this says; what tests read of them shall not depend on who started them.
+os.environ.pop("COLUMNS", None)
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

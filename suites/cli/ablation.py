@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.suggest import unknown
 from suites import models
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
 from suites.harness import ablate, ablation, ablation_table, progress, store, table
 from suites.harness.case import Case, split_labels
 from suites.harness.errors import UsageError
 from suites.harness.plan import make
-from suites.harness.spec import Suite, find, load, of_model
+from suites.harness.spec import Suite, find, load, of_model, shipped
 
 MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
 GENERATIONS = 4
@@ -47,12 +48,14 @@ def command(
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
     suite, cases = _declared(target, backend, only, threads, chosen or [], generations)
+    request, folder = ablate.Request(suite, cases, taken, MODES[mode], pairs), store.results_folder(results)
     if dry_run:
-        _dry_run(suite, cases, taken, as_json=as_json)
+        _dry_run(request, folder, as_json=as_json)
         return
-    request = ablate.Request(suite, cases, taken, MODES[mode], pairs)
+    if csv is not None:
+        _write(csv, "", mode="a")  # so that an hour of measuring does not end in finding that it cannot be written
     with progress.reporter() as reporter:
-        outcome = ablate.run(request, store.results_folder(results), reporter, resume=resume)
+        outcome = ablate.run(request, folder, reporter, resume=resume)
     if csv is not None:
         _write(csv, ablation_table.as_csv(outcome.lines))
     if as_json:
@@ -94,28 +97,35 @@ def _declared(
         for option, given in (("--set", bool(chosen)), ("--threads", threads != 1)):
             if given:
                 raise UsageError(f"{option} is for a model; a suite says it itself (see --only)")
+        known = {**shipped(), **dict.fromkeys(models.names())}
+        if target not in known and not target.endswith(".toml"):
+            raise UsageError(unknown("suite or model", target, known))
         suite = load(find(target))
     cases = [case for case, _ in make(suite, only).cases]
     update = {"name": f"ablate_{suite.name}", "generations": generations}
     return suite.model_copy(update=update), cases
 
 
-def _dry_run(suite: Suite, cases: list[Case], taken: ablation.Ablation, *, as_json: bool) -> None:
+def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
+    suite, cases, taken = request.suite, request.cases, request.ablation
     turns = [{"switch": turn.name, "kind": turn.kind, "alone": turn.alone is not None} for turn in taken.turns]
+    seconds, _ = ablate.most(request).seconds(results)
     if as_json:
-        print_json({"name": suite.name, "cases": [case.id for case in cases], "switches": turns})
+        ids = [case.id for case in cases]
+        print_json({"name": suite.name, "cases": ids, "switches": turns, "estimate_s_at_most": round(seconds)})
         return
     for case in cases:
         print(case.id)
     console().print(plain_table(turns))
     print(
-        f"{suite.name}: {len(cases)} cases, {len(turns)} switches, {suite.generations} generations; which of them are "
-        "reached, and so timed, shows when the programs are made"
+        f"{suite.name}: {len(cases)} cases, {len(turns)} switches, {suite.generations} generations; about "
+        f"{seconds / 60:.0f} minutes if each changes the program, less where one does not; pairs are not counted"
     )
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, mode: str = "w") -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

@@ -107,7 +107,9 @@ def _show_ablation(found: store.Run, into: Path | None, marker: str, *, markdown
 def compare_(
     before: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run, by name or path.")],
     after: Annotated[str, typer.Argument(metavar="RUN", help="The later run, by name or path, or `last`.")] = "last",
-    gate: Annotated[bool, typer.Option("--gate", help="Exit with 1 where what is counted became worse.")] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit with 1 where what is counted became worse, or is missing.")
+    ] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -129,7 +131,11 @@ def _show_comparison(found: compare.Comparison) -> None:
         for line in compare.surroundings(found.surroundings):
             printer.print(f"  {line}", markup=False, highlight=False)
     printer.print(plain_table(list(compare.lines(found))))
-    for name, keys in (("only before", found.gone), ("only after", found.new)):
+    for name, keys in (
+        ("only before", found.gone),
+        ("only after", found.new),
+        ("planned and missing after", found.missing),
+    ):
         for case, backend in keys:
             printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
     printer.print(
@@ -216,6 +222,6 @@ def _show(summaries: Sequence[store.Line], environment: store.Line) -> None:
     grown = growth.rows(growth.fitted(summaries))
     if grown:
         printer.print(plain_table(grown))
-    for line in summaries:
-        if line["status"] != "ok":
-            printer.print(f"{line['case']}  {table.sentence(line)}", markup=False, highlight=False)
+    failed = [f"{line['case']}  {table.sentence(line)}" for line in summaries if line["status"] != "ok"]
+    for line in (*table.notes(summaries), *failed):
+        printer.print(line, markup=False, highlight=False)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,10 +28,24 @@ def print_json(answer: Any) -> None:
     print(json.dumps(answer, indent=2))
 
 
+@contextmanager
+def stdout_as_stderr() -> Iterator[None]:
+    """What a user's model prints goes to standard error meanwhile: standard output is for the answer."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def console() -> Console:
-    """Standard output; wide where it is no terminal, so that tables in logs are not folded."""
+    """Standard output; wide where it is no terminal and COLUMNS does not say how wide, so that logs are not folded."""
     found = Console()
-    return found if found.is_terminal else Console(width=180)
+    return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=180)
 
 
 def plain_table(rows: Sequence[dict[str, Any]]) -> Table:

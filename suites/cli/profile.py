@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.report import bar
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting, stdout_as_stderr
 from suites.harness import plan, progress, roofs, spec, store, table
 from suites.harness import run as harness
 from suites.harness.case import split_labels
@@ -37,9 +37,13 @@ def command(
     found = models.get(model)
     arguments = dict(setting(text) for text in chosen or [])
     asked = _plan(model, arguments, threads, backends) if backends is not None else None
-    module, inputs = found.build(**arguments)
-    program = engine.compile(module, inputs, config=engine.Config(threads=threads))
-    answer = program.profile(*inputs)
+    with stdout_as_stderr():
+        try:
+            module, inputs = found.build(**arguments)
+            program = engine.compile(module, inputs, config=engine.Config(threads=threads))
+            answer = program.profile(*inputs)
+        except SystemExit as error:
+            raise UsageError(f"model {model} ended the process: exit({error.code})") from None
     if not as_json:
         print(answer)
     del module, inputs, program  # what is measured next shall have the memory to itself

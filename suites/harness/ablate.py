@@ -7,7 +7,6 @@ told (one worker, no timing) ──▶ trials ──▶ the reached ones, in par
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +20,9 @@ from suites.harness.ablation import MODES, Ablation, Facts, Trial
 from suites.harness.case import BackendRef, Case, Scalar
 from suites.harness.errors import UsageError
 from suites.harness.history import History
-from suites.harness.plan import Plan
+from suites.harness.plan import Plan, with_twin
 from suites.harness.progress import Reporter
-from suites.harness.session import Worker, WorkerFailed, scratch_folder
+from suites.harness.session import Worker, WorkerFailed, run_folder, scratch_folder
 from suites.harness.spec import Suite, of_model
 from suites.harness.store import Line
 from suites.harness.summary import log_ratios
@@ -113,8 +112,8 @@ def told_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Rep
     case = next(case for case, _ in suite.cases())
     base = BackendRef.parse(label)
     request = Request(suite, [case], Ablation(base, (), None, ()))
-    with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
-        return _Teller(request, case, Path(folder), reporter).whole()
+    with run_folder() as folder:
+        return _Teller(request, case, folder, reporter).whole()
 
 
 def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = False) -> Outcome:
@@ -124,8 +123,8 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
         UsageError: nothing to resume.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
-    with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
-        told = {case.id: _Teller(request, case, Path(folder), reporter) for case in request.cases}
+    with run_folder() as folder:
+        told = {case.id: _Teller(request, case, folder, reporter) for case in request.cases}
         singles = {case.id: told[case.id].singles() for case in request.cases}
         first = _timed(request, request.suite.name, singles, told, results, reporter, resume=resume)
         if not request.pairs:
@@ -236,6 +235,14 @@ def _timed(
     with store.Writer(path, resume=True) as writer:
         writer.append(*lines)
     return Outcome([path], stored.environment, lines)
+
+
+def most(request: Request) -> Plan:
+    """What would be timed if every switch changed the program; pairs, which depend on what singles show, left out."""
+    how = request.ablation
+    refs = with_twin([how.ref(one) for one in how.asked(request.modes)], how.base.label)
+    suite = request.suite.model_copy(update={"baseline": how.base.label, "backends": [how.base.label]})
+    return Plan(suite, [(case, refs) for case in request.cases])
 
 
 def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], together: Mapping[str, int]) -> Plan:

@@ -20,7 +20,8 @@ LEGEND = (
 )
 PAIR_LEGEND = (
     "interaction: what both save together over what each saves by itself, with its 95% interval; above 1 the two are "
-    "redundant (either does the other's work), below 1 they help each other; their p values are a family of their own"
+    "redundant (either does the other's work), below 1 they help each other; of `name=value` the usual value is meant; "
+    "their p values are a family of their own"
 )
 _COUNTS = {"nodes": "nodes", "launches": "launches", "arena": "arena_bytes", "flops": "flops", "bytes": "bytes"}
 

@@ -79,17 +79,19 @@ class Comparison:
         gone: (case, backend) that only the earlier run has.
         new: those that only the later one has.
         surroundings: column -> (before, after) where the environments differ: times are not comparable then.
+        missing: rows that the later run planned and has not: it did not end, or its file was cut.
     """
 
     rows: tuple[Row, ...]
     gone: tuple[tuple[str, str], ...]
     new: tuple[tuple[str, str], ...]
     surroundings: Mapping[str, tuple[Any, Any]]
+    missing: tuple[tuple[str, str], ...] = ()
 
     @property
     def regressed(self) -> bool:
-        """Whether anything that is counted became worse."""
-        return any(row.regressions for row in self.rows)
+        """Whether anything that is counted became worse, or was to be looked at and is not there."""
+        return bool(self.missing) or any(row.regressions for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
@@ -117,6 +119,7 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
         tuple(key for key in old if key not in new),
         tuple(key for key in new if key not in old),
         differing,
+        _missing(after, new),
     )
 
 
@@ -125,6 +128,11 @@ Key = tuple[str, str]
 
 def _summaries(run: store.Run) -> dict[Key, Line]:
     return {(line["case"], line["backend"]): line for line in run.of("summary")}
+
+
+def _missing(run: store.Run, found: Mapping[Key, Line]) -> tuple[Key, ...]:
+    planned: Mapping[str, Sequence[str]] = run.environment.get("plan", {}).get("cases", {})
+    return tuple((case, label) for case, labels in planned.items() for label in labels if (case, label) not in found)
 
 
 def _differing(before: Line, after: Line) -> dict[str, tuple[Any, Any]]:
@@ -139,6 +147,8 @@ def _differing(before: Line, after: Line) -> dict[str, tuple[Any, Any]]:
     one, other = before.get("surroundings"), after.get("surroundings")
     if one and other:  # records of earlier versions do not have them
         found |= {name: (one.get(name), other.get(name)) for name in one if one.get(name) != other.get(name)}
+    one, other = (run.get("plan", {}).get("files", {}) for run in (before, after))
+    found |= {name: (one[name], other[name]) for name in one if name in other and one[name] != other[name]}
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from suites.harness.plan import Plan
 from suites.harness.progress import Reporter
 from suites.harness.references import References
 from suites.harness.roofs import Roofs
-from suites.harness.session import EXPORTS, Worker, WorkerFailed, scratch_folder
+from suites.harness.session import EXPORTS, Worker, WorkerFailed, run_folder, scratch_folder
 from suites.harness.store import Line
 from suites.harness.summary import Question, summarise
 from suites.harness.table import sentence
@@ -84,12 +83,12 @@ def run(
     history = History(results, exclude=path)
     summaries: list[Line] = []
     try:
-        with store.Writer(path, resume=resume) as writer, tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
+        with store.Writer(path, resume=resume) as writer, run_folder() as folder:
             if earlier is None:
                 writer.append(environment)
             reporter.start(plan.units(), f"suite {plan.suite.name}")
             roofs = Roofs.from_dict(environment["roofs"]) if environment.get("roofs") else None
-            for line in _cases(plan, earlier, Path(folder), history, roofs, reporter):
+            for line in _cases(plan, earlier, folder, history, roofs, reporter):
                 writer.append(*line)
                 summaries += [one for one in line if one["kind"] == "summary"]
     except KeyboardInterrupt:
@@ -226,7 +225,7 @@ def _unfinished(plan: Plan, results: Path) -> store.Run:
             raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
         return run
     raise UsageError(
-        f"nothing to resume: no unfinished run of suite {plan.suite.name} with these cases and backends under "
+        f"nothing to resume: no unfinished run of suite {plan.suite.name} with these cases, backends and files under "
         f"{store.runs_folder(results)}"
     )
 

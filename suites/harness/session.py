@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +28,7 @@ EXPORTS = "exports_"
 PROGRAMS = "programs_"
 """The same of what they compiled; one folder a label."""
 _REASON_LIMIT = 600
+_FOLDER, _LOCK = "enginebench-", "lock"
 
 
 class WorkerFailed(Exception):
@@ -215,3 +220,15 @@ def scratch_folder(parent: Path, name: str) -> Path:
     folder = parent / safe
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[Path]:
+    """Scratch of a run, gone behind it. What runs that were killed left behind goes, too: nobody holds their lock."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_LOCK}"):
+        with contextlib.suppress(OSError), path.open("a") as lock:  # somebody holds it, or it is another user's
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name, (Path(name) / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Path(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,13 +112,16 @@ class Suite(_Strict):
 
     def cases(self) -> Iterator[tuple[Case, list[BackendRef]]]:
         """Every case once, in declared order, with the backends that run it (the baseline first)."""
-        seen: set[str] = set()
+        seen: dict[str, str] = {}
+        named: dict[str, str] = {}
         for sweep in self.models:
-            labels = [self.baseline, *(sweep.backends or self.backends)]
+            refs = [BackendRef.parse(label) for label in (self.baseline, *(sweep.backends or self.backends))]
+            _one_name("backend", named, [(ref.label, ref.name) for ref in refs])
             for case in _expand(sweep, sweep.threads or self.threads, self.precision):
-                if case.id not in seen:
-                    seen.add(case.id)
-                    yield case, [BackendRef.parse(label) for label in dict.fromkeys(labels)]
+                is_new = case.id not in seen
+                _one_name("model", seen, [(case.id, case.model)])
+                if is_new:
+                    yield case, list({ref.label: ref for ref in refs}.values())
 
     def together(self) -> dict[str, int]:
         """Case -> how many processes may hold its model at once, where that is limited."""
@@ -128,6 +131,13 @@ class Suite(_Strict):
             if sweep.together is not None
             for case in _expand(sweep, sweep.threads or self.threads, self.precision)
         }
+
+
+def _one_name(kind: str, known: dict[str, str], named: Iterable[tuple[str, str]]) -> None:
+    """Note what each is called in records; UsageError where two files have one name there, which names no folder."""
+    for name, path in named:
+        if known.setdefault(name, path) != path:
+            raise UsageError(f"two {kind}s would both be called {name}: {known[name]} and {path}. Rename one file")
 
 
 def load(path: Path) -> Suite:

@@ -84,14 +84,9 @@ def median_error(values: Sequence[float]) -> float:
     return math.sqrt(math.pi / 2) * 1.4826 * deviation / math.sqrt(len(values))
 
 
-def paired(logs: Sequence[float]) -> Ratio:
-    """Ratio and interval from log-ratios of pairs within one process, by the median; nothing is said of others.
-
-    Raises:
-        statistics.StatisticsError: no pair.
-    """
-    centre, margin = statistics.median(logs), median_error(logs) * quantile(max(1, len(logs) - 1))
-    return Ratio(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
+def mean_error(values: Sequence[float]) -> float:
+    """The standard error of the mean of two or more values."""
+    return statistics.stdev(values) / math.sqrt(len(values))
 
 
 def spread_of(history: Sequence[float]) -> Spread:

@@ -89,10 +89,13 @@ class Writer:
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if resume:
-            _drop_cut_line(path)
-        self._file = path.open("ab" if resume else "xb", buffering=0)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if resume:
+                _drop_cut_line(path)
+            self._file = path.open("ab" if resume else "xb", buffering=0)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
     def append(self, *lines: Mapping[str, Any]) -> None:
         """Write `lines` in one go, then fsync.

@@ -177,11 +177,13 @@ def _summary(
         "floor": math.expm1(floor) if floor is not None else None,
         "aa_observations": spread.observations,
         "error": _worst_error(mine),
+        "note": next((line["note"] for line in mine if line.get("note")), None),
         "accuracy": None,
         **phases,
         "s_per_token": None,
         "ttft_s": None,
-        "peak_rss_bytes": max((line["peak_rss_bytes"] for line in mine if line.get("peak_rss_bytes")), default=None),
+        "peak_rss_bytes": _peak(mine),
+        "run_peak_rss_bytes": _peak([line for line in mine if line.get("first_call_s") is None]),
         "neighbours": None,
         "neighbours_flagged": None,
         "disturbed": None,
@@ -198,10 +200,15 @@ def _summary(
     return line
 
 
+def _peak(lines: Sequence[Line]) -> int | None:
+    return max((line["peak_rss_bytes"] for line in lines if line.get("peak_rss_bytes")), default=None)
+
+
 def _neighbours(mine: Sequence[Line]) -> Line:
     """Time with the others awake over time with all of them stopped, less 1, by pairs of turns that lie close together.
 
-    Flagged where it is over 3% by more than the pairs scatter.
+    The median, since one turn may be hit by chance. Flagged where it is over 3% and the 95% interval of the mean lies
+    above none at all: some neighbours disturb every second turn, and leave the others as they are.
     """
     logs = [
         math.log(statistics.median(beside) / statistics.median(alone))
@@ -211,9 +218,9 @@ def _neighbours(mine: Sequence[Line]) -> Line:
     ]
     if not logs:
         return {"neighbours": None, "neighbours_flagged": None}
-    found = stats.paired(logs)
-    is_sure = not found.low <= 1 <= found.high
-    return {"neighbours": found.value - 1, "neighbours_flagged": is_sure and abs(found.value - 1) > NEIGHBOURS_FLAG}
+    longer = math.expm1(statistics.median(logs))
+    is_sure = len(logs) > 1 and statistics.fmean(logs) > stats.quantile(len(logs) - 1) * stats.mean_error(logs)
+    return {"neighbours": longer, "neighbours_flagged": is_sure and longer > NEIGHBOURS_FLAG}
 
 
 def _disturbed(mine: Sequence[Line]) -> float | None:

@@ -33,7 +33,7 @@ TOKENS = (
 DISTURBED = "; disturbed: others used the processors meanwhile, and repeating it did not help"
 NEIGHBOURS = (
     "; neighbours: how much longer a call takes with the other backends awake than with them stopped, as they are "
-    "in rounds, ! where that is over 3% by more than such pairs of turns scatter"
+    "in rounds, by the median of such pairs of turns, ! where it is over 3% and their mean not longer by chance alone"
 )
 _BEST_PEER = "engine / best peer"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
@@ -164,7 +164,14 @@ def markdown(summaries: Sequence[Line], environment: Line) -> str:
         cells = ["<br>".join(cell(found[label])) if label in found else "" for label in labels]
         against = ["<br>".join(_against_best(found))] if peers else []
         rows.append([f"`{case}`", *cells, *against, floor(found)])
-    return f"{heading(environment)}\n\n{pipes(rows)}\n\n{_legend(summaries)}.\n"
+    noted = "".join(f"{text}.\n\n" for text in notes(summaries))
+    return f"{heading(environment)}\n\n{pipes(rows)}\n\n{noted}{_legend(summaries)}.\n"
+
+
+def notes(summaries: Sequence[Line]) -> list[str]:
+    """What is to be said of the reference of a case."""
+    found = {line["case"]: line["note"] for line in summaries if line.get("note")}  # earlier records do not have it
+    return [f"{case}: {note}" for case, note in found.items()]
 
 
 def pipes(rows: Sequence[Sequence[str]]) -> str:
@@ -265,8 +272,8 @@ def _executed(line: Line) -> str:
 
 
 def _short(reason: str) -> str:
-    first = reason.splitlines()[0] if reason else ""
-    return first if len(first) <= 60 else first[:57] + "..."
+    text = " ".join(reason.split())
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _baseline(summaries: Sequence[Line]) -> str:

@@ -25,6 +25,12 @@ more.
 TOLERANCE_ULPS = 4.0
 """Allowed error in units of the output dtype's epsilon where eager makes none (graphs that only copy)."""
 
+MOST_TOLERANCE = 0.1
+"""No larger error is allowed, whatever eager makes: where one digit is not sure, no answer can be told from another.
+
+Of the models here Mamba with its random weights is allowed most, 0.03.
+"""
+
 OWN_DTYPE_TOLERANCE = 1e-4
 """Allowed relative error where no float64 reference exists, so that eager's own error is unknown."""
 
@@ -58,7 +64,8 @@ class Reference:
         """The relative error that output `index` may have."""
         if self.eager_errors is None:
             return OWN_DTYPE_TOLERANCE
-        return max(TOLERANCE_FACTOR * self.eager_errors[index], TOLERANCE_ULPS * _epsilon(self.dtypes[index]))
+        usual = max(TOLERANCE_FACTOR * self.eager_errors[index], TOLERANCE_ULPS * _epsilon(self.dtypes[index]))
+        return min(usual, MOST_TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ def compare(output: np.ndarray, reference: np.ndarray) -> Difference:
         if wrong:
             return Difference(np.inf, np.inf, f"{name} where the reference has none or the reverse: {wrong} elements")
     finite = np.isfinite(ref)
+    if ref.size and not finite.any():
+        return Difference(np.inf, np.inf, "the reference has no finite number: nothing can be compared")
     gap = out[finite] - ref[finite]
     distance, size = float(np.linalg.norm(gap)), float(np.linalg.norm(ref[finite]))
     relative = distance / size if size else (np.inf if distance else 0.0)
@@ -121,7 +130,11 @@ def _problem(index: int, found: Difference, dtype: str, reference: Reference) ->
         return f"output {index}: dtype {dtype}, expected {reference.dtypes[index]}"
     allowed = reference.tolerance(index)
     if found.relative > allowed:
-        return f"output {index}: relative error {found.relative:.2e}, allowed {allowed:.2e}"
+        own = None if reference.eager_errors is None else reference.eager_errors[index]
+        text = f"output {index}: relative error {found.relative:.2e}, allowed {allowed:.2e}"
+        # Who makes it is then no worse than eager: a model at random, or one that amplifies its rounding.
+        unsure = own is not None and TOLERANCE_FACTOR * own > MOST_TOLERANCE
+        return f"{text}; eager's own is {own:.2e}, so nothing can be verified" if unsure else text
     return None
 
 

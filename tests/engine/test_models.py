@@ -257,9 +257,10 @@ def test_time_that_a_roof_asks_for_is_not_lost():
 
     nodes = (node("linear", 4.0, 0.75), node("gelu", 2.0, None, flops=10), node("linear", 2.0, 1.5))
     found = Profile(nodes, (ThreadProfile(8.0, 2.0),), 10.0, 10.0, 1, 10.0, 1.0, "tsc").attribution()
-    assert found.at_roof == pytest.approx(
-        (3 + 1 + 2) / 10
-    )  # no more than its time, and arithmetic where no roof is known
+    # no more than its time, and arithmetic where no roof is known
+    assert found.at_roof == pytest.approx((3 + 1 + 2) / 10)
+    assert found.in_caches == pytest.approx(2 / 10)
+    assert "20.0% of the time are launches whose data lies in a cache" in str(found)
     assert found.lost == (("linear", pytest.approx(0.1)), ("gelu", pytest.approx(0.1)))
     assert found.idle == pytest.approx(0.2)
 

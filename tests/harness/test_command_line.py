@@ -88,7 +88,7 @@ def test_listing_backends_imports_none_of_them(root):
         (["profile", "mlp", "--backends", " , "], "--backends names none"),
         (["show", "none"], "unknown run 'none'"),
         (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
-        (["ablate", "brt"], "did you mean 'bert'"),
+        (["ablate", "brt"], "unknown suite or model 'brt'; did you mean 'bert'"),
         (["ablate", "bert", "--switches", "fuse_gelo"], "did you mean 'fuse_gelu'"),
         (["ablate", "bert", "--backend", "eager"], "has no switches; these have: "),
         (["ablate", "bert", "--backend", "onnxruntim"], "did you mean 'onnxruntime'"),
@@ -97,6 +97,7 @@ def test_listing_backends_imports_none_of_them(root):
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
         (["ablate", "mlp", "--resume"], "nothing to resume"),
+        (["ablate", "mlp", "--csv", "/nowhere/a.csv"], "/nowhere/a.csv: cannot be written"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
@@ -148,6 +149,7 @@ def test_a_dry_ablation_lists_what_would_be_turned(capsys, tmp_path):
     assert found["cases"] == ["minilm/b1_s8/t1/fp32"]
     assert {"switch": "fuse_gelu", "kind": "pass", "alone": True} in found["switches"]
     assert {"switch": "planner=no_reuse", "kind": "planner", "alone": False} in found["switches"]
+    assert found["estimate_s_at_most"] > 0
     assert not (tmp_path / "runs").exists()
 
 

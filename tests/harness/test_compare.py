@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,23 @@ def test_cases_of_one_run_alone_are_named():
     found = compared(run(cases=CASES[:2]), run(1, cases=CASES[1:3]))
     assert {case for case, _ in found.gone} == {CASES[0]}
     assert {case for case, _ in found.new} == {CASES[2]}
+
+
+def test_a_row_that_was_planned_and_is_not_there_gates():
+    """The run was killed before the engine's turn, or its file was cut."""
+    plan = {"cases": {case: ["eager", "eager#2", "onnxruntime", "engine"] for case in CASES[:2]}}
+    before, after = (run(seed, cases=CASES[:2], environment={"plan": plan}) for seed in (0, 1))
+    assert not compared(before, after).missing
+    cut = [line for line in after.lines if line["kind"] != "summary" or line["case"] == CASES[0]]
+    found = compared(before, replace(after, lines=cut))
+    assert {case for case, _ in found.missing} == {CASES[1]}
+    assert found.regressed
+
+
+def test_another_file_of_the_user_is_named_and_times_say_nothing():
+    plans = [{"plan": {"cases": {}, "files": {"mine.py": digest}}} for digest in ("aa", "bb")]
+    found = compared(*(run(seed, environment=one) for seed, one in enumerate(plans)))
+    assert found.surroundings == {"mine.py": ("aa", "bb")}
 
 
 @pytest.fixture

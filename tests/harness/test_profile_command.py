@@ -66,3 +66,21 @@ def test_for_machines_the_summaries_lie_beside_the_nodes(capsys, measured):
     answer = json.loads(capsys.readouterr().out)
     assert answer["beside"]["summaries"] == LINES
     assert answer["nodes"]
+
+
+def test_what_a_model_prints_is_no_part_of_the_answer(capfd, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import os\nimport torch\n\n\ndef chatty():\n    print('hello')\n    os.write(1, b'raw')\n"
+        "    return torch.nn.Linear(4, 4).eval(), (torch.randn(2, 4),)\n\n\ndef leaves():\n    raise SystemExit(0)\n"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", f"{tmp_path}/mine.py:chatty", "--json"])
+    assert not ended.value.code
+    out, err = capfd.readouterr()
+    assert json.loads(out)["nodes"]
+    assert "hello" in err
+    assert "raw" in err
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", f"{tmp_path}/mine.py:leaves"])
+    assert ended.value.code == 2
+    assert "ended the process: exit(0)" in capfd.readouterr().err

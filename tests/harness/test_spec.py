@@ -37,6 +37,38 @@ def test_a_case_given_twice_runs_once():
     assert len(list(spec.parse(again, "x").cases())) == 8
 
 
+@pytest.fixture
+def folders(tmp_path):
+    """Two folders with a file of one name and different contents."""
+    for name, width in (("one", 4), ("other", 8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(f"WIDTH = {width}\n")
+    return tmp_path
+
+
+def test_two_files_that_records_would_not_tell_apart_are_refused(folders):
+    one, other = (f"{folders}/{name}/mine.py:{{}}" for name in ("one", "other"))
+    models = "".join(f'[[models]]\nname = "{path.format("make")}"\n' for path in (one, other))
+    both = spec.parse(f'name = "x"\nbackends = ["eager"]\n{models}', "x")
+    with pytest.raises(UsageError, match=r"two models would both be called mine\.py:make/.*Rename one file"):
+        list(both.cases())
+    backends = f'backends = ["{one.format("Mine")}", "{other.format("Mine")}"]'
+    both = spec.parse(f'name = "x"\n{backends}\n[[models]]\nname = "mlp"\n', "x")
+    with pytest.raises(UsageError, match=r"two backends would both be called mine\.py:Mine: "):
+        list(both.cases())
+
+
+def test_a_plan_with_another_file_of_the_user_is_another_plan(folders):
+    text = f'name = "x"\nbackends = ["eager"]\n[[models]]\nname = "{folders}/one/mine.py:make"\n'
+    before = plan.make(spec.parse(text, "x")).digest
+    assert plan.make(spec.parse(text, "x")).digest == before
+    (folders / "one" / "mine.py").write_text("WIDTH = 5\n")
+    after = plan.make(spec.parse(text, "x"))
+    assert after.digest != before
+    assert list(after.to_dict()["files"]) == ["mine.py"], "its name, and no folder"
+    assert "files" not in plan.make(spec.parse(GOOD, "x")).to_dict()
+
+
 def test_what_memory_cannot_hold_at_once_takes_turns_in_parts():
     text = """
 name = "large"

@@ -74,13 +74,6 @@ def test_the_standard_error_of_a_median_is_that_of_repeated_medians():
     assert told == pytest.approx(np.median(draws, axis=1).std(), rel=0.15)
 
 
-def test_a_paired_ratio_is_the_median_and_covers_the_true_one():
-    assert stats.paired([math.log(2.0)] * 5).to_dict() == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
-    generator = np.random.default_rng(2)
-    found = [stats.paired(generator.normal(0.1, 0.05, 21).tolist()) for _ in range(1000)]
-    assert np.mean([f.low <= math.exp(0.1) <= f.high for f in found]) == pytest.approx(0.95, abs=0.03)
-
-
 def test_no_generation_or_an_empty_one_is_refused():
     for wrong in ([], [[]], [[0.1], []]):
         with pytest.raises(ValueError, match="at least one generation"):

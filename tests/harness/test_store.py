@@ -29,8 +29,15 @@ def test_what_is_written_is_read_back_with_its_schema(tmp_path):
 
 def test_a_file_is_never_written_over(tmp_path):
     path = written(tmp_path / "a.jsonl", LINE)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(UsageError, match="cannot be written: File exists"):
         store.Writer(path)
+
+
+@pytest.mark.parametrize("place", ["file/runs/a.jsonl", "file/a.jsonl", "/proc/nowhere/a.jsonl"])
+def test_a_place_that_takes_no_file_is_a_message(tmp_path, place):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UsageError, match="cannot be written: "):
+        store.Writer(tmp_path / place)
 
 
 def test_a_cut_last_line_is_left_out_and_the_rest_is_kept(tmp_path):

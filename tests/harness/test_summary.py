@@ -131,7 +131,17 @@ def test_what_neighbours_cost_comes_from_turns_that_lie_close_together():
     assert _neighbours([{"status": "ok", "alone": [[1.0]]}])["neighbours"] is None, "a record from before"
 
 
-@pytest.mark.parametrize("gaps", [(1.01, 1.02, 1.03), (0.7, 1.06, 1.4)], ids=["small", "scattered"])
+def test_neighbours_that_disturb_most_turns_and_not_all_are_flagged():
+    gaps = (1.24, 1.0, 1.66, 1.69, 1.31, 1.0)  # what a spinning pool did to a program on two threads
+    assert _neighbours([{"status": "ok", "beside": [[gap] for gap in gaps], "alone": [[1.0]] * 6}]) == {
+        "neighbours": pytest.approx((1.24 * 1.31) ** 0.5 - 1),
+        "neighbours_flagged": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "gaps", [(1.01, 1.02, 1.03), (0.7, 1.06, 1.4), (0.93, 0.94, 0.95)], ids=["small", "scattered", "shorter"]
+)
 def test_what_neighbours_cost_is_not_flagged_where_it_is_little_or_unsure(gaps):
     line = {"status": "ok", "beside": [[gap] for gap in gaps], "alone": [[1.0]] * 3}
     assert _neighbours([line])["neighbours_flagged"] is False
@@ -141,6 +151,15 @@ def test_what_neighbours_cost_is_shown_with_its_flag():
     row = rows()["engine"]
     for gap, flagged, shown in ((0.061, True, "neighbours +6.1%!"), (-0.01, False, "neighbours -1.0%")):
         assert shown in table.cell({**row, "neighbours": gap, "neighbours_flagged": flagged})
+
+
+def test_a_reference_that_is_not_float64_is_told_below_the_table():
+    found = list(rows().values())
+    assert table.notes(found) == []
+    text = "reference in the model's own dtype: RuntimeError: no double here"
+    found[-1]["note"] = text
+    assert table.notes(found) == [f"{found[-1]['case']}: {text}"]
+    assert text in table.markdown(found, ENVIRONMENT)
 
 
 def test_rounds_that_stay_disturbed_are_marked():

@@ -30,6 +30,20 @@ def test_the_tolerance_is_the_factor_times_eagers_own_error():
     assert "allowed" in reason([1.0, 1.0 + 6e-5], expected)
 
 
+def test_where_eager_itself_is_far_off_nothing_is_right():
+    """A model that draws random numbers, say: any answer would be as near as eager's."""
+    random = reference([1.0, 1.0], error=0.7)
+    assert random.tolerance(0) == verify.MOST_TOLERANCE
+    assert reason([0.0, 0.0], random).endswith("eager's own is 7.00e-01, so nothing can be verified")
+    assert reason([1.0, 1.0], random) is None
+    assert "eager" not in reason([0.0, 0.0], reference([1.0, 1.0], error=1e-6)), "a wrong answer is not eager's fault"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_reference_without_a_finite_number_verifies_nothing(value):
+    assert "nothing can be compared" in reason([value, value], reference([value, value]))
+
+
 def test_a_graph_that_only_copies_may_be_off_by_a_few_units_in_the_last_place():
     expected = reference([1.0], error=0.0)
     assert expected.tolerance(0) == verify.TOLERANCE_ULPS * 2.0**-23
