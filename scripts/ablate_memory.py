@@ -3,8 +3,8 @@
     python scripts/ablate_memory.py [MODEL ...]
 
 arena: memory for what lives between nodes; of the bound: over the largest sum of what is alive at once, which no plan
-can go below; peak: of a process that reads what another one exported or compiled, above its imports, so that weights
-and whatever a runtime keeps are in it, and what exporting takes is not.
+can go below; peak: of a process that reads what another one exported or compiled, above its imports: weights, whatever
+a runtime keeps, and the model in torch that each process builds first; what exporting takes is not in it.
 """
 
 from __future__ import annotations

@@ -55,21 +55,15 @@ class Plan:
         """For the environment line."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
         fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
-        more = {"parts": self.parts, "files": self.files()}
-        return {
-            **fixed,
-            "baseline": self.baseline,
-            "cases": cases,
-            **{key: value for key, value in more.items() if value},
-        }
+        more = {name: found for name, found in (("parts", self.parts), ("files", self.files())) if found}
+        return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
         """Of each file of a user that a model or backend is in, its name and a digest of what is in it."""
         names = {case.model for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
-        return {
-            path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(paths) if path.is_file()
-        }
+        contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
+        return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
 
     def parted(self, case: Case, refs: Sequence[BackendRef]) -> list[list[BackendRef]]:
         """The backends of a case, by who takes turns with whom."""

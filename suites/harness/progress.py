@@ -76,7 +76,7 @@ class PlainReporter(Reporter):
         now = time.monotonic()
         if now - self._said >= QUIET_S and self._done < self._units:
             left = (now - self._started) / self._done * (self._units - self._done)
-            self.say(f"about {max(left / 60, 1):.0f} minutes left at this pace")
+            self.say(f"about {max(left / 60, 1):.0f} min left at this pace")
 
     def say(self, text: str) -> None:
         """Print at once, so that a log can be followed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,10 +116,11 @@ class Suite(_Strict):
         named: dict[str, str] = {}
         for sweep in self.models:
             refs = [BackendRef.parse(label) for label in (self.baseline, *(sweep.backends or self.backends))]
-            _one_name("backend", named, [(ref.label, ref.name) for ref in refs])
+            for ref in refs:
+                _one_name("backend", named, ref.label, ref.name)
             for case in _expand(sweep, sweep.threads or self.threads, self.precision):
                 is_new = case.id not in seen
-                _one_name("model", seen, [(case.id, case.model)])
+                _one_name("model", seen, case.id, case.model)
                 if is_new:
                     yield case, list({ref.label: ref for ref in refs}.values())
 
@@ -133,11 +134,10 @@ class Suite(_Strict):
         }
 
 
-def _one_name(kind: str, known: dict[str, str], named: Iterable[tuple[str, str]]) -> None:
-    """Note what each is called in records; UsageError where two files have one name there, which names no folder."""
-    for name, path in named:
-        if known.setdefault(name, path) != path:
-            raise UsageError(f"two {kind}s would both be called {name}: {known[name]} and {path}. Rename one file")
+def _one_name(kind: str, known: dict[str, str], name: str, path: str) -> None:
+    """Note what `path` is called in records; UsageError where another file is, too, since names say no folder."""
+    if known.setdefault(name, path) != path:
+        raise UsageError(f"two {kind}s would both be called {name}: {known[name]} and {path}. Rename one file")
 
 
 def load(path: Path) -> Suite:

@@ -79,7 +79,7 @@ def test_a_long_case_says_in_a_log_how_long_it_will_take_at_its_pace(monkeypatch
         found.advance(2)
     assert stream.getvalue().splitlines() == [
         "[00:30 0/8] suite gpt2: 8 worker processes",
-        "[02:30 4/8] about 2 minutes left at this pace",
+        "[02:30 4/8] about 2 min left at this pace",
     ]
 
 
