@@ -31,7 +31,8 @@ def fired(options: Mapping[str, Any]) -> str:
 def show() -> Table:
     """The table: a form a row."""
     outcome = measured("ablate_attention", LABELS, [{"name": "attention", "options": {"form": list(FORMS)}}])
-    found = Table("form", "fired", "nodes", *LABELS, title="attention, 12 heads of 64, 128 tokens")
+    header = [label.replace("[", "\\[") for label in LABELS]
+    found = Table("form", "fired", "nodes", *header, title="attention, 12 heads of 64, 128 tokens")
     for form in FORMS:
         rows = {line["backend"]: line for line in outcome.summaries if line["options"]["form"] == form}
         cells = ["\n".join(table.cell_time(rows[label])).replace("[", "\\[") for label in LABELS]

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from suites import backends
 from suites.harness.case import BackendRef
 from suites.harness.errors import UsageError
 from suites.harness.store import Line
@@ -131,8 +132,9 @@ def cell(line: Line) -> list[str]:
 
 
 def columns(summaries: Sequence[Line]) -> list[str]:
-    """Backend labels in order of appearance, without the second copy of the baseline (it is the floor)."""
-    return [label for label in dict.fromkeys(line["backend"] for line in summaries) if not _is_twin(label, summaries)]
+    """Backend labels in order of appearance, ours last, without the second copy of the baseline (it is the floor)."""
+    labels = [label for label in dict.fromkeys(line["backend"] for line in summaries) if not _is_twin(label, summaries)]
+    return sorted(labels, key=lambda label: backends.ours(BackendRef.parse(label)))
 
 
 def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
@@ -142,10 +144,10 @@ def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
     table.caption = _legend(summaries)
     table.add_column("case", overflow="fold")
     for label in labels:
-        table.add_column(label)
+        table.add_column(label.replace("[", "\\["), overflow="fold")
     peers = _has_best_peer(summaries)
     if peers:
-        table.add_column(_BEST_PEER)
+        table.add_column(_BEST_PEER, overflow="fold")
     table.add_column("A/A floor", justify="right")
     for case, rows in _by_case(summaries).items():
         cells = ["\n".join(_styled(rows[label])) if label in rows else "" for label in labels]

@@ -113,6 +113,18 @@ def test_tables_show_the_best_peer_and_the_share():
         assert "counting error" not in text
 
 
+def test_a_column_bears_the_whole_label_and_ours_come_last():
+    found = rows()
+    variant = {**found["onnxruntime"], "backend": "onnxruntime[without=SkipLayerNormFusion]"}
+    header = drawn({**found, "variant": variant}).splitlines()
+    assert "onnxruntime[without=SkipLayerNormFusion]" in "".join(header).replace(" ", "")
+    assert [label.partition("[")[0] for label in table.columns([*found.values(), variant])][-3:] == [
+        "onnxruntime",
+        "engine",
+        "engine",
+    ]
+
+
 def test_more_than_the_roof_is_never_shown_without_a_word():
     assert "133% of roof: less is executed, or it is miscounted" in drawn(rows(flops=int(240e9)))
     line = {"roof_share": 1.33, "executed_share": 0.7}
