@@ -108,6 +108,7 @@ def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
     assert err.startswith("enginebench: ")
     assert "Traceback" not in err
     assert out == ""
+    assert not list(tmp_path.iterdir()), "told before anything is measured"
 
 
 def test_an_unknown_option_exits_2(capsys):

@@ -20,7 +20,7 @@ static eb_status plan(eb_node *node) {
 
 EB_INLINE vf combine(vf found, vf v, const int mean) { return mean ? found + v : vf_maximum(v, found); }
 
-/* `step` apart; a constant where this is inlined. */
+/* Floats that lie `step` apart. */
 EB_INLINE vf load_apart(const float *x, const int64_t step, int64_t count) {
     if (step == 1) return count == EB_VL ? vf_load(x) : vf_load_part(x, count);
     float lanes[EB_VL] = {0};
@@ -39,18 +39,11 @@ EB_INLINE void add_tap(const float *x, const int64_t step, int64_t count, const 
     }
 }
 
-/* Windows of a row that a tap of the columns reaches within x: [begin, end). */
-static void reached(const window *w, int64_t offset, int64_t *begin, int64_t *end) {
-    const int64_t left = w->in[COLUMN] - offset, stride = w->stride[COLUMN];
-    *begin = offset < 0 ? eb_min(w->out[COLUMN], eb_ceil_div(-offset, stride)) : 0;
-    *end = left > 0 ? eb_max(*begin, eb_min(w->out[COLUMN], eb_ceil_div(left, stride))) : *begin;
-}
-
 /* x: a row of it; offset: of the tap, for the first window. */
 EB_INLINE void add_row(const window *w, const float *x, int64_t x_step, int64_t offset, const int mean, float *y) {
     const int64_t step = w->stride[COLUMN] * x_step;
     int64_t begin, end;
-    reached(w, offset, &begin, &end);
+    reached(offset, w->stride[COLUMN], w->in[COLUMN], w->out[COLUMN], &begin, &end);
     const float *from = begin < end ? x + (offset + begin * w->stride[COLUMN]) * x_step : x;
     if (step == 1)
         add_tap(from, 1, end - begin, mean, y + begin);

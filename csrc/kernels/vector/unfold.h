@@ -6,17 +6,11 @@
  *   tile     some panels of places of one group of a picture by some of the group's channels. Where there are few panels,
  *            channels are shared out, and each of these tiles unfolds for itself
  */
-#include "../../engine.h"
-#include "../../iterate.h"
+#include "convolution.h"
 #include "gemm.h"
-
-_Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "conv and linear differ");
 
 /* private: panels a tile, tiles over panels, tiles over channels */
 enum { AT_PANELS, AT_PANEL_TILES, AT_ROW_TILES };
-
-/* Three spatial axes; fewer are read as three, those in front of size 1. */
-enum { PLANE, ROW, COLUMN, AXES };
 
 typedef struct {
     int64_t groups, each_in, each_out; /* channels of x and of the result, a group */
@@ -31,7 +25,7 @@ static problem describe(const eb_node *node) {
     problem p = {.groups = groups, .each_in = w->shape[1], .each_out = w->shape[0] / groups, .places = 1,
                  .x_channel = x->stride[1], .x_picture = x->stride[0], .depth = w->shape[1]};
     for (int a = 0; a < AXES; a++) {
-        const int own = a + x->rank - 2 - AXES, present = own >= 0;
+        const int own = a + x->rank - 2 - AXES, present = own >= 0; /* one axis is columns, which are neighbours here */
         p.in[a] = present ? x->shape[own + 2] : 1;
         p.out[a] = present ? y->shape[own + 2] : 1;
         p.kernel[a] = present ? w->shape[own + 2] : 1;
@@ -103,9 +97,9 @@ static void copy_floats(float *to, const float *from, int64_t step, int64_t coun
 
 /* What a span reads of a row of x from place `first` on, zeros where that is outside. */
 static void unfold_row(const problem *p, const float *x, int64_t first, int64_t count, float *to) {
-    const int64_t stride = p->stride[COLUMN], step = stride * p->x_step[COLUMN], left = p->in[COLUMN] - first;
-    const int64_t begin = first < 0 ? eb_min(count, eb_ceil_div(-first, stride)) : 0;
-    const int64_t end = left > 0 ? eb_max(begin, eb_min(count, eb_ceil_div(left, stride))) : begin;
+    const int64_t stride = p->stride[COLUMN], step = stride * p->x_step[COLUMN];
+    int64_t begin, end;
+    reached(first, stride, p->in[COLUMN], count, &begin, &end);
     for (int64_t n = 0; n < begin; n++) to[n] = 0;
     if (begin < end) copy_floats(to + begin, x + (first + begin * stride) * p->x_step[COLUMN], step, end - begin);
     for (int64_t n = end; n < count; n++) to[n] = 0;
