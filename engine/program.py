@@ -19,7 +19,8 @@ import numpy as np
 from engine import container, sizes, tree
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.ir import Form, Graph, Value
-from engine.ops import MAX_RANK, TABLE, TensorType
+from engine.ops import TABLE, TensorType
+from engine.ops.check import bounded_type
 from engine.ops.table import Types
 
 FORMAT = "enginebench"
@@ -487,10 +488,7 @@ def _check_follows(op: str, inputs: Types, attributes: Mapping[str, Any], output
 
 def _check_sizes(types: Iterable[TensorType]) -> None:
     for t in types:
-        if len(t.shape) > MAX_RANK:
-            raise ValueError(f"rank {len(t.shape)} is over {MAX_RANK}")
-        if t.nbytes >= sizes.MOST or (t.shape and min(t.shape) < 0):
-            raise ValueError(f"{t} is too large, or has a negative size")
+        bounded_type("types", "a value", t)
 
 
 def _check(artifact: Artifact) -> None:

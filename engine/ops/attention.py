@@ -9,6 +9,7 @@ import numpy as np
 from engine.ops.check import (
     BOOL,
     FLOATS,
+    bounded,
     broadcast_of,
     cast_array,
     of_dtype,
@@ -47,7 +48,9 @@ def _infer(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
         raise wrong("attention", f"as many value heads and rows as keys, {groups} and {t}", shown)
     if heads % groups if groups else heads:
         raise wrong("attention", f"a number of query heads that {groups} key heads divide", shown)
-    _check_mask(optional(inputs, 3), query.dtype, (*batch, heads, s, t))
+    scores = (*batch, heads, s, t)
+    bounded("attention", "scores", scores, query.itemsize)
+    _check_mask(optional(inputs, 3), query.dtype, scores)
     e = value.shape[-1]
     rows = (s, heads) if attributes["transpose_output"] else (heads, s)
     return result("attention", query.dtype, (*batch, *rows, e))

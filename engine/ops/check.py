@@ -5,6 +5,7 @@ Also the rounding rule of the references: floats are computed in float64 and rou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -103,7 +104,9 @@ def indexed_shape(op: str, x: TensorType, indices: Types, axes: tuple[int, ...])
         axis_of(op, axis, x)
     kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
     front = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
-    return (*kept[:front], *broadcast_of(op, given), *kept[front:])
+    block = (*kept[:front], *broadcast_of(op, given), *kept[front:])
+    bounded_type(op, "indexed elements", TensorType(x.dtype, block))
+    return block
 
 
 def in_range(op: str, indices: np.ndarray, least: int, size: int) -> None:
@@ -113,11 +116,32 @@ def in_range(op: str, indices: np.ndarray, least: int, size: int) -> None:
         raise IndexError(f"{op}: index {bad.reshape(-1)[0]} is outside of [{least}, {size})")
 
 
-def result(op: str, dtype: str, shape: Sequence[int]) -> tuple[TensorType]:
-    """The single output of an op, its rank checked."""
+def bounded(op: str, what: str, shape: Sequence[int], each: int = 1) -> None:
+    """ValueError where `shape` has `sizes.MOST` bytes or more, at `each` bytes an element.
+
+    Everything that an executor computes from shapes and attributes stays below that number, so 64-bit arithmetic on
+    offsets cannot overflow. An axis without elements counts as one with a single element, because strides are products
+    over all axes. Symbolic sizes are checked once a call has given them numbers.
+    """
+    if sizes.is_fixed(shape) and each * math.prod(max(size, 1) for size in shape) >= sizes.MOST:
+        raise wrong(op, f"{what} of less than 2**{sizes.MOST.bit_length() - 1} bytes", f"shape {list(shape)}")
+
+
+def bounded_type(op: str, what: str, type_: TensorType) -> None:
+    """ValueError for a rank over `MAX_RANK`, a negative size, or too many bytes (see `bounded`)."""
+    shape = type_.shape
     if len(shape) > MAX_RANK:
-        raise wrong(op, f"a result of rank {MAX_RANK} at most", f"shape {list(shape)}")
-    return (TensorType(dtype, tuple(map(sizes.whole, shape))),)
+        raise wrong(op, f"{what} of rank {MAX_RANK} at most", f"shape {list(shape)}")
+    if any(sizes.is_fixed(size) and size < 0 for size in shape):
+        raise wrong(op, f"{what} of sizes of 0 or more", f"shape {list(shape)}")
+    bounded(op, what, shape, type_.itemsize)
+
+
+def result(op: str, dtype: str, shape: Sequence[int]) -> tuple[TensorType]:
+    """The type of an op's single output. Raises as `bounded_type`."""
+    type_ = TensorType(dtype, tuple(map(sizes.whole, shape)))
+    bounded_type(op, "a result", type_)
+    return (type_,)
 
 
 def is_float(array: np.ndarray) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.ops.check import (
     FLOATS,
+    bounded,
     cast_array,
     of_dtype,
     of_rank,
@@ -71,6 +72,12 @@ def fitted(op: str, size: int, low: int, high: int, reach: int) -> int:
     return free
 
 
+def padded_image(op: str, x: TensorType, low: Ints, high: Ints) -> None:
+    """ValueError where x [N, C, *S] has too many bytes once `low` and `high` elements are put around its last axes."""
+    axes = zip(x.shape[2:], low, high, strict=True)
+    bounded(op, "a padded input", (*x.shape[:2], *(n + before + behind for n, before, behind in axes)), x.itemsize)
+
+
 def zero_padded(x: np.ndarray, low: Sequence[int], high: Sequence[int]) -> np.ndarray:
     """`x` with zeros around its spatial axes."""
     return np.pad(x, [(0, 0), (0, 0), *zip(low, high, strict=True)])
@@ -116,6 +123,7 @@ def _epilogue(op: str, inputs: Types, x: TensorType, shape: Ints, channels: int)
 def _infer_conv(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     x, weight = _operands("conv", inputs, attributes, 0)
     a = attributes
+    padded_image("conv", x, a["low"], a["high"])
     rows = zip(x.shape[2:], weight.shape[2:], a["low"], a["high"], a["dilation"], a["stride"], strict=True)
     sizes = [fitted("conv", n, low, high, extent(k, d)) // step + 1 for n, k, low, high, d, step in rows]
     shape = channels_back((x.shape[0], weight.shape[0], *sizes), a["channels_last"])
@@ -211,11 +219,14 @@ declare(
 def _infer_conv_transpose(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     x, weight = _operands("conv_transpose", inputs, attributes, 1)
     a = attributes
-    rows = zip(x.shape[2:], weight.shape[2:], a["low"], a["high"], a["dilation"], a["stride"], strict=True)
-    sizes = [(n - 1) * step + extent(k, d) - low - high for n, k, low, high, d, step in rows]
+    rows = zip(x.shape[2:], weight.shape[2:], a["dilation"], a["stride"], strict=True)
+    full = [(n - 1) * step + extent(k, d) for n, k, d, step in rows]
+    sizes = [n - low - high for n, low, high in zip(full, a["low"], a["high"], strict=True)]
     if 0 in x.shape[2:] or any(size < 1 for size in sizes):
         raise wrong("conv_transpose", "a result with elements", f"sizes {sizes} from {x}")
     channels = weight.shape[1] * attributes["groups"]
+    bounded("conv_transpose", "a result before its ends are cut off", (x.shape[0], channels, *full), x.itemsize)
+    bounded("conv_transpose", "as many phases, the product of the strides,", a["stride"])
     shape = channels_back((x.shape[0], channels, *sizes), a["channels_last"])
     return _epilogue("conv_transpose", inputs, x, shape, channels)
 

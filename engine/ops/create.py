@@ -9,6 +9,9 @@ import numpy as np
 from engine import dtypes
 from engine.ops.check import ANY, cast_array, of_dtype, of_rank, present, result, wrong
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
+from engine.sizes import MOST, is_fixed
+
+LAST_DIAGONAL = MOST  # no axis is that long: from here on a triangle has every element, or none
 
 
 def _infer_full(_inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
@@ -68,9 +71,18 @@ declare(
 )
 
 
+def clamped_diagonal(diagonal: int) -> int:
+    """`diagonal` itself, or the last diagonal on its side of the main one, which cuts the same triangle."""
+    if not is_fixed(diagonal) or abs(diagonal) <= LAST_DIAGONAL:
+        return diagonal
+    return LAST_DIAGONAL if diagonal > 0 else -LAST_DIAGONAL
+
+
 def _declare_triangle(name: str, function: Callable[..., np.ndarray], doc: str) -> None:
-    def infer(inputs: Types, _attributes: Attributes) -> tuple[TensorType, ...]:
+    def infer(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
         x = of_rank(name, "x", of_dtype(name, "x", present(name, inputs, 0, "x"), ANY), 2)
+        if clamped_diagonal(diagonal := attributes["diagonal"]) is not diagonal:
+            raise wrong(name, f"a diagonal between -{LAST_DIAGONAL} and {LAST_DIAGONAL}", diagonal)
         return result(name, x.dtype, x.shape)
 
     def reference(x: np.ndarray, diagonal: int) -> np.ndarray:

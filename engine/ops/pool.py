@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.ops.check import cast_array, result, rounded, widened, wrong
-from engine.ops.conv import Ints, channels_back, channels_first, extent, fitted, image, spatial, strided
+from engine.ops.check import bounded, cast_array, result, rounded, widened, wrong
+from engine.ops.conv import Ints, channels_back, channels_first, extent, fitted, image, padded_image, spatial, strided
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 
@@ -37,8 +37,13 @@ def _infer(op: str, inputs: Types, attributes: Attributes) -> tuple[TensorType, 
         raise wrong(op, f"less padding than the window's {reaches}", (a["low"], a["high"]))
     if 0 in x.shape[2:]:
         raise wrong(op, "an input with elements along each spatial axis", x)
+    bounded(op, "a window", a["kernel"])
+    padded_image(op, x, a["low"], a["high"])
     rows = zip(x.shape[2:], reaches, a["stride"], a["low"], a["high"], strict=True)
-    shape = (*x.shape[:2], *(_places(op, *row, a["ceil_mode"]) for row in rows))
+    out = [_places(op, *row, a["ceil_mode"]) for row in rows]
+    covered = [(n - 1) * step + reach for n, step, reach in zip(out, a["stride"], reaches, strict=True)]
+    bounded(op, "all windows together", (*x.shape[:2], *covered), x.itemsize)
+    shape = (*x.shape[:2], *out)
     return result(op, x.dtype, channels_back(shape, a["channels_last"]))
 
 

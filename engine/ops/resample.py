@@ -12,6 +12,7 @@ from engine.ops.check import (
     FLOATS,
     INDICES,
     axis_of,
+    bounded,
     cast_array,
     of_dtype,
     of_rank,
@@ -79,6 +80,8 @@ def _infer_resample(inputs: Types, attributes: Attributes) -> tuple[TensorType, 
     of_rank("resample", "index", index, 2, 2)
     weight = of_dtype("resample", "weight", present("resample", inputs, 2, "weight"), FLOATS)
     of_shape("resample", "weight", weight, index.shape)
+    taken = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    bounded("resample", "elements that the taps read", taken, x.itemsize)
     return result("resample", x.dtype, (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :]))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.ops.check import (
     FLOATS,
+    bounded,
     cast_array,
     of_dtype,
     of_rank,
@@ -34,6 +35,7 @@ def _infer(inputs: Types, _attributes: Attributes) -> tuple[TensorType, ...]:
     a = of_rank(name, "a", of_same_dtype(name, "a", present(name, inputs, 2, "a"), x.dtype), 2, 2)
     if a.shape[0] != channels:
         raise wrong(name, f"'a' with a row for each of the {channels} channels of x", a)
+    bounded(name, "a state", (batch, channels, a.shape[1]), x.itemsize)
     like_x, states, by_channel = x.shape, (batch, sequence, a.shape[1]), (channels,)
     for position, operand, shape in ((1, "delta", like_x), (3, "b", states), (4, "c", states)):
         of_shape(name, operand, of_same_dtype(name, operand, present(name, inputs, position, operand), x.dtype), shape)

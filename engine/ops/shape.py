@@ -171,7 +171,9 @@ def _infer_slice(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...
 
 def _view_slice(layout: Layout, attributes: Attributes, shape: tuple[int, ...]) -> Layout:
     axis, stride = attributes["axis"], layout.strides[attributes["axis"]]
-    strides = (*layout.strides[:axis], stride * attributes["step"], *layout.strides[axis + 1 :])
+    # One element has no next one: a large step must not make a stride that no integer of C holds.
+    kept = stride * attributes["step"] if shape[axis] > 1 else stride
+    strides = (*layout.strides[:axis], kept, *layout.strides[axis + 1 :])
     # Without elements the start may lie behind the buffer's end: stay where the input is.
     skipped = attributes["start"] * stride if math.prod(shape) else 0
     return Layout(shape, strides, layout.offset + skipped)

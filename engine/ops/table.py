@@ -30,6 +30,11 @@ class TensorType(NamedTuple):
         return math.prod(self.shape)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return dtypes.dtype(self.dtype).size
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the dense value."""
         return self.size * dtypes.dtype(self.dtype).size
@@ -106,8 +111,8 @@ REQUIRED: Any = object()
 class Attribute:
     """One attribute of an op.
 
-    Kinds and their Python values: int, bool, float, choice (a string of `choices`), dtype (a name), axis (a
-    non-negative int), axes (a sorted tuple of non-negative ints), ints (a tuple of MAX_RANK ints of 32 bits at most,
+    Kinds and their Python values: int (of 64 bits), bool, float, choice (a string of `choices`), dtype (a name), axis
+    (a non-negative int), axes (a sorted tuple of non-negative ints), ints (a tuple of MAX_RANK ints of 32 bits at most,
     one an axis), shape (a tuple of ints), program (a tuple of steps, each a name of `choices` and one to three
     non-negative ints). What C receives: int, bool, axis as they are, choice and dtype as an index, axes as a bit mask,
     ints as MAX_RANK numbers with zeros behind the last (all in ``ints``), float in ``reals``; shape is not handed over,
@@ -233,6 +238,9 @@ def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
     if not isinstance(value, _PYTHON_TYPES[attribute.kind]):
         raise wrong
     match attribute.kind:
+        case "int":
+            if type(value) is int and abs(value) >= 1 << 63:
+                raise wrong
         case "choice":
             if value not in attribute.choices:
                 raise wrong

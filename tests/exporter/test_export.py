@@ -343,3 +343,13 @@ def test_times_are_reported():
     exported = of(lambda x: x + 1, f32(3))
     assert exported.export_seconds > 0
     assert 0 < exported.lower_seconds < exported.export_seconds
+
+
+@pytest.mark.parametrize("diagonal", [5, -5, 1 << 60, -(1 << 60)])
+@pytest.mark.parametrize("triangle", [torch.tril, torch.triu])
+def test_a_diagonal_outside_of_the_matrix_keeps_all_or_nothing(triangle, diagonal):
+    assert_same(lambda x: triangle(x, diagonal), torch.ones(3, 4))
+
+
+def test_a_step_longer_than_the_axis_keeps_one_element():
+    assert_same(lambda x: x[1 :: 1 << 62] + 1, torch.arange(6.0).reshape(3, 2))

@@ -36,6 +36,9 @@ SPREAD = {"dilation": (1, 1)}
 NONE = [None] * 6
 SCAN = [f32(2, 5, 3), f32(2, 5, 3), f32(3, 4), f32(2, 5, 4), f32(2, 5, 4), None, None, None]
 
+FAR = (1 << 31) - 1
+HUGE = 1 << 24  # the square of it is an extent of 2**48
+
 # op, input types, attributes, what the message must say beside the op's name
 REFUSED = [
     ("exp", [i64(2)], {}, "'x' of a float, got int64[2]"),
@@ -113,6 +116,55 @@ REFUSED = [
     ),
     ("conv_transpose", [f32(2, 4, 0, 7), f32(4, 6, 3, 3), None, None], PLAIN, "a result with elements"),
     ("conv_transpose", [IMAGE, f32(4, 3, 3, 3), f32(3), None], PLAIN | {"groups": 2}, "'bias' of shape [6]"),
+    # What attributes imply is bounded like a tensor, also where the result is small.
+    (
+        "conv",
+        [f32(1, 1, 1, 4), f32(1, 1, 2, 2), None, None],
+        {"stride": (1, 1), "low": (FAR, FAR), "high": (0, 0), "dilation": (FAR, FAR)},
+        "a padded input of less than 2**48 bytes",
+    ),
+    (
+        "conv_transpose",
+        [f32(1, 1, 2, 2), f32(1, 1, 2, 2), None, None],
+        {"stride": (1, 1), "low": (HUGE, HUGE), "high": (HUGE, HUGE), "dilation": (2 * HUGE, 2 * HUGE)},
+        "a result before its ends are cut off of less than 2**48 bytes",
+    ),
+    (
+        "conv_transpose",
+        [f32(1, 1, 1, 1, 1), f32(1, 1, 1, 1, 1), None, None],
+        {name: (number,) * 3 for name, number in (("stride", 1 << 22), ("low", 0), ("high", 0), ("dilation", 1))},
+        "the product of the strides, of less than 2**48 bytes",
+    ),
+    (
+        "avg_pool",
+        [f32(1, 1, 1, 1)],
+        {"kernel": (HUGE, HUGE), "stride": (1, 1), "low": (HUGE - 1, HUGE - 1), "high": (0, 0)},
+        "a window of less than 2**48",
+    ),
+    (
+        "max_pool",
+        [f32(1, 1, 1, 1)],
+        {"kernel": (2, 2), "stride": (1, 1), "low": (HUGE, HUGE), "high": (0, 0), "dilation": (HUGE, HUGE)},
+        "a padded input of less than 2**48 bytes",
+    ),
+    (
+        "max_pool",  # the only window begins in x and reaches far behind it
+        [f32(1, 1, 1, 1)],
+        WINDOW | SPREAD | {"kernel": (2, 2), "dilation": (HUGE, HUGE), "stride": (FAR, FAR), "ceil_mode": True},
+        "all windows together of less than 2**48 bytes",
+    ),
+    ("attention", [*[f32(1, 1, 1 << 24, 0)] * 3, None], {"scale": 1.0}, "scores of less than 2**48 bytes"),
+    (
+        "selective_scan",
+        [*[f32(1 << 22, 0, 1 << 12)] * 2, f32(1 << 12, 1 << 12), *[f32(1 << 22, 0, 1 << 12)] * 2, *[None] * 3],
+        {},
+        "a state of less than 2**48 bytes",
+    ),
+    ("resample", [f32(1 << 20), i64(1 << 23, 1 << 23), f32(1 << 23, 1 << 23)], {"axis": 0}, "the taps read"),
+    ("index_put", [f32(1, HUGE), f32(), i64(HUGE)], {"axes": (0,)}, "indexed elements of less than 2**48 bytes"),
+    ("full", [], {"shape": (0, 1 << 24, 1 << 24), "value": 0.0, "dtype": "bool"}, "a result of less than 2**48 bytes"),
+    ("tril", [f32(2, 2)], {"diagonal": (1 << 48) + 1}, "a diagonal between"),
+    ("triu", [f32(2, 2)], {"diagonal": -(1 << 62)}, "a diagonal between"),
     ("max_pool", [f32(4, 6)], WINDOW | SPREAD, "'x' of rank 3 to 5"),
     ("max_pool", [i64(2, 4, 6, 7)], WINDOW | SPREAD, "'x' of a float"),
     ("max_pool", [IMAGE], WINDOW | SPREAD | {"kernel": (7, 3)}, "a kernel within the padded input's 6"),
@@ -409,3 +461,9 @@ def test_a_tap_out_of_range_is_an_error_that_names_it(bad):
 def test_a_list_of_ints_holds_ints_of_32_bits_only(bad):
     with pytest.raises(ValueError, match=r"attribute stride=.* is not of kind ints"):
         TABLE["conv"].complete(PLAIN | {"stride": bad})
+
+
+@pytest.mark.parametrize("bad", [1 << 63, -(1 << 70)])
+def test_an_int_has_64_bits(bad):
+    with pytest.raises(ValueError, match=r"attribute divisor=.* is not of kind int"):
+        TABLE["avg_pool"].complete(WINDOW | {"divisor": bad})

@@ -160,3 +160,11 @@ def test_permute_takes_strides_along():
 )
 def test_dense_means_row_major_without_gaps(layout, dense):
     assert layout.is_dense is dense
+
+
+def test_a_step_past_the_end_makes_no_stride_that_c_cannot_hold():
+    layout = Layout.dense((3, 4))
+    for step in (4, 1 << 62):
+        answer = check("slice", layout, axis=0, start=1, stop=3, step=step)
+        assert answer is not None
+        assert max(answer.strides) <= 12

@@ -8,6 +8,7 @@ from engine import dtypes
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import FROM_META, aten
 from engine.ir import Value
+from engine.ops.create import clamped_diagonal
 from engine.sizes import Size, whole
 
 _DTYPE = {"dtype": FROM_META}
@@ -83,9 +84,9 @@ def arange_start_step(x: Lowering, start: Number, end: Number, step: Number) -> 
 
 @aten("tril")
 def tril(x: Lowering, self: Value, diagonal: int) -> Value:
-    return x.emit("tril", self, diagonal=diagonal)
+    return x.emit("tril", self, diagonal=clamped_diagonal(diagonal))
 
 
 @aten("triu")
 def triu(x: Lowering, self: Value, diagonal: int) -> Value:
-    return x.emit("triu", self, diagonal=diagonal)
+    return x.emit("triu", self, diagonal=clamped_diagonal(diagonal))
