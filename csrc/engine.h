@@ -88,6 +88,22 @@ int64_t eb_packed_bytes(const eb_node *node, int32_t input);
 /* Pack `source` (the plain weight, described by operands[input], any alignment) into `destination` (64-byte aligned). */
 void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination);
 
+/* The memory of a plan. Buffer 0 is the arena; behind it the inputs of a call, then states, outputs and constants. */
+typedef struct {
+    int32_t buffers, inputs, first_constant, parts;
+    const int64_t *bytes;        /* of each buffer */
+    const int64_t *part_offsets; /* of each part of the arena that belongs to one value, from the arena's start */
+    const int64_t *part_bytes;
+} eb_memory;
+
+/* Decide where the operands of planned nodes lie, and check it. On entry `buffer` of an operand in the arena is -1 - p,
+ * where p is its part of the arena, and its offset counts from that part; on return the buffer is 0 and the offset
+ * counts from the arena's start. Every operand must lie inside of its part or buffer, a result in a part, a state or an
+ * output, and the working memory of all threads inside of the arena and apart from the node's own operands.
+ *
+ * Answers -1, or the first node that breaks a rule; `wrong` then receives a static text that says which. */
+int32_t eb_place_operands(eb_node *nodes, int32_t count, int32_t threads, const eb_memory *memory, const char **wrong);
+
 /* Where the time of one run goes, in ticks of eb_tick_seconds(). */
 typedef struct {
     int64_t nodes; /* of the whole plan */

@@ -93,6 +93,7 @@ class BoundPlan:
         steps: kernel calls in order.
         places: value -> place, final (arena offsets are in `arena_offsets`).
         arena_offsets: arena storage index -> bytes from the arena's start.
+        arena_sizes: arena storage index -> bytes.
         arena_bytes: size of the arena.
         lower_bound: no plan for these buffers can be smaller.
         in_place: how many steps write over an input that dies there.
@@ -101,6 +102,7 @@ class BoundPlan:
     steps: tuple[Step, ...]
     places: tuple[Place, ...]
     arena_offsets: tuple[int, ...]
+    arena_sizes: tuple[int, ...]
     arena_bytes: int
     lower_bound: int
     in_place: int
@@ -348,11 +350,13 @@ class _Lowering:
             step = self.steps[number]
             step.scratch_offset = plan.offsets[request] + planner.aligned(step.shared_bytes)
         offsets = tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena)))
+        occupied = tuple(requests[slots[i]].nbytes if i in slots else 0 for i in range(len(self.arena)))
         allow_overlap(self.steps, offsets, threads)
         return BoundPlan(
             tuple(self.steps),
             tuple(self.places.get(v) or self._whole(Storage("none", 0), t) for v, t in enumerate(self.artifact.types)),
             offsets,
+            occupied,
             plan.arena_bytes,
             plan.lower_bound,
             in_place,

@@ -34,3 +34,7 @@ class ConfigError(EngineError):
 
 class ExecutionError(EngineError):
     """A program failed while running: for example an index outside of its table."""
+
+
+class InternalError(EngineError):
+    """A defect of the engine itself."""

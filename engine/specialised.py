@@ -194,7 +194,7 @@ def _untouched(step: Step) -> int:
 
 
 # What the interpreter has: arrays of NumPy's own.
-_NO_PLAN = BoundPlan((), (), (), 0, 0, 0)
+_NO_PLAN = BoundPlan((), (), (), (), 0, 0, 0)
 # Below this many bytes an operand set may stay in a last-level cache.
 _CACHE_BYTES = 64 << 20
 

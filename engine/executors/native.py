@@ -19,7 +19,7 @@ import numpy as np
 
 from engine import dtypes
 from engine._native import ffi, lib
-from engine.errors import ExecutionError
+from engine.errors import ExecutionError, InternalError
 from engine.memory import ALIGNMENT, aligned_empty
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Weights:
         self.packing_seconds = 0.0
         self._borrowed = borrowed
         self._plain: dict[int, np.ndarray] = {}
-        self._addresses: dict[BufferKey, int] = {}
+        self._addresses: dict[BufferKey, tuple[int, int]] = {}  # with the bytes that lie there
         self._settled: set[int] = set()  # what refers to no memory of the model
         self._lock = threading.Lock()
 
@@ -308,7 +308,7 @@ class Weights:
             if self._borrowed and array.base is not None:
                 array = array.copy()
             self._plain[value] = array
-            self._addresses[value] = array.ctypes.data
+            self._addresses[value] = array.ctypes.data, array.nbytes
             self.artifact.constants.keep(value, array)
         return self._plain[value]
 
@@ -324,7 +324,7 @@ class Weights:
             del source  # before the next one is made
             self.artifact.constants.release(key.value)
             self.packed[key] = packed
-            self._addresses[key] = packed.data.ctypes.data
+            self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
             start += size
         self.packing_seconds += time.perf_counter() - began
 
@@ -340,12 +340,12 @@ class Weights:
             if value not in self._settled:
                 self._own(value)
 
-    def address(self, step: Step, position: int) -> tuple[BufferKey, int]:
-        """(key of the buffer, its address) for constant operand `position` of `step`, after `prepare`."""
+    def address(self, step: Step, position: int) -> tuple[BufferKey, int, int]:
+        """(key of the buffer, its address, its bytes) for constant operand `position` of `step`, after `prepare`."""
         place = step.operands[position]
         assert place is not None  # noqa: S101  # callers pass constant operands only
         key: BufferKey = _packed_key(step, position) if position in step.packed else place.storage.number
-        return key, self._addresses[key]
+        return key, *self._addresses[key]
 
 
 class NativeExecutor:
@@ -359,6 +359,8 @@ class NativeExecutor:
         self._weights = weights  # their memory is what the tables refer to
         self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
         self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
+        types = [artifact.types[value] for value in (*artifact.inputs, *artifact.call_outputs)]
+        self._sizes = [plan.arena_bytes, *(t.nbytes for t in types)]  # bytes of each buffer
         self._buffers: dict[BufferKey, int] = {}
         self._nodes = ffi.new("eb_node[]", max(self.count, 1))
         self._operands = ffi.new("eb_tensor[]", sum(len(step.operands) for step in plan.steps))
@@ -366,6 +368,7 @@ class NativeExecutor:
         for number, step in enumerate(plan.steps):
             self._fill(self._nodes + number, self._operands + first, step)
             first += len(step.operands)
+        self._place()
         self.free: list[Context] = []  # contexts that no call has borrowed
 
     def _fill(self, node: Any, operands: Any, step: Step) -> None:
@@ -380,8 +383,7 @@ class NativeExecutor:
             tensor = operands[position]
             kind, index = place.storage
             if kind == "arena":
-                tensor.buffer = 0
-                tensor.offset += self.plan.arena_offsets[index]
+                tensor.buffer = -1 - index  # until eb_place_operands
             elif kind == "input":
                 tensor.buffer = 1 + index
             elif kind == "state":  # behind the inputs of the call
@@ -391,10 +393,38 @@ class NativeExecutor:
             else:
                 if position in step.packed:  # that part of the constant alone
                     tensor.offset = 0
-                key, address = self._weights.address(step, position)
+                key, address, nbytes = self._weights.address(step, position)
                 tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
                 if tensor.buffer == len(self._addresses):
                     self._addresses.append(address)
+                    self._sizes.append(nbytes)
+
+    def _place(self) -> None:
+        """Let C decide where operands in the arena lie, and check that every step stays inside its memory.
+
+        C makes the check on the tables that it runs: in Python it would cost a tenth of binding.
+
+        Raises:
+            InternalError: a step reaches outside of its memory, so the plan is wrong.
+        """
+        sizes, offsets, parts = (
+            ffi.new("int64_t[]", numbers) for numbers in (self._sizes, self.plan.arena_offsets, self.plan.arena_sizes)
+        )
+        first_constant = 1 + self._n_inputs + self._n_outputs
+        counts = (len(self._sizes), len(self.artifact.call_inputs), first_constant, len(parts))
+        memory = ffi.new("eb_memory *", [*counts, sizes, offsets, parts])
+        wrong = ffi.new("const char **")
+        number = lib.eb_place_operands(self._nodes, self.count, self.threads, memory, wrong)
+        if number >= 0:
+            raise InternalError(f"{self._name(number)}: {ffi.string(wrong[0]).decode()}")
+
+    def _name(self, number: int) -> str:
+        """Step `number` for people: its op, and its line in the user's model."""
+        if number >= self.count:
+            return "the plan"
+        step = self.plan.steps[number]
+        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
+        return f"{step.op}{where}"
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -517,10 +547,8 @@ class NativeExecutor:
 
     def failure(self, status: int, number: int) -> ExecutionError:
         """What step `number` answered, for the user."""
-        step = self.plan.steps[number]
-        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
-        what = _FAILURES.get(status, f"kernel {step.kernel.name} answered {status}")
-        return ExecutionError(f"{step.op}{where}: {what}")
+        what = _FAILURES.get(status, f"kernel {self.plan.steps[number].kernel.name} answered {status}")
+        return ExecutionError(f"{self._name(number)}: {what}")
 
 
 def peak_flops(isa: str, seconds: float = 0.02) -> float:

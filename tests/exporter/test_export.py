@@ -352,4 +352,4 @@ def test_a_diagonal_outside_of_the_matrix_keeps_all_or_nothing(triangle, diagona
 
 
 def test_a_step_longer_than_the_axis_keeps_one_element():
-    assert_same(lambda x: x[1 :: 1 << 62] + 1, torch.arange(6.0).reshape(3, 2))
+    assert_same(lambda x: x[1 :: 1 << 60] + 1, torch.arange(6.0).reshape(3, 2))
