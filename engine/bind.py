@@ -15,6 +15,7 @@ from engine import dtypes, planner
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError
 from engine.executors import native
+from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
 from engine.program import Artifact, Instruction
 
@@ -117,7 +118,7 @@ def bind(artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan
         keep: give every value memory of its own, so that all can be read after the run (trace, per-node dispatch).
 
     Raises:
-        ProgramError: no kernel of the registry can run an instruction.
+        ProgramError: no kernel of the registry can run an instruction, or a call takes more memory than there is.
         ConfigError: a variant was asked for and no instruction of that op can use it.
     """
     lowering = _Lowering(artifact, config, keep=keep)
@@ -352,6 +353,8 @@ class _Lowering:
         offsets = tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena)))
         occupied = tuple(requests[slots[i]].nbytes if i in slots else 0 for i in range(len(self.arena)))
         allow_overlap(self.steps, offsets, threads)
+        written = (self.artifact.types[value].nbytes for value in self.artifact.outputs)  # results and states
+        check_total(plan.arena_bytes + sum(written), "a call")
         return BoundPlan(
             tuple(self.steps),
             tuple(self.places.get(v) or self._whole(Storage("none", 0), t) for v, t in enumerate(self.artifact.types)),

@@ -25,7 +25,7 @@ class ShapeError(EngineError):
 
 
 class ProgramError(EngineError):
-    """A program file is damaged, foreign or of another format version."""
+    """A program file is damaged, foreign or of another format version; or no machine like this can run the program."""
 
 
 class ConfigError(EngineError):

@@ -8,9 +8,14 @@ call depends on what else the process allocates, so that one program's time diff
 from __future__ import annotations
 
 import math
+import os
+import resource
 from collections import deque
 
 import numpy as np
+
+from engine.errors import ProgramError
+
 
 ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
 LARGE = 128 << 10
@@ -19,9 +24,25 @@ MOST = 256 << 20
 """Bytes that are kept for results to come, in all programs together; what results lie in does not count."""
 
 
+def total_bytes() -> int:
+    """Bytes of memory that this machine has, or that the process may address, if that is less."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return total if limit == resource.RLIM_INFINITY else min(total, limit)
+
+
+def check_total(nbytes: int, what: str) -> None:
+    """ProgramError where `nbytes` are more than this machine has: the system may promise them and end the process."""
+    if nbytes > (total := total_bytes()):
+        raise ProgramError(f"{what} takes {nbytes} bytes; this process can have {total}")
+
+
 def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> np.ndarray:
-    """`nbytes` uninitialised bytes at an aligned address."""
-    raw = np.empty(nbytes + alignment, np.uint8)
+    """`nbytes` uninitialised bytes at an aligned address. ProgramError where the system has no such memory."""
+    try:
+        raw = np.empty(nbytes + alignment, np.uint8)
+    except MemoryError:
+        raise ProgramError(f"no memory for {nbytes} bytes of a program's values") from None
     start = -raw.ctypes.data % alignment
     return raw[start : start + nbytes]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from engine.errors import ExecutionError
+from engine.errors import ExecutionError, ProgramError
+from engine.memory import check_total
 from engine.ops import TABLE
 from engine.program import Artifact, Instruction
 
@@ -24,7 +25,9 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
 
     Raises:
         ExecutionError: an index is out of range, or an integer is divided by zero; names op and source.
+        ProgramError: the values, all of which are kept, take more memory than there is.
     """
+    check_total(sum(t.nbytes for t in artifact.types), "a call in the interpreter")
     values: dict[int, np.ndarray] = dict(artifact.constants) | dict(zip(artifact.inputs, inputs, strict=True))
     for position, instruction in enumerate(artifact.instructions):
         operands = [None if v is None else values[v] for v in instruction.inputs]
@@ -34,6 +37,8 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
         except (IndexError, ZeroDivisionError) as e:
             what = str(e).removeprefix(f"{instruction.op}: ")
             raise ExecutionError(f"{instruction.op}{instruction.where}: {what}") from None
+        except MemoryError as e:
+            raise ProgramError(f"{instruction.op}{instruction.where}: {e}") from None
         seconds = time.perf_counter() - start
         results = list(result) if isinstance(result, tuple) else [result]
         values |= zip(instruction.outputs, results, strict=True)

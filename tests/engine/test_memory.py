@@ -153,3 +153,23 @@ def test_the_switch_is_reached_only_where_results_are_large():
     small = nn.Linear(64, 8).eval()
     assert digest(LARGE, X, "recycled") != digest(LARGE, X, "fresh")
     assert digest(small, X, "recycled") == digest(small, X, "fresh")
+
+
+class Enormous(nn.Module):
+    """Twice `x`, [1], in 2**44 bytes, and their sum."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.expand(1 << 21, 1 << 21) * 2).sum()
+
+
+def test_a_program_that_takes_more_memory_than_there_is_is_refused():
+    with pytest.raises(engine.ProgramError, match=r"a call takes 175\d{11} bytes; this process can have"):
+        engine.compile(Enormous().eval(), (torch.ones(1),))
+    program = engine.compile(Enormous().eval(), (torch.ones(1),), engine.Config(executor="interpreter"))
+    with pytest.raises(engine.ProgramError, match=r"a call in the interpreter takes \d{14} bytes"):
+        program(torch.ones(1))
+
+
+def test_memory_that_the_system_does_not_give_is_a_program_error():
+    with pytest.raises(engine.ProgramError, match="no memory for 281474976710656 bytes"):
+        memory.aligned_empty(1 << 48)
