@@ -16,7 +16,6 @@ import numpy as np
 
 from engine.errors import ProgramError
 
-
 ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
 LARGE = 128 << 10
 """Bytes from which on memory of a result is used once more: from here on the C library asks the system for it."""

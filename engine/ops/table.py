@@ -235,7 +235,8 @@ _PYTHON_TYPES: dict[str, Any] = {
 
 def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
     wrong = ValueError(f"{op}: attribute {name}={value!r} is not of kind {attribute.kind} {attribute.choices or ''}")
-    if not isinstance(value, _PYTHON_TYPES[attribute.kind]):
+    is_bool = isinstance(value, bool)  # which Python takes for an int
+    if not isinstance(value, _PYTHON_TYPES[attribute.kind]) or (is_bool and attribute.kind != "bool"):
         raise wrong
     match attribute.kind:
         case "int":

@@ -463,6 +463,15 @@ def test_a_list_of_ints_holds_ints_of_32_bits_only(bad):
         TABLE["conv"].complete(PLAIN | {"stride": bad})
 
 
+@pytest.mark.parametrize(
+    ("op", "others", "name"),
+    [("avg_pool", WINDOW, "divisor"), ("softmax", {}, "axis"), ("full", {"shape": (1,), "dtype": "float32"}, "value")],
+)
+def test_a_bool_is_no_number(op, others, name):
+    with pytest.raises(ValueError, match=rf"attribute {name}=True is not of kind"):
+        TABLE[op].complete(others | {name: True})
+
+
 @pytest.mark.parametrize("bad", [1 << 63, -(1 << 70)])
 def test_an_int_has_64_bits(bad):
     with pytest.raises(ValueError, match=r"attribute divisor=.* is not of kind int"):
