@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -104,6 +105,12 @@ _declare_position("argmax", np.argmax, "position of the largest element, the fir
 _declare_position("argmin", np.argmin, "position of the smallest element, the first of equals; NaN wins")
 
 
+def _infer_var(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    if math.isnan(attributes["correction"]):
+        raise wrong("var", "a correction that is a number", attributes["correction"])
+    return _infer("var", FLOATS)(inputs, attributes)
+
+
 def _var_reference(x: np.ndarray, axes: tuple[int, ...], correction: float, keepdims: bool) -> np.ndarray:
     def variance(wide: np.ndarray) -> np.ndarray:
         centred = wide - _mean(wide, axes, True)
@@ -118,7 +125,7 @@ declare(
         "var",
         "reduce",
         ("x",),
-        _infer("var", FLOATS),
+        _infer_var,
         _var_reference,
         {"axes": Attribute("axes"), "correction": Attribute("float", 1.0), "keepdims": Attribute("bool", False)},
         flops=_flops(4),  # add for the mean, subtract, square, add

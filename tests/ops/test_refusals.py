@@ -163,6 +163,7 @@ REFUSED = [
     ("resample", [f32(1 << 20), i64(1 << 23, 1 << 23), f32(1 << 23, 1 << 23)], {"axis": 0}, "the taps read"),
     ("index_put", [f32(1, HUGE), f32(), i64(HUGE)], {"axes": (0,)}, "indexed elements of less than 2**48 bytes"),
     ("full", [], {"shape": (0, 1 << 24, 1 << 24), "value": 0.0, "dtype": "bool"}, "a result of less than 2**48 bytes"),
+    ("var", [f32(2, 2)], {"axes": (0,), "correction": float("nan")}, "a correction that is a number, got nan"),
     ("tril", [f32(2, 2)], {"diagonal": (1 << 48) + 1}, "a diagonal between"),
     ("triu", [f32(2, 2)], {"diagonal": -(1 << 62)}, "a diagonal between"),
     ("max_pool", [f32(4, 6)], WINDOW | SPREAD, "'x' of rank 3 to 5"),
