@@ -50,7 +50,7 @@ def _import_engine(roots: Sequence[str]) -> None:
         raise Refused(f"engine cannot be imported there: {_one_line(error)}") from None
     try:
         check_origin(roots)
-    except ImportError as error:
+    except RuntimeError as error:
         raise Refused(str(error)) from None
     if importlib.util.find_spec("torch") is None:
         raise Refused("torch is not installed there")

@@ -52,12 +52,12 @@ def check_origin(roots: Sequence[str]) -> None:
         roots: folders without symbolic links: the checkout or environment as the user named it, then its environment.
 
     Raises:
-        ImportError: the package `engine`, or its extension, comes from a file outside of all `roots`, or from no file.
+        RuntimeError: the package `engine`, or its extension, comes from a file outside of all `roots`, or from no file.
     """
     for name in ("engine", "engine._native"):
         file = getattr(importlib.import_module(name), "__file__", None)
         if file is None or not any(Path(file).resolve().is_relative_to(root) for root in roots):
-            raise ImportError(f"{name} is imported from {file} there, which is not under {roots[0]}")
+            raise RuntimeError(f"{name} is imported from {file} there, which is not under {roots[0]}")
 
 
 def explain(error: Exception) -> str:
