@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites.backends import versions
 from suites.harness import spec
 from suites.harness.case import BackendRef, Case
+from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
     from suites.harness.job import Job
@@ -52,10 +54,14 @@ def pairs(suite: str) -> list[tuple[Case, BackendRef]]:
     """Every case of the suite with each of its backends; the suite is a name or a path.
 
     Raises:
-        UsageError: no such suite, or it is malformed.
+        UsageError: no such suite, it is malformed, or it names another version of the engine.
     """
     declared = spec.load(spec.find(suite))
-    return [(case, ref) for case, refs in declared.cases() for ref in refs]
+    found = [(case, ref) for case, refs in declared.cases() for ref in refs]
+    for _case, ref in found:
+        if versions.is_version(ref.name):
+            raise UsageError(f"{suite}: {ref.name} needs a process of its own: use `enginebench run`")
+    return found
 
 
 def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:

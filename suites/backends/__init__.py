@@ -1,6 +1,7 @@
 """The competitors, declared: name, where it lives, what it needs. Listing them imports none of them.
 
-A backend is one class in one file (see docs/add-a-backend.md). A suite may also name its own as ``path.py:Class``.
+A backend is one class in one file (see docs/add-a-backend.md). A suite may also name its own as ``path.py:Class``, and
+the engine of another checkout or environment as ``engine@PATH`` (see `versions`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.suggest import unknown
+from suites.backends import versions
 from suites.harness.case import BackendRef
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from suites.backends.base import Backend
+    from collections.abc import Sequence
+
+    from suites.backends.base import Backend, Turn
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Declared:
         needs: further modules that must be importable.
         install: the command that brings them.
         provisions: True where `Backend.provision` has something to do.
-        ours: True for what the others are peers of.
+        ours: True for the engine of this checkout, False for competitors.
         switches: options that it understands; ``variant.`` stands for ``variant.<op>``.
     """
 
@@ -131,22 +135,27 @@ BACKENDS: dict[str, Declared] = {
 
 
 def check(ref: BackendRef) -> None:
-    """UsageError where `ref` names no backend, or an option that the backend does not have."""
+    """UsageError where `ref` names no backend, or an option that the backend does not have.
+
+    The name of another version of the engine has to be resolved.
+    """
     if _own(ref.name) is not None:
         return
-    if ref.name not in BACKENDS:
-        raise UsageError(unknown("backend", ref.name, BACKENDS))
-    known = BACKENDS[ref.name].switches
+    declared = _known(ref.name)
+    if versions.is_version(ref.name):
+        versions.get(ref.name)
     for key in ref.options:
-        if not _understands(known, key):
-            raise UsageError(f"backend {ref.name}: {unknown('switch', key, known)}")
-    if ref.options and unavailable(ref) is None:
+        if not _understands(declared.switches, key):
+            raise UsageError(f"backend {ref.name}: {unknown('switch', key, declared.switches)}")
+    if ref.options and versions.is_version(ref.name):
+        versions.check_options(ref.name, ref.options)
+    elif ref.options and unavailable(ref) is None:
         load(ref).check_options(ref.options)
 
 
 def unavailable(ref: BackendRef) -> str | None:
     """Why the backend cannot run here, with the way to install it; None where it can."""
-    if _own(ref.name) is not None:
+    if _own(ref.name) is not None or versions.is_version(ref.name):  # resolving a version has tried its environment
         return None
     declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
@@ -154,15 +163,20 @@ def unavailable(ref: BackendRef) -> str | None:
 
 
 def ours(ref: BackendRef) -> bool:
-    """True for the engine in any form; the others are its peers."""
+    """True for the engine of this checkout in any form."""
     return ref.name in BACKENDS and BACKENDS[ref.name].ours
+
+
+def is_engine(ref: BackendRef) -> bool:
+    """True for the engine of this checkout in any form and for every other version of it; False for their peers."""
+    return ours(ref) or versions.is_version(ref.name)
 
 
 def load(ref: BackendRef) -> type[Backend]:
     """The class behind `ref`. Imports the file of the backend, not yet its runtime."""
     own = _own(ref.name)
     if own is None:
-        module_name, _, class_name = BACKENDS[ref.name].target.partition(":")
+        module_name, _, class_name = _known(ref.name).target.partition(":")
         found: type[Backend] = getattr(importlib.import_module(module_name), class_name)
         return found
     path, class_name = own
@@ -180,12 +194,19 @@ def load(ref: BackendRef) -> type[Backend]:
 
 def imports(ref: BackendRef) -> tuple[str, ...]:
     """Modules whose import is timed; none are known of a ``path.py:Class``."""
-    return BACKENDS[ref.name].imports if ref.name in BACKENDS else ()
+    declared = _declared(ref.name)
+    return declared.imports if declared is not None else ()
+
+
+def turns(ref: BackendRef) -> Sequence[Turn]:
+    """What an ablation may turn of `ref`; another version of the engine tells its own switches."""
+    return versions.turns(ref.name) if versions.is_version(ref.name) else load(ref).turns()
 
 
 def applicable(ref: BackendRef, switches: dict[str, str]) -> dict[str, str]:
     """The options of one run: the switches of the case that the backend has, and its own over them."""
-    known = BACKENDS[ref.name].switches if ref.name in BACKENDS else ()
+    declared = _declared(ref.name)
+    known = declared.switches if declared is not None else ()
     return {key: value for key, value in switches.items() if _understands(known, key)} | dict(ref.options)
 
 
@@ -205,6 +226,18 @@ def switch_names() -> list[str]:
 
 def _understands(known: tuple[str, ...] | list[str], key: str) -> bool:
     return any(key == name or (name.endswith(".") and key.startswith(name) and key != name) for name in known)
+
+
+def _declared(name: str) -> Declared | None:
+    """The line of the registry; of another version of the engine, that of the engine."""
+    return BACKENDS.get(versions.ENGINE if versions.is_version(name) else name)
+
+
+def _known(name: str) -> Declared:
+    declared = _declared(name)
+    if declared is None:
+        raise UsageError(unknown("backend", name, BACKENDS))
+    return declared
 
 
 def _own(name: str) -> tuple[Path, str] | None:

@@ -21,12 +21,15 @@ FACTS = (
     "arena_bytes",
     "arena_lower_bound_bytes",
     "weight_bytes",
+    "packed_bytes",
     "flops",
     "executed_flops",
     "bytes",
     "fallback_nodes",
+    "kernels",
     "run_digest",
 )
+"""What a record takes from a report; an engine of another version may lack some."""
 _WORK = ("flops", "executed_flops", "bytes")
 
 

@@ -9,6 +9,7 @@ import typer
 
 from engine.suggest import unknown
 from suites import models
+from suites.backends import versions
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
 from suites.harness import ablate, ablation, ablation_table, progress, store, table
 from suites.harness.case import Case, split_labels
@@ -46,6 +47,7 @@ def command(
     """
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
+    backend = versions.resolve(backend, Path.cwd())
     taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
     suite, cases = _declared(target, backend, only, threads, chosen or [], generations)
     request, folder = ablate.Request(suite, cases, taken, MODES[mode], pairs), store.results_folder(results)

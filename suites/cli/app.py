@@ -33,7 +33,13 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 def run(
     suites: Annotated[list[str], typer.Argument(help="Suites by name or path.", show_default=False)],
     only: Annotated[str | None, typer.Option(help="Expression over model, threads, batch, backend, ...")] = None,
-    backends: Annotated[str | None, typer.Option(help="Comma-separated backends instead of the suite's.")] = None,
+    backends: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated backends instead of the suite's; engine@PATH is the engine of another checkout."
+        ),
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="What ratios are against instead of the suite's.")] = None,
     generations: Annotated[
         int | None, typer.Option(min=2, help="Fresh sets of processes instead of the suite's; ten see 3%.")
     ] = None,
@@ -45,7 +51,7 @@ def run(
     """Run suites: verify, time interleaved, print the table, store the records."""
     labels = split_labels(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
-    plans = [plan.make(spec.load(spec.find(name)).model_copy(update=asked), only, labels) for name in suites]
+    plans = [plan.make(spec.load(spec.find(name)).model_copy(update=asked), only, labels, baseline) for name in suites]
     folder = store.results_folder(results)
     if dry_run:
         _dry_run(plans, folder, as_json=as_json)

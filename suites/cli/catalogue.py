@@ -56,9 +56,10 @@ def _suites(_: Path) -> list[Row]:
 
 def _backends(_: Path) -> list[Row]:
     from suites import backends
+    from suites.backends import versions
     from suites.harness.case import BackendRef
 
-    return [
+    found: list[Row] = [
         {
             "name": one.name,
             "summary": one.summary,
@@ -67,6 +68,9 @@ def _backends(_: Path) -> list[Row]:
         }
         for one in backends.BACKENDS.values()
     ]
+    switches = list(backends.BACKENDS[versions.ENGINE].switches)
+    summary = "the engine of another checkout (with .venv) or environment, in a process of its own"
+    return [*found, {"name": f"{versions.PREFIX}PATH", "summary": summary, "switches": switches, "unavailable": None}]
 
 
 def _switches(_: Path) -> list[Row]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.suggest import unknown
 from suites import backends
+from suites.backends import versions
 from suites.backends.base import Turn
 from suites.harness import ablation, machine, store
 from suites.harness import run as harness
@@ -82,13 +83,13 @@ def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
     Raises:
         UsageError: an unknown name, a backend that cannot run here, or one that has no switches.
     """
-    base = BackendRef.parse(label)
+    base = BackendRef.parse(versions.resolve(label, Path.cwd()))
     backends.check(base)
     missing = backends.unavailable(base)
     if missing is not None:
         raise UsageError(f"backend {base.name}: {missing}")
     declared = backends.load(base)
-    turns = list(declared.turns())
+    turns = list(backends.turns(base))
     if not turns:
         able = [name for name in backends.BACKENDS if not backends.unavailable(BackendRef(name))]
         able = [name for name in able if backends.load(BackendRef(name)).turns()]

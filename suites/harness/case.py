@@ -4,7 +4,8 @@ Owns the two grammars that records, tables and the command line share. Knows no 
 
 Case id:       ``bert/b1_s128/t1/fp32[/key=value...]`` (options of the model first, then switches, each sorted, then
 ``io=numpy`` where calls take and give NumPy arrays).
-Backend label: ``engine``, ``eager#2`` (a second copy), ``engine[disable=fuse_gelu,planner=none]``, ``path.py:Class``.
+Backend label: ``engine``, ``eager#2`` (a second copy), ``engine[disable=fuse_gelu,planner=none]``, ``path.py:Class``,
+``engine@PATH`` (another version of the engine; records say ``engine@COMMIT``, see `suites.backends.versions`).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class BackendRef:
     """A backend as a suite names it.
 
     Attributes:
-        name: a declared name, or ``path.py:Class``.
+        name: a declared name, ``path.py:Class``, or that of another version of the engine.
         options: switches of this backend, over those of the case.
         copy: 1, or the number of a further copy of the same backend (an A/A pair).
     """
@@ -110,7 +111,7 @@ class BackendRef:
         """The reference that `text` spells; UsageError where it spells none."""
         found = _LABEL.fullmatch(text.strip())
         if not found:
-            raise UsageError(f"backend {text!r}: expected name, name[key=value,...] or path.py:Class")
+            raise UsageError(f"backend {text!r}: expected name, name[key=value,...], engine@PATH or path.py:Class")
         options: dict[str, str] = {}
         for part in filter(None, (found["options"] or "").split(",")):
             key, equals, value = part.partition("=")

@@ -7,7 +7,7 @@ Times of two runs were not taken in turn: each is set against the baseline of it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ EXACT = (
     "executed_flops",
     "bytes",
 )
-"""Columns of the engine's rows that only change when the program does; more is worse."""
+"""Columns of the engine's rows, other versions included, that only change when the program does; more is worse."""
 
 SURROUNDINGS = ("kernel", "governor", "python", "versions")
 """What must be the same for times to be comparable."""
@@ -45,7 +45,8 @@ class Time:
         ratio: with its 95% interval.
         p: of no difference, raised by Holm's rule over all rows of the comparison.
         verdict: of a row of the engine: "faster", "slower", "same" (within 2% either way) or "inconclusive"; "control"
-            for the others, which did not change; "surroundings" where everything may have.
+            for what did not change: peers, and other versions of the engine with the same content in both runs;
+            "surroundings" where everything may have changed.
     """
 
     ratio: stats.Ratio
@@ -113,7 +114,8 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
         raise UsageError(f"{before.name} and {after.name} have no case in common")
     differing = _differing(before.environment, after.environment)
     estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, history)
-    times = _judged(estimates, same_within, comparable=not differing)
+    controls = {key for key in estimates if _is_control(key[1], before.environment, after.environment)}
+    times = _judged(estimates, controls, same_within, comparable=not differing)
     return Comparison(
         tuple(_row(key, old[key], new[key], times.get(key)) for key in both),
         tuple(key for key in old if key not in new),
@@ -154,7 +156,7 @@ def _differing(before: Line, after: Line) -> dict[str, tuple[Any, Any]]:
 
 def _row(key: Key, old: Line, new: Line, time: Time | None) -> Row:
     case, backend = key
-    names = EXACT if backends.ours(BackendRef.parse(backend)) else ()
+    names = EXACT if backends.is_engine(BackendRef.parse(backend)) else ()
     changes = {name: (old.get(name), new.get(name)) for name in ("status", *names) if old.get(name) != new.get(name)}
     worse = [name for name, (one, other) in changes.items() if name != "status" and (other or 0) > (one or 0)]
     if old["status"] == "ok" and new["status"] in ("wrong", "failed", "timeout"):
@@ -197,20 +199,30 @@ def _difference(before: stats.Estimate, after: stats.Estimate) -> stats.Estimate
     return stats.Estimate(after.centre - before.centre, error, min(before.degrees, after.degrees))
 
 
-def _judged(found: Mapping[Key, stats.Estimate], same_within: float, *, comparable: bool) -> dict[Key, Time]:
+def _is_control(label: str, before: Line, after: Line) -> bool:
+    """True where the code is the same in both runs: of peers, and of another version of the engine by its digest."""
+    ref = BackendRef.parse(label)
+    if not backends.is_engine(ref):
+        return True
+    told = [run.get("plan", {}).get("engines", {}).get(ref.name) for run in (before, after)]
+    return told[0] is not None and told[0] == told[1]
+
+
+def _judged(
+    found: Mapping[Key, stats.Estimate], controls: Collection[Key], same_within: float, *, comparable: bool
+) -> dict[Key, Time]:
     """Verdicts. Backends that did not change are controls: what moved their ratio moved from one run to the other, so
     less than the largest of these moves in a case is `inconclusive`.
     """
-    ours = {key: backends.ours(BackendRef.parse(key[1])) for key in found}
     raised = dict(zip(found, stats.holm([stats.p_value(one) for one in found.values()]), strict=True))
     answer = {}
     for key, one in found.items():
         ratio = stats.interval(one)
-        moves = [abs(other.centre) for name, other in found.items() if name[0] == key[0] and not ours[name]]
+        moves = [abs(other.centre) for name, other in found.items() if name[0] == key[0] and name in controls]
         verdict: Any = stats.verdict(ratio, same_within, max(moves, default=0.0))
         if not comparable:
             verdict = "surroundings"
-        elif not ours[key]:
+        elif key in controls:
             verdict = "control"
         elif verdict in ("faster", "slower") and raised[key] >= 1 - stats.CONFIDENCE:
             verdict = "inconclusive"

@@ -81,8 +81,12 @@ def versions() -> dict[str, str]:
 
 @cache
 def revision() -> dict[str, Any]:
-    """Commit of the checkout, whether files differ from it, a hash of the difference; None outside of a checkout."""
-    root = checkout()
+    """Commit of this checkout, whether files differ from it, a hash of the difference; None outside of a checkout."""
+    return revision_of(checkout())
+
+
+def revision_of(root: Path | None) -> dict[str, Any]:
+    """The same of the checkout at `root`: keys `commit`, `dirty` and `difference`."""
     if root is None:
         return {"commit": None, "dirty": None, "difference": None}
     commit = _git(root, "rev-parse", "--short=12", "HEAD")

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends as registry
+from suites.backends import versions
 from suites.harness import store
 from suites.harness.case import BackendRef, Case
 from suites.harness.errors import UsageError
 from suites.harness.only import Only
-from suites.harness.spec import Suite
+from suites.harness.spec import Suite, resolve
 
 ASSUMED_WORKER_S = 8.0
 """Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
@@ -55,7 +56,8 @@ class Plan:
         """For the environment line."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
         fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
-        more = {name: found for name, found in (("parts", self.parts), ("files", self.files())) if found}
+        told = (("parts", self.parts), ("files", self.files()), ("engines", self.engines()))
+        more = {name: found for name, found in told if found}
         return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
@@ -64,6 +66,11 @@ class Plan:
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
         contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
         return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
+
+    def engines(self) -> dict[str, dict[str, Any]]:
+        """Of each other version of the engine, what `versions.Version.facts` says of it."""
+        names = {ref.name: None for _, refs in self.cases for ref in refs if versions.is_version(ref.name)}
+        return {name: dict(versions.get(name).facts) for name in names}
 
     def parted(self, case: Case, refs: Sequence[BackendRef]) -> list[list[BackendRef]]:
         """The backends of a case, by who takes turns with whom."""
@@ -113,13 +120,16 @@ def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:
     return (suite, case, backend), ("", case, backend), (suite, model, "", backend), (model, "", backend), (model,)
 
 
-def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None = None) -> Plan:
-    """The plan for `suite`.
+def make(
+    suite: Suite, only: str | None = None, backends: Sequence[str] | None = None, baseline: str | None = None
+) -> Plan:
+    """The plan for `suite`. A relative path of an ``engine@PATH`` is relative to the current folder.
 
     Args:
         suite: what is declared.
         only: an expression over the fields of a case and ``backend``; see `suites.harness.only`.
         backends: labels to run instead of the suite's. The baseline always runs: ratios are against it.
+        baseline: the label that ratios are against instead of the suite's.
 
     Raises:
         UsageError: an unknown name, or nothing is left to run.
@@ -127,10 +137,13 @@ def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None =
     if backends is not None:
         if not backends:
             raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
-        for label in backends:
-            registry.check(BackendRef.parse(label))
         models = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
         suite = suite.model_copy(update={"backends": list(backends), "models": models})
+    if baseline is not None:
+        suite = suite.model_copy(update={"baseline": baseline})
+    suite = resolve(suite, Path.cwd())
+    for label in (suite.baseline, *suite.backends):
+        registry.check(BackendRef.parse(label))
     cases = list(suite.cases())
     if only is not None:
         names = {"backend", *(key for case, _ in cases for key in case.fields)}
@@ -146,7 +159,8 @@ def make(suite: Suite, only: str | None = None, backends: Sequence[str] | None =
 def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:
     """Labels that take turns with each other, `most` at once: in each part what comparisons need, and some others.
 
-    Ours is compared with the baseline and with the best peer, whoever that turns out to be; a peer with the baseline.
+    Ours is compared with the baseline, with other versions and with the best peer, whichever that turns out to be; a
+    peer, or another version, with the baseline.
     """
     if len(refs) <= most:
         return [[ref.label for ref in refs]]

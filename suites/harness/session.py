@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import suites
 from suites import backends
+from suites.backends import versions
 from suites.harness.case import BackendRef, Case
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -28,6 +29,7 @@ EXPORTS = "exports_"
 PROGRAMS = "programs_"
 """The same of what they compiled; one folder a label."""
 _REASON_LIMIT = 600
+_WORKER = "suites.harness.worker"
 _FOLDER, _LOCK = "enginebench-", "lock"
 
 
@@ -62,6 +64,7 @@ class Worker:
     """
 
     def __init__(self, case: Case, ref: BackendRef | None, scratch: Path, cache: Path, *, pinned: bool = True) -> None:
+        version = versions.get(ref.name) if ref and versions.is_version(ref.name) else None
         self.label = ref.label if ref else "reference"
         self.scratch = scratch
         self._cpus = _pinned(case.threads)
@@ -72,6 +75,7 @@ class Worker:
         config = {
             "case": case.to_dict(),
             "backend": ref.to_dict() if ref else None,
+            "roots": version.roots if version else (),
             "imports": backends.imports(ref) if ref else (),
             "scratch": str(scratch),
             # By copy: a second copy of a backend pays for its own export. Switches turn what comes after it.
@@ -83,12 +87,12 @@ class Worker:
         }
         with self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "suites.harness.worker", json.dumps(config)],
+                _command(version, json.dumps(config)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 pass_fds=(command_read, answer_write),
-                env=_environment(case.threads, cache),
+                env=_environment(version, case.threads, cache),
                 start_new_session=True,  # Ctrl-C reaches the parent alone; a kill reaches the worker's own children
             )
         os.close(command_read)
@@ -187,12 +191,21 @@ def tidy(reason: str) -> str:
     return text if len(text) <= _REASON_LIMIT else text[: _REASON_LIMIT - 3] + "..."
 
 
-def _environment(threads: int, cache: Path) -> dict[str, str]:
+def _command(version: versions.Version | None, config: str) -> list[str]:
+    """How a worker is started: another version of the engine needs the interpreter of its own environment."""
+    if version is not None:
+        return versions.command(version.interpreter, _WORKER, config)
+    return [sys.executable, "-P", "-m", _WORKER, config]
+
+
+def _environment(version: versions.Version | None, threads: int, cache: Path) -> dict[str, str]:
     """The environment of a worker: threads for every runtime, and caches that no earlier run has filled."""
     own = dict.fromkeys(THREAD_VARIABLES, str(threads))
     own["TORCHINDUCTOR_CACHE_DIR"] = str(cache / "inductor")  # a warm cache would hide the time to compile
     own["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
     own["TOKENIZERS_PARALLELISM"] = "false"
+    if version is not None:
+        return versions.environment() | own
     roots = [str(Path(suites.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, roots))}
 

@@ -18,6 +18,7 @@ from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
+from suites.backends import versions
 from suites.harness.case import BackendRef, Case
 from suites.harness.errors import UsageError
 
@@ -141,16 +142,19 @@ def _one_name(kind: str, known: dict[str, str], name: str, path: str) -> None:
 
 
 def load(path: Path) -> Suite:
-    """The suite in the file at `path`; UsageError names file, key, expectation and nearest match."""
+    """The suite in the file at `path`; UsageError names file, key, expectation and nearest match.
+
+    A relative path of an ``engine@PATH`` is relative to the file's folder.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    return parse(text, str(path))
+    return parse(text, str(path), path.parent)
 
 
-def parse(text: str, source: str) -> Suite:
-    """The suite that TOML `text` declares; `source` names it in messages."""
+def parse(text: str, source: str, folder: Path = Path()) -> Suite:
+    """The suite that TOML `text` declares; `source` names it in messages, `folder` is what paths are relative to."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -161,10 +165,24 @@ def parse(text: str, source: str) -> Suite:
     except ValidationError as error:
         lines = [_explain(problem) for problem in error.errors(include_url=False)]
         raise UsageError("\n".join(f"{source}: {line}" for line in lines)) from None
-    problems = list(_unknown_names(suite))
+    problems = list(_unknown_names(suite, folder))
     if problems:
         raise UsageError("\n".join(f"{source}: {line}" for line in problems))
-    return suite
+    return resolve(suite, folder)
+
+
+def resolve(suite: Suite, folder: Path) -> Suite:
+    """`suite` with the lasting name of every ``engine@PATH``; UsageError as `versions.resolve`."""
+
+    def named(labels: Sequence[str]) -> list[str]:
+        return [versions.resolve(label, folder) for label in labels]
+
+    sweeps = [
+        sweep if sweep.backends is None else sweep.model_copy(update={"backends": named(sweep.backends)})
+        for sweep in suite.models
+    ]
+    (baseline,) = named([suite.baseline])
+    return suite.model_copy(update={"models": sweeps, "backends": named(suite.backends), "baseline": baseline})
 
 
 def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
@@ -226,14 +244,14 @@ def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(table, values, strict=True))
 
 
-def _unknown_names(suite: Suite) -> Iterator[str]:
+def _unknown_names(suite: Suite, folder: Path) -> Iterator[str]:
     labels = [("baseline", suite.baseline), *(("backends", label) for label in suite.backends)]
     for position, sweep in enumerate(suite.models):
         labels += [(f"models[{position}].backends", label) for label in sweep.backends or []]
         yield from (f"models[{position}].{line}" for line in _model_problems(sweep))
     for key, label in labels:
         try:
-            registry.check(BackendRef.parse(label))
+            registry.check(BackendRef.parse(versions.resolve(label, folder)))
         except EngineError as error:
             yield f"{key}: {error}"
     yield from (f"precision: {unknown('precision', p, PRECISIONS)}" for p in suite.precision if p not in PRECISIONS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from suites import backends
+from suites.backends.versions import ENGINE, is_version
 from suites.harness import stats
 from suites.harness.case import BackendRef, Case
 from suites.harness.history import History
@@ -81,23 +82,31 @@ def summarise(question: Question, lines: Sequence[Line], history: History) -> li
         base = [] if ref.label == question.baseline else of.get(question.baseline, [])
         found.append(_summary(question, ref, of[ref.label], base, spread, floor))
     _place_under_roofs(question, found)
-    peer = _best_peer(question, found)
+    peer, others = _best_peer(question, found), _other_versions(question, found)
+
+    def over(mine: str, theirs: str) -> Line:
+        return {"backend": theirs, **_judged(question, of[mine], of[theirs], spread, floor)}
+
     for ref, line in zip(question.refs, found, strict=True):
-        if peer is not None and backends.ours(ref) and line["status"] == "ok":
-            line["best_peer"] = {"backend": peer, **_judged(question, of[ref.label], of[peer], spread, floor)}
+        if line["status"] != "ok" or not backends.ours(ref):
+            continue
+        if peer is not None:
+            line["best_peer"] = over(ref.label, peer)
+        if others and ref.name == ENGINE and ref.label != question.twin:
+            line["versions"] = [over(ref.label, label) for label in others]
     return found
 
 
 def _place_under_roofs(question: Question, found: Sequence[Line]) -> None:
     """Give every row the operations and bytes of the case, and its share of the roof.
 
-    What a case has to do is what the engine's program says, with everything on where it took part: the same for
-    everybody, so that shares compare as latencies do.
+    What a case has to do is what the engine's program says, with everything on where it took part, and that of this
+    checkout before other versions: the same for everybody, so that shares compare as latencies do.
     """
     told = [
-        (bool(ref.options), line)
+        ((not backends.ours(ref), bool(ref.options)), line)
         for ref, line in zip(question.refs, found, strict=True)
-        if backends.ours(ref) and line["flops"] is not None
+        if backends.is_engine(ref) and line["flops"] is not None
     ]
     if not told:
         return
@@ -118,9 +127,18 @@ def _best_peer(question: Question, found: Sequence[Line]) -> str | None:
     latencies = {
         line["backend"]: line["latency"]["p50"]
         for ref, line in zip(question.refs, found, strict=True)
-        if not backends.ours(ref) and line["status"] == "ok" and ref.label != question.twin
+        if not backends.is_engine(ref) and line["status"] == "ok" and ref.label != question.twin
     }
     return min(latencies, key=latencies.__getitem__) if latencies else None
+
+
+def _other_versions(question: Question, found: Sequence[Line]) -> list[str]:
+    """Labels of the other versions of the engine that the engine is compared with; `ratio` tells of the baseline."""
+    return [
+        ref.label
+        for ref, line in zip(question.refs, found, strict=True)
+        if is_version(ref.name) and line["status"] == "ok" and ref.label not in (question.baseline, question.twin)
+    ]
 
 
 def _judged(
@@ -174,6 +192,7 @@ def _summary(
         "verdict": None,
         "detectable": None,
         "best_peer": None,
+        "versions": None,
         "floor": math.expm1(floor) if floor is not None else None,
         "aa_observations": spread.observations,
         "error": _worst_error(mine),

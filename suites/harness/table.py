@@ -36,7 +36,11 @@ NEIGHBOURS = (
     "; neighbours: how much longer a call takes with the other backends awake than with them stopped, as they are "
     "in rounds, by the median of such pairs of turns, ! where it is over 3% and their mean not longer by chance alone"
 )
-_BEST_PEER = "engine / best peer"
+VERSIONS = (
+    "; engine / other version: the engine's time over that of the engine of another checkout, of which the column says "
+    "the commit, below 1 is faster"
+)
+_BEST_PEER, _OTHER_VERSION = "engine / best peer", "engine / other version"
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
 
 
@@ -132,9 +136,13 @@ def cell(line: Line) -> list[str]:
 
 
 def columns(summaries: Sequence[Line]) -> list[str]:
-    """Backend labels in order of appearance, ours last, without the second copy of the baseline (it is the floor)."""
+    """Backend labels in order of appearance, without the second copy of the baseline (it is the floor).
+
+    Peers come first, then other versions of the engine, then ours.
+    """
     labels = [label for label in dict.fromkeys(line["backend"] for line in summaries) if not _is_twin(label, summaries)]
-    return sorted(labels, key=lambda label: backends.ours(BackendRef.parse(label)))
+    refs = {label: BackendRef.parse(label) for label in labels}
+    return sorted(labels, key=lambda label: (backends.is_engine(refs[label]), backends.ours(refs[label])))
 
 
 def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
@@ -145,13 +153,13 @@ def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
     table.add_column("case", overflow="fold")
     for label in labels:
         table.add_column(label.replace("[", "\\["), overflow="fold")
-    peers = _has_best_peer(summaries)
-    if peers:
-        table.add_column(_BEST_PEER, overflow="fold")
+    compared = _comparisons(summaries)
+    for name in compared:
+        table.add_column(name, overflow="fold")
     table.add_column("A/A floor", justify="right")
     for case, rows in _by_case(summaries).items():
         cells = ["\n".join(_styled(rows[label])) if label in rows else "" for label in labels]
-        against = ["\n".join(_against_best(rows)).replace("[", "\\[")] if peers else []
+        against = ["\n".join(_compared(rows, key)).replace("[", "\\[") for key in compared.values()]
         table.add_row(_stacked(case), *cells, *against, floor(rows))
     return table
 
@@ -159,12 +167,12 @@ def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
 def markdown(summaries: Sequence[Line], environment: Line) -> str:
     """The table as Markdown, opened by machine, commit, versions and threads, closed by how to read it."""
     labels = columns(summaries)
-    peers = _has_best_peer(summaries)
-    header = ["case", *labels, *([_BEST_PEER] if peers else []), "A/A floor"]
+    compared = _comparisons(summaries)
+    header = ["case", *labels, *compared, "A/A floor"]
     rows = [header, ["---"] * len(header)]
     for case, found in _by_case(summaries).items():
         cells = ["<br>".join(cell(found[label])) if label in found else "" for label in labels]
-        against = ["<br>".join(_against_best(found))] if peers else []
+        against = ["<br>".join(_compared(found, key)) for key in compared.values()]
         rows.append([f"`{case}`", *cells, *against, floor(found)])
     noted = "".join(f"{text}.\n\n" for text in notes(summaries))
     return f"{heading(environment)}\n\n{pipes(rows)}\n\n{noted}{_legend(summaries)}.\n"
@@ -182,14 +190,29 @@ def pipes(rows: Sequence[Sequence[str]]) -> str:
 
 
 def heading(environment: Line) -> str:
-    """Where and with what: ``<cpu>, 2 cores, Linux ..., commit ..., torch ...``."""
+    """Where and with what: ``<cpu>, 2 cores, Linux ..., commit ..., torch ...``, and what other versions of the engine
+    are: their package's version, and what their environment has otherwise than this one.
+    """
     commit = f"{environment['commit']}{' (dirty)' if environment['dirty'] else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     machine = f"{environment['cpu']}, {environment['cores']} cores, {environment['kernel']}"
     return (
         f"Machine `{environment['machine']}` ({machine}), "
-        f"commit `{commit}`, Python {environment['python']}, {versions}."
+        f"commit `{commit}`, Python {environment['python']}, {versions}.{_other_versions(environment)}"
     )
+
+
+def _other_versions(environment: Line) -> str:
+    """A sentence for each other version of the engine; empty where there is none."""
+    mine = {"Python": environment["python"], **environment["versions"]}
+    sentences = []
+    for name, told in environment.get("plan", {}).get("engines", {}).items():
+        theirs = {"Python": told["python"], **told["packages"]}
+        differing = [f"{key} {theirs.get(key, 'missing')}" for key in mine | theirs if mine.get(key) != theirs.get(key)]
+        differing = [text for text in differing if not text.startswith("enginebench ")]
+        where = f", with {', '.join(differing)}" if differing else ", with the same packages"
+        sentences.append(f" `{name}`: enginebench {told['version']}{where}.")
+    return "".join(sentences)
 
 
 def draw(path: Path, summaries: Sequence[Line], environment: Line) -> None:
@@ -218,24 +241,36 @@ def _legend(summaries: Sequence[Line]) -> str:
     beside = any(line.get("neighbours") is not None for line in summaries)
     legend = BETTER.format(baseline=_baseline(summaries))
     disturbed = any(line.get("disturbed") for line in summaries)
+    legend += VERSIONS if _OTHER_VERSION in _comparisons(summaries) else ""
     return legend + (NEIGHBOURS if beside else "") + (DISTURBED if disturbed else "") + (TOKENS if generated else "")
 
 
-def _has_best_peer(summaries: Sequence[Line]) -> bool:
-    return any(line.get("best_peer") for line in summaries)  # records of earlier versions do not have it
+def _comparisons(summaries: Sequence[Line]) -> dict[str, str]:
+    """Column -> key, of the comparisons that some row has; records of earlier versions lack the keys."""
+    known = {_BEST_PEER: "best_peer", _OTHER_VERSION: "versions"}
+    return {name: key for name, key in known.items() if any(line.get(key) for line in summaries)}
 
 
-def _against_best(rows: Mapping[str, Line]) -> list[str]:
-    """For each row of the engine, the lines that compare it with the best peer; its label where there are several."""
+def _compared(rows: Mapping[str, Line], key: str) -> list[str]:
+    """For each row of the engine, the lines that compare it with other backends; its label where there are several.
+
+    Args:
+        rows: backend -> summary, of one case.
+        key: ``best_peer`` or ``versions``: one comparison or a list of them.
+    """
+    given = {line["backend"]: line.get(key) or [] for line in rows.values()}
+    listed = {label: one if isinstance(one, list) else [one] for label, one in given.items()}
+    compared = {label: [one for one in others if one["ratio"]] for label, others in listed.items()}
+    compared = {label: others for label, others in compared.items() if others}
     found = []
-    compared = [line for line in rows.values() if line.get("best_peer") and line["best_peer"]["ratio"]]
-    for line in compared:
-        peer, ratio = line["best_peer"], line["best_peer"]["ratio"]
-        found += [f"{line['backend']}:"] if len(compared) > 1 else []
-        found += [
-            f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
-            f"{_verdict(peer)}: {peer['backend']}",
-        ]
+    for label, others in compared.items():
+        found += [f"{label}:"] if len(compared) > 1 else []
+        for other in others:
+            ratio = other["ratio"]
+            found += [
+                f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
+                f"{_verdict(other)}: {other['backend']}",
+            ]
     return found
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from suites.harness.other_interpreter import check_origin, explain
+
 PROTOCOL = 1
 """Version of commands and answers; part of the greeting."""
 
@@ -35,20 +37,24 @@ def main() -> None:
         handle = _reference_handler(config) if config["backend"] is None else _job_handler(config)
         for line in commands:
             command = json.loads(line)
-            answers.write(json.dumps(_answer(handle, command)) + "\n")
+            answers.write(json.dumps(_answer(handle, command, explain if config["roots"] else _reason)) + "\n")
             answers.flush()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # runtimes may hang or crash while they tear down their threads: their work is done
 
 
-def _answer(handle: Handler, command: dict[str, Any]) -> dict[str, Any]:
+def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exception], str]) -> dict[str, Any]:
     try:
         return {"ok": handle(command.pop("command"), command)}
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
-        return {"error": f"{type(error).__name__}: {error}".strip()[:_ERROR_LIMIT]}
+        return {"error": reason(error)[:_ERROR_LIMIT]}
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".strip()
 
 
 def _job_handler(config: Mapping[str, Any]) -> Handler:
@@ -66,6 +72,8 @@ def _job_handler(config: Mapping[str, Any]) -> Handler:
         for name in config["imports"]:
             importlib.import_module(name)
         seconds = time.perf_counter() - start
+        if config["roots"]:
+            check_origin(config["roots"])
         from suites.harness.case import BackendRef, Case
         from suites.harness.job import Job
 

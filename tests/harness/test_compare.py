@@ -60,6 +60,28 @@ def test_identical_code_differs_in_nothing_that_is_counted_and_rarely_in_time():
     assert claims <= 10  # 80 comparisons at a true 5%: above 10 comes once in 300 such tests
 
 
+def with_version(stored, digest):
+    """`stored` with the rows of the engine again, under the name of another version."""
+    name = "engine@0123456789ab-dirty"
+    stored.lines.extend([{**line, "backend": name} for line in stored.lines[1:] if line["backend"] == "engine"])
+    stored.lines[0]["plan"] = {"engines": {name: {"digest": digest}}}
+    return stored
+
+
+@pytest.mark.parametrize(("digest", "is_control"), [("1", True), ("2", False)])
+def test_another_version_is_a_control_where_its_content_is_the_same(digest, is_control):
+    found = compared(with_version(run(true=0.5), "1"), with_version(run(1, true=0.7), digest))
+    verdicts = {row.backend: row.time.verdict for row in found.rows if row.time is not None and "b1/" in row.case}
+    assert verdicts["engine@0123456789ab-dirty"] == ("control" if is_control else "slower")
+    assert verdicts["engine"] == ("inconclusive" if is_control else "slower"), "no further than a control"
+
+
+def test_counts_of_another_version_gate():
+    before, after = with_version(run(), "1"), with_version(run(1, counts={"launches": 27}), "1")
+    regressed = {row.backend for row in compared(before, after).rows if row.regressions}
+    assert regressed == {"engine", "engine@0123456789ab-dirty"}
+
+
 def test_one_launch_more_is_a_regression_and_one_less_is_none():
     found = compared(run(), run(1, counts={"launches": 27}))
     assert found.regressed

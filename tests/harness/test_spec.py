@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from suites.backends import versions
 from suites.harness import plan, spec
 from suites.harness.case import BackendRef, Case, split_labels
 from suites.harness.errors import UsageError
@@ -86,6 +89,21 @@ name = "transformer"
     assert found.workers(large, refs) == (5 + 4) * 2
     alone = plan.make(spec.parse(text, "large.toml"), backends=["onnxruntime", "engine"])
     assert alone.parts == {}, "there is room for all"
+
+
+def test_another_version_takes_turns_with_the_engine_in_one_part(monkeypatch):
+    other = versions.Version("engine@0123456789ab", Path("python"), ("/",), {})
+    monkeypatch.setitem(versions._named, other.name, other)
+    text = f"""
+name = "large"
+backends = ["engine", "{other.name}", "onnxruntime", "openvino"]
+[[models]]
+name = "mlp"
+together = 4
+"""
+    (parts,) = plan.make(spec.parse(text, "large.toml")).parts.values()
+    needed = ["eager", "eager#2", "engine"]
+    assert parts == [[*needed, other.name], [*needed, "onnxruntime"], [*needed, "openvino"]]
 
 
 def test_the_id_of_a_case_is_its_grammar():

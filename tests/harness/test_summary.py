@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -69,6 +70,60 @@ def test_every_form_of_the_engine_is_compared_and_no_peer_is():
     found = rows()
     assert found["engine[disable=fuse_gelu]"]["best_peer"]["ratio"]["value"] == pytest.approx(0.9)
     assert [label for label, line in found.items() if line["best_peer"]] == ["engine[disable=fuse_gelu]", "engine"]
+
+
+VERSION = "engine@0123456789ab"
+
+
+def rows_of_versions(baseline="eager", labels=(*LABELS, VERSION), facts=None):
+    """The rows of a case in which another version of the engine takes 1.2 of its time, less than any peer."""
+    facts = facts or {"engine": {"flops": 10, "bytes": 1}, VERSION: {"flops": 99, "bytes": 9}}
+    times = TIMES | {VERSION: 1.8, f"{VERSION}#2": 1.8}
+    lines = [line for label in labels for line in samples(label, times[label], facts.get(label))]
+    refs = [BackendRef.parse(label) for label in labels]
+    found = summarise(Question(Case("mlp", {"batch": 2}), refs, baseline, 0.02), lines, History())
+    return {line["backend"]: line for line in found}
+
+
+def test_the_engine_is_compared_with_other_versions_which_are_no_peers():
+    found = rows_of_versions()
+    (against,) = found["engine"]["versions"]
+    assert (against["backend"], against["verdict"]) == (VERSION, "faster")
+    assert against["ratio"]["value"] == pytest.approx(1.5 / 1.8)
+    assert [label for label, line in found.items() if line["versions"]] == ["engine[disable=fuse_gelu]", "engine"]
+    assert found["engine"]["best_peer"]["backend"] == "onnxruntime", "not the other version, which is faster"
+    assert found[VERSION]["best_peer"] is None
+
+
+def test_a_version_that_is_the_baseline_is_compared_once():
+    found = rows_of_versions(VERSION, (VERSION, f"{VERSION}#2", "engine"))
+    assert found["engine"]["ratio"]["value"] == pytest.approx(1.5 / 1.8)
+    assert found["engine"]["versions"] is None
+    assert found["engine"]["best_peer"] is None
+
+
+def test_the_work_of_a_case_is_that_of_this_checkout_where_it_took_part():
+    labels = ("eager", "eager#2", VERSION, "engine[disable=fuse_gelu]")
+    facts = {label: {"flops": number, "bytes": 1} for number, label in enumerate(labels)}
+    assert {line["flops"] for line in rows_of_versions(labels=labels, facts=facts).values()} == {3}
+    assert {line["flops"] for line in rows_of_versions(labels=labels[:3], facts=facts).values()} == {2}
+
+
+def test_tables_show_other_versions_between_peers_and_ours():
+    *others, other = rows_of_versions().values()
+    lines = [other, *others]
+    assert table.columns(lines) == ["eager", "torch_compile", "onnxruntime", VERSION, *LABELS[-2:]]
+    text = table.markdown(lines, ENVIRONMENT)
+    assert "engine / other version" in text
+    assert re.search(rf"engine:<br>0\.833 \[0\.\d+, 0\.\d+\]<br>faster: {VERSION} \|", text)
+    assert "engine / other version" not in table.markdown(list(rows().values()), ENVIRONMENT)
+
+
+def test_the_heading_says_what_the_environment_of_another_version_has_otherwise():
+    told = {"version": "0.0.7", "python": "x", "packages": {"torch": "2.9", "numpy": "1"}}
+    environment = ENVIRONMENT | {"versions": {"enginebench": "1", "torch": "3.0", "numpy": "1"}}
+    heading = table.heading(environment | {"plan": {"engines": {VERSION: told}}})
+    assert heading.endswith(f" `{VERSION}`: enginebench 0.0.7, with torch 2.9.")
 
 
 def test_a_peer_without_a_right_answer_is_no_peer():

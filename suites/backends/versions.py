@@ -1,0 +1,178 @@
+"""Other versions of the engine as backends: ``engine@PATH``, where PATH is a checkout or an environment.
+
+`resolve` finds the interpreter of PATH, asks it about its engine and gives the version a name that stays meaningful in
+records: ``engine@0123456789ab`` by the commit of the checkout, with ``-dirty`` where files differ from it, or
+``engine@0.1.0+3f2a1b9c`` by version and content where the engine belongs to no checkout. From then on that name is the
+backend's. Only `Version.command` starts the other interpreter; this process never imports the other engine.
+
+A further way to name a version, such as a git revision, has to give `_find` a folder and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import suites
+from suites.backends.base import Turn
+from suites.harness import machine, other_interpreter
+from suites.harness.case import BackendRef
+from suites.harness.errors import UsageError
+
+ENGINE = "engine"
+PREFIX = f"{ENGINE}@"
+INTERPRETERS = (Path(".venv/bin/python"), Path("bin/python"))
+"""Where the interpreter lies, in a checkout and in an environment."""
+_TIMEOUT_S = 120.0
+_WITHOUT = ("PYTHONPATH", "PYTHONHOME")
+
+
+@dataclass(frozen=True)
+class Version:
+    """An engine of another environment.
+
+    Attributes:
+        name: the backend's name in labels and records; names no folder.
+        interpreter: the environment's ``bin/python``.
+        roots: folders without symbolic links that its package and extension must lie under.
+        facts: for the record: `version`, `commit`, `dirty`, `digest` (of its sources and extension), `python`,
+            `packages`. `commit` and `dirty` are None outside of a checkout.
+    """
+
+    name: str
+    interpreter: Path
+    roots: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+_named: dict[str, Version] = {}
+"""Versions that `resolve` has named in this process."""
+
+
+def is_version(name: str) -> bool:
+    """True for the name of another version of the engine, resolved or not."""
+    return name.startswith(PREFIX) and name != PREFIX and ".py:" not in name
+
+
+def get(name: str) -> Version:
+    """The version of that name; UsageError where `resolve` has not named it in this process."""
+    try:
+        return _named[name]
+    except KeyError:
+        raise UsageError(f"backend {name!r}: expected {PREFIX}PATH, the folder of a checkout or environment") from None
+
+
+def resolve(label: str, folder: Path) -> str:
+    """`label` with the lasting name of its version in the place of a path; any other label as it is.
+
+    Args:
+        label: such as ``engine@../old[disable=fuse_rope]``.
+        folder: what a relative path is relative to.
+
+    Raises:
+        UsageError: the folder does not exist or has no interpreter; its engine cannot be imported, is not built or is
+            imported from elsewhere; an earlier version of the same name lies in another folder.
+    """
+    ref = BackendRef.parse(label)
+    if not is_version(ref.name) or ref.name in _named:
+        return label
+    path = (folder / Path(ref.name.removeprefix(PREFIX)).expanduser()).resolve()
+    try:
+        found = _find(path)
+    except UsageError as error:
+        raise UsageError(f"backend {ref.name!r}: {error}") from None
+    known = _named.setdefault(found.name, found)
+    if known.roots != found.roots:
+        raise UsageError(
+            f"two backends would both be called {found.name}: {known.roots[0]} and {path}. Commit what differs"
+        )
+    return replace(ref, name=found.name).label
+
+
+def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
+    """The command line that runs `module` of this checkout's `suites` under another interpreter."""
+    root = str(Path(suites.__file__).resolve().parent.parent)
+    paths = os.environ.get("PYTHONPATH", "")  # a user's own models may import from there
+    return [str(interpreter), "-P", other_interpreter.__file__, root, paths, module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """The environment variables of this process but for those that would bring in its own packages."""
+    return {name: value for name, value in os.environ.items() if name not in _WITHOUT}
+
+
+def check_options(name: str, options: Mapping[str, str]) -> None:
+    """UsageError where a value of `options` names nothing that this version has."""
+    version = get(name)
+    try:
+        _ask(version.interpreter, version.roots, "check_options", json.dumps(dict(options), sort_keys=True))
+    except UsageError as error:
+        raise UsageError(f"backend {name}: {error}") from None
+
+
+def turns(name: str) -> Sequence[Turn]:
+    """What an ablation may turn of this version: its own passes, kernels and so on, not those of this checkout."""
+    version = get(name)
+    return [Turn(**fields) for fields in _ask(version.interpreter, version.roots, "turns")]
+
+
+@cache
+def _find(path: Path) -> Version:
+    """The version whose checkout or environment is `path`."""
+    if not path.is_dir():
+        raise UsageError(f"no such folder {path}")
+    interpreter = next((path / place for place in INTERPRETERS if (path / place).is_file()), None)
+    if interpreter is None:
+        raise UsageError(
+            f"{path} has no interpreter: expected {' (a checkout) or '.join(map(str, INTERPRETERS))} (an environment)"
+        )
+    roots = (str(path), str(interpreter.parent.parent.resolve()))
+    told = _ask(interpreter, roots, "describe")
+    package = Path(told["package"])
+    digest = _digest(package, Path(told["extension"]))
+    # The commit says what the sources of the checkout are, which an engine that was installed from them need not be.
+    of_checkout = package == path / ENGINE and (path / ".git").exists()
+    revision = machine.revision_of(path if of_checkout else None)
+    if revision["commit"] is not None:
+        name = f"{revision['commit']}{'-dirty' if revision['dirty'] else ''}"
+    else:
+        name = f"{told['version'] or 'unknown'}+{digest[:8]}"
+    facts = {key: told[key] for key in ("version", "python", "packages")}
+    facts |= {"commit": revision["commit"], "dirty": revision["dirty"], "digest": digest}
+    return Version(f"{PREFIX}{name}", interpreter, roots, facts)
+
+
+def _digest(package: Path, extension: Path) -> str:
+    """Of what runs: every Python file of the package by its place in it, and the extension."""
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        found.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
+    found.update(extension.read_bytes())
+    return found.hexdigest()[:12]
+
+
+@cache
+def _ask(interpreter: Path, roots: tuple[str, ...], ask: str, options: str = "{}") -> Any:
+    """The answer of `suites.harness.describe_engine`; UsageError with its reason where there is none."""
+    question = json.dumps({"ask": ask, "roots": roots, "options": json.loads(options)})
+    line = command(interpreter, "suites.harness.describe_engine", question)
+    try:
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
+        answer = json.loads(ended.stdout)
+    except OSError as error:
+        raise UsageError(f"{interpreter} cannot be started: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{interpreter} did not answer within {_TIMEOUT_S:g} s") from None
+    except ValueError:
+        last = next((text.strip() for text in reversed(ended.stderr.splitlines()) if text.strip()), "")
+        raise UsageError(f"{interpreter} ended with exit status {ended.returncode}: {last}") from None
+    if "error" in answer:
+        raise UsageError(answer["error"])
+    return answer["ok"]
