@@ -506,7 +506,8 @@ def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str
     """Attributes from their JSON form. ValueError for what `op` does not have, or what no program has."""
     decoded = {name: sizes.decode(value, scope) for name, value in data.items()}
     # Other kinds compare formulas when they are checked. That is done when compiling, and can add guards.
-    if any(op.attributes[name].kind not in ("int", "shape") and not sizes.is_fixed(v) for name, v in decoded.items()):
+    varying = [name for name, value in decoded.items() if not sizes.is_fixed(value)]
+    if any(name not in op.attributes or op.attributes[name].kind not in ("int", "shape") for name in varying):
         raise ValueError(f"{op.name}: a formula where a number belongs")
     complete = op.complete(decoded)
     for name, value in complete.items():
