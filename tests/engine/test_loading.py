@@ -166,9 +166,12 @@ def test_a_decoder_does_not_need_its_file_after_loading(tmp_path):
         decoder = engine.load_decoder(sys.argv[1])
         os.truncate(sys.argv[1], 100)
         print(decoder.generate(np.array([[3, 17, 4]]), 6).tolist())
+        decoder.save(sys.argv[2])
     """
-    done = in_process(code, path)
-    assert done.stdout.strip() == str(expected.tolist()), done.stderr
+    done = in_process(code, path, tmp_path / "again.engine")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(expected.tolist())
+    assert contents(tmp_path / "again.engine") == contents(DECODER)
 
 
 def test_weights_of_a_loaded_program_are_not_those_of_the_compiled_one_only_their_bits_are(compiled, tmp_path):
@@ -340,12 +343,20 @@ def test_a_file_may_not_ask_for_more_memory_than_there_is(tmp_path):
         engine.load(path)
 
 
-def test_a_decoder_file_may_not_ask_for_a_cache_of_more_memory_than_there_is(tmp_path):
-    def widen(header):
-        text = json.dumps(header["entries"]).replace("[1, 12, 16]", f"[1, 12, {1 << 41}]")
-        header["entries"] = json.loads(text)
+def test_a_decoder_file_may_not_ask_for_a_cache_of_more_memory_than_there_is(tmp_path, monkeypatch):
+    """It is refused before its cache is made: filling that with zeros could end the process for want of memory."""
+
+    def add_buffer(header):
+        for entry in header["entries"].values():
+            number = len(entry["types"])
+            entry["types"].append(["float32", [1 << 45]])
+            entry["names"].append("large")
+            entry["inputs"].append(number)
+            entry["outputs"].append(number)
+            entry["states"].append(["large", None])
 
     path = tmp_path / "d.engine"
-    saved_with(engine.load_decoder(DECODER), path, widen)
-    with pytest.raises(ProgramError):
+    saved_with(engine.load_decoder(DECODER), path, add_buffer)
+    monkeypatch.setattr(engine.Decoder, "new_state", lambda _self: pytest.fail("the cache was made"))
+    with pytest.raises(ProgramError, match=rf"^{path}: the file is damaged: .*MemoryError: Unable to allocate"):
         engine.load_decoder(path)
