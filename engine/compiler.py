@@ -122,30 +122,41 @@ def finished(graph: Graph, signature: program.Signature, config: Config) -> prog
         return program.from_graph(graph, signature, passes.run(graph, config))
 
 
-def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:
+def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:
     """Load a program that `Program.save` wrote. Needs no torch and executes nothing from the file.
 
-    The file is mapped into memory and read while the program is alive. To replace it meanwhile, write a new one beside
-    it and rename that, as `save` does: cut short or overwritten in place, it ends the process or changes weights.
+    By default the weights are read into memory one by one and the file is closed: what is done to it afterwards does
+    not concern the program. A weight is in memory once, as its kernels read it; it is also kept plain where a kernel
+    computes with another form of it (Winograd's convolution, whose weights then take 1 + 16/9 or 1 + 36/9 times their
+    size) or wants only a part of it packed.
+
+    With ``mmap=True`` the file stays mapped into memory for as long as the program is alive, and a weight that kernels
+    read plain is never copied. That starts faster and lets several processes share those weights, but the program then
+    depends on the file: truncating it ends the process with SIGBUS, an error when reading the disk does so too, and
+    overwriting it in place changes the weights, whatever `verify` found before. To replace a mapped file, write another
+    one beside it and rename that, as `save` does.
 
     Args:
         path: the file.
         verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the former.
+        mmap: keep the file mapped.
         config: the switches that matter when running (passes are already applied); None is ``Config()``.
 
     Raises:
-        ProgramError: the file is missing, damaged, foreign or of another format version.
-        ConfigError: `path` names no file, unknown `verify`, or a switch of passes.
+        ProgramError: the file is missing, damaged, foreign, of another format version, needs more memory than the
+            system grants, or changes while it is read. Begins with the file's name.
+        ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch of passes.
     """
     if isinstance(verify, Config):
         raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")
-    check_load(verify, config)
+    check_load(verify, mmap, config)
     started = time.perf_counter()
-    return Program(program.load(path, verify), config or Config(), started=started)
+    with program.opened(path, verify, mapped=mmap) as artifact:
+        return Program(artifact, config or Config(), borrowed=not mmap, started=started)
 
 
-def check_load(verify: str, config: Config | None) -> None:
-    """ConfigError for an unknown `verify`, or a switch of passes, which have run already."""
+def check_load(verify: str, mmap: object, config: Config | None) -> None:
+    """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch of passes, which have run already."""
     for switch in ("disable", "pipeline"):
         if config is not None and getattr(config, switch):
             raise ConfigError(f"{switch}: passes ran when the program was compiled; compile it anew to change them")
@@ -153,3 +164,5 @@ def check_load(verify: str, config: Config | None) -> None:
         raise ConfigError("fallback: what torch runs is decided when compiling, and a file holds nothing of it")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))
+    if not isinstance(mmap, bool):
+        raise ConfigError(f"mmap: expected True or False, got {mmap!r}")

@@ -1,4 +1,4 @@
-"""The file around a program: safetensors written by its own library, read here by memory map without a copy.
+"""The file around a program: safetensors, written by its own library and read here, every offset checked.
 
 Knows bytes, dtypes and hashes; knows nothing of programs.
 """
@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import FileIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
 
 from engine import dtypes
-from engine.errors import ConfigError, ProgramError
+from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
+from engine.memory import aligned_empty
 
 _KEY = "program"
 _HASH = "program_sha256"
@@ -26,6 +33,15 @@ _NAMES = {
     "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
 _DTYPES = {theirs: dtypes.dtype(ours) for ours, theirs in _NAMES.items()}
+_MOST_HEADER_BYTES = 100_000_000  # safetensors' own reader refuses longer headers
+_MOST_AXES = 32  # NumPy before version 2 allows no more
+_CHUNK_BYTES = 256 << 10  # stays in a core's second-level cache until its checksum is computed
+
+# Every exception that wrong contents of a file can cause in the code that reads, checks and binds a program.
+_FAULTS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError, ExecutionError, ShapeError, UnsupportedOp),
+)
 
 
 def checksum(array: np.ndarray) -> str:
@@ -38,6 +54,25 @@ def path_of(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"path: expected the name of a file, a str or a Path, got {path!r}")
     return Path(path)
+
+
+@contextmanager
+def convert_errors(path: object) -> Iterator[None]:
+    """Turn every error that the contents of file `path` cause in this block into a ProgramError that begins with it.
+
+    A ConfigError passes: it concerns an argument of the user and not the file.
+    """
+    try:
+        yield
+    except ProgramError as error:
+        raise ProgramError(f"{path}: {error}") from None
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror or error}") from None
+    except _FAULTS as error:
+        raise ProgramError(f"{path}: the file is damaged: {type(error).__name__}: {error}") from error
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
@@ -58,60 +93,189 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
-    """The header's bytes and the tensors, memory-mapped and read-only.
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+class _Entry(NamedTuple):
+    """What the index of a file says about a tensor; `begin` and `end` are bytes behind the index."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor in an open file, read when called.
+
+    Attributes:
+        file: open for reading.
+        entry: its element type and shape.
+        start: position in the file of the first byte.
+        checksum: SHA-256 that the elements must have, in hexadecimal digits; None: it is not checked.
+    """
+
+    file: FileIO
+    entry: _Entry
+    start: int
+    checksum: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.entry.end - self.entry.begin
+
+    def __call__(self) -> np.ndarray:
+        """The elements, read into new memory. Raises as `read_into`."""
+        return self.read_into(aligned_empty(self.nbytes))
+
+    def read_into(self, memory: np.ndarray) -> np.ndarray:
+        """The elements, read into the first bytes of `memory`.
+
+        Args:
+            memory: uint8, `nbytes` at least, at an address that is aligned for the element type.
+
+        Returns:
+            A read-only view of `memory`.
+
+        Raises:
+            ProgramError: the file has become shorter, or the elements do not have the checksum.
+            OSError: the file cannot be read.
+        """
+        target, digest = memory[: self.nbytes], None if self.checksum is None else hashlib.sha256()
+        self.file.seek(self.start)
+        for part in _read_parts(self.file, target.data, self.entry.name):
+            if digest is not None:
+                digest.update(part)
+        if digest is not None and digest.hexdigest() != self.checksum:
+            raise ProgramError(f"the checksum of {self.entry.name} does not match: the file is damaged")
+        array = target.view(self.entry.dtype).reshape(self.entry.shape)
+        array.flags.writeable = False
+        return array
+
+
+@contextmanager
+def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.ndarray | Callable[[], np.ndarray]]]]:
+    """Yields the program's header, and the tensors by name.
+
+    Args:
+        path: the file, open inside of this block.
+        mapped: tensors are read-only arrays over the mapped file, which stays mapped while one of them exists. One that
+            is not aligned for its element type is a function that copies it. Otherwise tensors are `StoredTensor`s.
 
     Raises:
-        ProgramError: no such file, not safetensors, out-of-range offsets, or the header's hash does not match.
+        ProgramError: the file is no safetensors file, ends too early or too late, or its header's hash is wrong.
+        ValueError, LookupError, TypeError, AttributeError, OSError: as above; `convert_errors` converts them.
     """
-    try:
-        with path.open("rb") as f:
-            size = os.fstat(f.fileno()).st_size
-            if size < 8:
-                raise ProgramError(f"{path}: {size} bytes are too few for a program")
-            data = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as e:
-        raise ProgramError(f"{path}: {e.strerror or e}") from None
-    length = int.from_bytes(data[:8], "little")
-    if length > size - 8:
-        raise ProgramError(f"{path}: truncated: the header wants {length} bytes of {size - 8}")
-    try:
-        index = json.loads(data[8 : 8 + length])
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        index, start = _read_index(file, size)
         metadata = index.pop("__metadata__")
         header = metadata[_KEY].encode()
         if hashlib.sha256(header).hexdigest() != metadata[_HASH]:
-            raise ProgramError(f"{path}: the header's hash does not match: the file is damaged")
-        body = memoryview(data)[8 + length :]
-        end = max((entry["data_offsets"][1] for entry in index.values()), default=0)
-        if len(body) != end:
-            raise ProgramError(f"{path}: {len(body)} bytes follow the header, its tensors end at {end}")
-        return header, {name: _tensor(name, entry, body) for name, entry in index.items()}
-    except ProgramError:
-        raise
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as e:
-        raise ProgramError(f"{path}: not a program of this engine: {type(e).__name__}: {e}") from None
+            raise ProgramError("the header's hash does not match: the file is damaged")
+        entries = _entries(index, size - start)
+        if mapped:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[start:]
+            yield header, {entry.name: _mapped(entry, data) for entry in entries}
+        else:
+            yield header, {entry.name: StoredTensor(file, entry, start + entry.begin) for entry in entries}
 
 
-def _tensor(name: str, entry: Mapping[str, object], body: memoryview) -> np.ndarray:
-    dtype = _DTYPES[str(entry["dtype"])]
-    shape, offsets = entry["shape"], entry["data_offsets"]
-    if not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
-        raise ValueError(f"tensor {name}: malformed entry")
-    if any(not isinstance(n, int) or n < 0 for n in (*shape, *offsets)):
+def parse_json(text: bytes) -> Any:
+    """The value that UTF-8 `text` says. ValueError or RecursionError for what is none, or has a key twice."""
+    return json.loads(str(text, "utf-8"), object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a key comes twice: {[key for key, _ in pairs]}")
+    return found
+
+
+def _read_index(file: FileIO, size: int) -> tuple[dict[str, Any], int]:
+    """The index of a file of `size` bytes, and the position behind it."""
+    if size < 8:
+        raise ProgramError(f"{size} bytes are too few for a program")
+    length = int.from_bytes(_read_bytes(file, 8), "little")
+    if length > size - 8:
+        raise ProgramError(f"truncated: the header wants {length} bytes of {size - 8}")
+    if length > _MOST_HEADER_BYTES:
+        raise ProgramError(f"the header has {length} bytes; at most {_MOST_HEADER_BYTES} are allowed")
+    return parse_json(_read_bytes(file, length)), 8 + length
+
+
+def _read_bytes(file: FileIO, count: int) -> bytes:
+    return b"".join(map(bytes, _read_parts(file, memoryview(bytearray(count)), "the header")))
+
+
+def _read_parts(file: FileIO, target: memoryview, what: str) -> Iterator[memoryview]:
+    """Fill `target` from the current position; yields each part once it is filled.
+
+    Raises:
+        ProgramError: the file ends before, because another process has shortened it; names `what`.
+    """
+    done = 0
+    while done < len(target):
+        count = file.readinto(target[done : done + _CHUNK_BYTES])
+        if not count:
+            raise ProgramError(f"the file was shortened while it was read: {len(target) - done} bytes of {what} miss")
+        yield target[done : done + count]
+        done += count
+
+
+def _entries(index: Mapping[str, Any], nbytes: int) -> list[_Entry]:
+    """The tensors of a file, in the order of their bytes, which must be `nbytes` without gaps and overlaps."""
+    entries = sorted((_entry(name, one) for name, one in index.items()), key=lambda entry: (entry.begin, entry.end))
+    end = 0
+    for entry in entries:
+        if entry.begin != end:
+            raise ValueError(f"tensor {entry.name} begins at {entry.begin}, the one before it ends at {end}")
+        end = entry.end
+    if end != nbytes:
+        raise ProgramError(f"{nbytes} bytes follow the header, its tensors end at {end}")
+    return entries
+
+
+def _entry(name: str, described: Mapping[str, Any]) -> _Entry:
+    dtype = _DTYPES[described["dtype"]]
+    shape, (begin, end) = _sizes(name, described["shape"]), _sizes(name, described["data_offsets"])
+    if len(shape) > _MOST_AXES or end - begin != math.prod(shape) * dtype.size:
+        raise ValueError(f"tensor {name}: {end - begin} bytes do not fit {dtype.name}{shape}")
+    return _Entry(name, dtype.numpy, tuple(shape), begin, end)
+
+
+def _sizes(name: str, values: Sequence[Any]) -> Sequence[int]:
+    if not isinstance(values, list) or any(type(n) is not int or not 0 <= n < 1 << 63 for n in values):
         raise ValueError(f"tensor {name}: malformed sizes")
-    begin, end = offsets
-    count = 1
-    for n in shape:
-        count *= n
-    if end > len(body) or end - begin != count * dtype.size:
-        raise ValueError(f"tensor {name}: {end - begin} bytes at {begin} do not fit {shape} in {len(body)}")
-    return np.frombuffer(body[begin:end], dtype.numpy).reshape(shape)
+    return values
+
+
+# --- mapped memory ---------------------------------------------------------------------------------------------------
+
+
+def _mapped(entry: _Entry, data: memoryview) -> np.ndarray | Callable[[], np.ndarray]:
+    raw = np.frombuffer(data[entry.begin : entry.end], np.uint8)
+    # Kernels read elements at their natural alignment only; a header of odd length puts all of them elsewhere.
+    if raw.ctypes.data % entry.dtype.itemsize:
+        return partial(_copy_aligned, raw, entry)
+    return raw.view(entry.dtype).reshape(entry.shape)
+
+
+def _copy_aligned(raw: np.ndarray, entry: _Entry) -> np.ndarray:
+    copy = aligned_empty(raw.size)
+    copy[:] = raw
+    release(raw)
+    return copy.view(entry.dtype).reshape(entry.shape)
 
 
 def release(array: np.ndarray) -> None:
-    """Give the pages of an array that `read` mapped back to the system; they come again when somebody looks.
+    """Give the pages of an array over a mapped file back to the system, which reads them again at the next access.
 
-    Anything else is left alone. It keeps a process that packs its weights from holding them twice.
+    Other arrays are left alone. It keeps a process that packs its weights from holding them twice.
     """
     owner: object = array
     while isinstance(owner, np.ndarray):

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from engine import sharing
+from engine import sharing, sizes
+from engine.boundary import Boundary
 from engine.compiler import artifact_of, check_load
 from engine.config import Config
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
-from engine.executors import native
+from engine.executors.weights import Weights
+from engine.ops import TensorType
 from engine.program import Artifact
 from engine.report import Report
 from engine.runtime import Program
@@ -75,7 +77,7 @@ class Decoder:
         self.max_length, self.batch = int(facts["max_length"]), int(facts["batch"])
         self.config = config
         self._artifacts = dict(artifacts)
-        weights = native.Weights(artifacts["prefill"], borrowed=borrowed)
+        weights = Weights(artifacts["prefill"], borrowed=borrowed)
         with weights.gathering():
             self._prefill, self._decode = (
                 Program(artifacts[name], config, weights=weights, export_seconds=export_seconds.get(name))
@@ -289,21 +291,45 @@ def _check(artifacts: Mapping[str, Artifact], batch: int) -> None:
             raise ConfigError(f"module: {name} must return logits [{batch}, vocab], got {', '.join(map(str, results))}")
 
 
-def load_decoder(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Decoder:
-    """Load what `Decoder.save` wrote. Needs no torch and executes nothing from the file, which is mapped as by `load`.
+def load_decoder(
+    path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None
+) -> Decoder:
+    """Load what `Decoder.save` wrote. Needs no torch and executes nothing from the file.
+
+    Args:
+        path: the file.
+        verify: as for `load`.
+        mmap: as for `load`, where the dangers are described.
+        config: as for `load`.
 
     Raises:
-        ProgramError: the file is missing, damaged, foreign, of another version, or holds no decoder.
-        ConfigError: `path` names no file, unknown `verify`, or a switch of passes.
+        ProgramError: as `load`, or the file holds no decoder.
+        ConfigError: as `load`.
     """
-    check_load(verify, config)
-    artifacts, facts = sharing.load(path, verify)
-    if set(artifacts) != set(ENTRIES):
-        raise ProgramError(f"{path}: expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
-    if {name: type(facts.get(name)) for name in FACTS} != dict.fromkeys(FACTS, int):
-        raise ProgramError(f"{path}: expected whole numbers {', '.join(FACTS)}, got {facts}")
-    try:
-        _check(artifacts, facts["batch"])
-    except ConfigError as error:
-        raise ProgramError(f"{path}: no decoder: {error}") from None
-    return Decoder(artifacts, facts, config or Config(), borrowed=False)
+    check_load(verify, mmap, config)
+    with sharing.opened(path, verify, mapped=mmap) as (artifacts, facts):
+        if set(artifacts) != set(ENTRIES):
+            raise ProgramError(f"expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
+        if {name: type(facts.get(name)) for name in FACTS} != dict.fromkeys(FACTS, int):
+            raise ProgramError(f"expected whole numbers {', '.join(FACTS)}, got {facts}")
+        try:
+            _check(artifacts, facts["batch"])
+        except ConfigError as error:
+            raise ProgramError(f"no decoder: {error}") from None
+        _check_arguments(artifacts, facts)
+        return Decoder(artifacts, facts, config or Config(), borrowed=not mmap)
+
+
+def _check_arguments(artifacts: Mapping[str, Artifact], facts: Mapping[str, int]) -> None:
+    """ProgramError unless both entry points take ids, position and lengths, and return one array of logits."""
+    batch, longest = facts["batch"], facts["max_length"]
+    for name, artifact in artifacts.items():
+        boundary = Boundary(artifact)
+        length = 1 if name == "decode" else artifact.types[artifact.inputs[0]].shape[-1]
+        wanted = [TensorType("int64", shape) for shape in ((batch, length), (batch,), (batch,))]
+        one = all(map(sizes.same, boundary.input_types, wanted)) and len(boundary.input_types) == len(wanted)
+        if not one or not boundary.is_flat or not boundary.is_single:
+            raise ProgramError(f"{name} does not take ids [{batch}, length], position [{batch}] and lengths [{batch}]")
+    limits = [symbol.high for symbol in artifacts["prefill"].scope.symbols.values()] or [2]
+    if limits != [longest] or artifacts["decode"].scope.symbols:
+        raise ProgramError(f"max_length is {longest}, and prefill takes texts of {limits}")

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine import container, sizes, tree
+from engine.container import StoredTensor
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.ir import Form, Graph, Value
-from engine.ops import TABLE, TensorType
+from engine.ops import MAX_RANK, TABLE, Op, TensorType
 from engine.ops.check import bounded_type
 from engine.ops.table import Types
 
@@ -86,14 +87,15 @@ class Slot(NamedTuple):
 
 
 class Constants(Mapping[int, np.ndarray]):
-    """Value -> array. An array may be kept in another form, and is then made anew whenever somebody looks at it.
+    """Value -> array. A constant may be kept in another form; each access then makes the array anew.
 
     Args:
-        forms: arrays, read-only by agreement, which may be memory-mapped; or what makes them.
+        forms: arrays, read-only by agreement, which may be memory-mapped; or functions that make or read them.
     """
 
     def __init__(self, forms: Mapping[int, Form]) -> None:
         self._kept: dict[int, Form] = dict(forms)
+        self._checksums: dict[int, str] = {}
 
     def __getitem__(self, value: int) -> np.ndarray:
         kept = self._kept[value]
@@ -106,18 +108,44 @@ class Constants(Mapping[int, np.ndarray]):
         return len(self._kept)
 
     def form(self, value: int) -> Form:
-        """The array, or what makes it."""
+        """The array, or the function that makes it."""
         return self._kept[value]
+
+    def type_of(self, value: int) -> TensorType:
+        """Element type and shape. A constant in a file is not read for it."""
+        form = self._kept[value]
+        described = form.entry if isinstance(form, StoredTensor) else self[value]
+        return TensorType(str(described.dtype.name), described.shape)
 
     def keep(self, value: int, form: Form) -> None:
         """From now on keep `value` as `form`, which has or makes the same elements."""
         self._kept[value] = form
 
     def release(self, value: int) -> None:
-        """Give memory that a file stands behind back to the system, until somebody looks again."""
+        """Give the pages of a mapped constant back to the system, which reads them again at the next access."""
         kept = self._kept[value]
         if isinstance(kept, np.ndarray):
             container.release(kept)
+
+    def checksum(self, value: int) -> str:
+        """SHA-256 of the elements, in hexadecimal digits. It is computed once."""
+        if value not in self._checksums:
+            self._checksums[value] = container.checksum(self[value])
+            self.release(value)
+        return self._checksums[value]
+
+    def verify(self, value: int, expected: str) -> None:
+        """Compare the elements with a SHA-256: now, or, where they are in an open file, each time that they are read.
+
+        Raises:
+            ProgramError: they differ.
+        """
+        form = self._kept[value]
+        if isinstance(form, StoredTensor):
+            self._kept[value] = replace(form, checksum=expected)
+            self._checksums[value] = expected
+        elif self.checksum(value) != expected:
+            raise ProgramError(f"the checksum of constant {value} does not match: the file is damaged")
 
 
 @dataclass(frozen=True)
@@ -292,11 +320,7 @@ class Artifact:
     @cached_property
     def checksums(self) -> dict[str, str]:
         """SHA-256 of each constant's bytes, by tensor name."""
-        found = {}
-        for value, array in self.constants.items():
-            found[_tensor_name(value)] = container.checksum(array)
-            self.constants.release(value)
-        return found
+        return {_tensor_name(value): self.constants.checksum(value) for value in self.constants}
 
     @cached_property
     def structure_digest(self) -> str:
@@ -382,56 +406,72 @@ def _short(source: str) -> str:
 
 
 def load(path: str | Path, verify: str = "full") -> Artifact:
-    """Read an artifact; weights stay memory-mapped.
+    """Read an artifact with all of its weights; the file is closed again.
 
     Args:
         path: a file written by `Artifact.save`.
-        verify: ``full``: also the checksum of every weight; ``header``: the header's hash only.
+        verify: ``full``: also check each weight's checksum; ``header``: the header's hash only.
 
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
     """
-    with reading(path) as (header, tensors):
-        if "entries" in header:
-            raise ProgramError(f"{path}: holds a decoder, which engine.load_decoder reads")
-        artifact = parse(header, Constants({int(v): tensors[name] for v, name in header["constants"].items()}))
-        check_weights(path, artifact, header, verify)
-    return artifact
-
-
-_DAMAGE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-    ShapeError,
-)
+    with opened(path, verify, mapped=False) as artifact:
+        for value in artifact.constants:
+            artifact.constants.keep(value, artifact.constants[value])
+        return artifact
 
 
 @contextmanager
-def reading(path: str | Path) -> Iterator[tuple[dict[str, Any], Mapping[str, np.ndarray]]]:
-    """The document and the tensors of a file; what is wrong with them becomes a ProgramError that names it."""
-    raw, tensors = container.read(container.path_of(path))
-    try:
-        header = json.loads(raw)
+def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]:
+    """Yields the artifact in a file. Every error in this block that a file can cause becomes a ProgramError.
+
+    Args:
+        path: a file written by `Artifact.save`.
+        verify: as for `load`.
+        mapped: the constants are memory-mapped. Otherwise they are read, and checked, at each access, and only inside
+            of this block: who needs a constant afterwards keeps it in another form.
+
+    Raises:
+        ProgramError: as `load`; begins with the name of the file.
+    """
+    with opened_document(path, mapped=mapped) as (header, tensors):
+        if "entries" in header:
+            raise ProgramError("it holds a decoder, which engine.load_decoder reads")
+        yield parse(header, find_constants(header, header["constants"], tensors, verify))
+
+
+@contextmanager
+def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[str, Any], Mapping[str, Form]]]:
+    """Yields the document and the tensors of a file. Raises as `opened`."""
+    file = container.path_of(path)
+    with container.convert_errors(path), container.opened(file, mapped=mapped) as (text, tensors):
+        header = container.parse_json(text)
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise ProgramError(f"{path}: not a program of this engine")
+            raise ProgramError("not a program of this engine")
         if header.get("version") != VERSION:
-            raise ProgramError(f"{path}: format version {header.get('version')!r}; this engine reads {VERSION}")
+            raise ProgramError(f"format version {header.get('version')!r}; this engine reads {VERSION}")
         yield header, tensors
-    except ProgramError:
-        raise
-    except _DAMAGE as e:
-        raise ProgramError(f"{path}: damaged program header: {type(e).__name__}: {e}") from None
 
 
-def check_weights(path: str | Path, artifact: Artifact, header: Mapping[str, Any], verify: str) -> None:
-    """ProgramError where `verify` is ``full`` and a weight's checksum is not the one in `header`."""
-    if verify == "full" and artifact.checksums != header["checksums"]:
-        raise ProgramError(f"{path}: the checksum of a weight does not match: the file is damaged")
+def find_constants(
+    header: Mapping[str, Any], named: Mapping[str, str], tensors: Mapping[str, Form], verify: str
+) -> Constants:
+    """The constants that a document names, checked against its checksums where `verify` is ``full``.
+
+    Raises:
+        ProgramError, ValueError, LookupError: a tensor is missing or two constants', or a checksum differs.
+    """
+    values = {_size(int(value)): name for value, name in named.items()}
+    if len(set(values.values())) < len(named):
+        raise ValueError("two constants are one tensor, or one value has two")
+    constants = Constants({value: tensors[name] for value, name in values.items()})
+    if verify == "full":
+        checksums = header["checksums"]
+        if set(checksums) != set(map(_tensor_name, values)):
+            raise ValueError("checksums and constants differ in their names")
+        for value in values:
+            constants.verify(value, checksums[_tensor_name(value)])
+    return constants
 
 
 def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
@@ -447,7 +487,7 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
             Instruction(
                 i["op"],
                 tuple(None if v is None else _size(v) for v in i["inputs"]),
-                TABLE[i["op"]].complete({name: sizes.decode(value, scope) for name, value in i["attributes"].items()}),
+                _attributes(TABLE[i["op"]], i["attributes"], scope),
                 tuple(map(_size, i["outputs"])),
                 str(source),
             )
@@ -467,6 +507,23 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
     )
     _check(artifact)
     return artifact
+
+
+def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str, Any]:
+    """Attributes from their JSON form. ValueError for what `op` does not have, or what no program has."""
+    decoded = {name: sizes.decode(value, scope) for name, value in data.items()}
+    # Other kinds compare formulas when they are checked. That is done when compiling, and can add guards.
+    varying = [name for name, value in decoded.items() if not sizes.is_fixed(value)]
+    if any(name not in op.attributes or op.attributes[name].kind not in ("int", "shape") for name in varying):
+        raise ValueError(f"{op.name}: a formula where a number belongs")
+    complete = op.complete(decoded)
+    for name, value in complete.items():
+        kind = op.attributes[name].kind
+        if kind in ("shape", "axes", "ints") and len(value) > MAX_RANK:
+            raise ValueError(f"{op.name}: attribute {name} has {len(value)} elements, over {MAX_RANK}")
+        if kind != "float" and not sizes.is_bounded(value):
+            raise ValueError(f"{op.name}: attribute {name} has a number over 64 bits")
+    return complete
 
 
 def _extent(data: Any, scope: sizes.Scope) -> int:
@@ -499,9 +556,9 @@ def _check(artifact: Artifact) -> None:
     known = set(artifact.inputs)
     if len(known) != len(artifact.inputs) or any(value >= len(types) for value in known):
         raise ValueError("an input is listed twice, or has no type")
-    for value, data in artifact.constants.items():
+    for value in artifact.constants:
         fixed = sizes.is_fixed(types[value].shape)
-        if value in known or not fixed or TensorType(str(data.dtype.name), data.shape) != types[value]:
+        if value in known or not fixed or artifact.constants.type_of(value) != types[value]:
             raise ValueError(f"constant {value} does not fit its type")
         known.add(value)
     for i in artifact.instructions:
@@ -511,7 +568,7 @@ def _check(artifact: Artifact) -> None:
             raise ValueError(f"{i.op}: a required input is absent")
         if any(v is not None and v not in known for v in i.inputs):
             raise ValueError(f"{i.op}: reads a value before it is made")
-        if known & set(i.outputs):
+        if known & set(i.outputs) or len(set(i.outputs)) < len(i.outputs):
             raise ValueError(f"{i.op}: makes a value twice")
         known.update(i.outputs)
     if not known.issuperset(artifact.outputs):
@@ -527,8 +584,9 @@ def _check_states(artifact: Artifact) -> None:
     if len({slot.name for slot in artifact.states}) < len(artifact.states):
         raise ValueError("two states have one name")
     for slot, before, after in zip(artifact.states, artifact.state_inputs, artifact.state_outputs, strict=True):
-        kept = artifact.types[before]
-        if kept != artifact.types[after] or not sizes.is_fixed(kept.shape):
+        kept, later = artifact.types[before], artifact.types[after]
+        # Fixed first: a comparison of formulas would note a guard.
+        if not sizes.is_fixed(kept.shape) or not sizes.is_fixed(later.shape) or kept != later:
             raise ValueError(f"state {slot.name} changes its type, or its size from call to call")
         if slot.initial is not None and (
             slot.initial not in artifact.constants or artifact.types[slot.initial] != kept
@@ -553,5 +611,7 @@ def _check_signature(artifact: Artifact) -> None:
             pass
         case _:
             raise ValueError("the input tree is not one of positional and keyword arguments")
+    if len({slot for slot in s.input_slots if not isinstance(slot, dict)}) < len(artifact.call_inputs):
+        raise ValueError("no argument brings one of the inputs")
     if len(s.input_names) != len(artifact.call_inputs):
         raise ValueError("input names and inputs differ in number")

@@ -17,7 +17,7 @@ from engine.boundary import Boundary, Rebuild
 from engine.call import UNUSUAL
 from engine.config import Config
 from engine.errors import ShapeError
-from engine.executors import native
+from engine.executors.weights import Weights
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.report import Profile, Report, Trace
@@ -46,7 +46,7 @@ class Program:
         *,
         rebuild: Rebuild | None = None,
         borrowed: bool = False,
-        weights: native.Weights | None = None,
+        weights: Weights | None = None,
         export_seconds: float | None = None,
         started: float | None = None,
     ) -> None:
@@ -56,9 +56,9 @@ class Program:
         self._rebuild = rebuild
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
-        self._weights = native.Weights(artifact, borrowed=borrowed) if weights is None else weights
+        self._weights = Weights(artifact, borrowed=borrowed) if weights is None else weights
         if config.executor != "native":
-            self._weights.own()
+            self._weights.keep_all_plain()
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, ...], Specialised] = OrderedDict()
         self._example = self._at(tuple(artifact.scope.example.values()))

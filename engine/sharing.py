@@ -5,7 +5,8 @@ A file of them holds each weight once, too. Knows artifacts; knows no executor.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,17 +79,24 @@ def save(path: str | Path, artifacts: Mapping[str, Artifact], facts: Mapping[str
     program.write(path, document, next(iter(artifacts.values())))
 
 
-def load(path: str | Path, verify: str) -> tuple[dict[str, Artifact], dict[str, Any]]:
-    """What `save` wrote: artifacts by name, and facts.
+@contextmanager
+def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dict[str, Artifact], dict[str, Any]]]:
+    """Yields what `save` wrote: artifacts by name, which share their constants, and facts.
+
+    Args:
+        path: a file that `save` wrote.
+        verify: as for `program.load`.
+        mapped: as for `program.opened`.
 
     Raises:
-        ProgramError: as `program.load`.
+        ProgramError: as `program.opened`.
     """
-    with program.reading(path) as (header, tensors):
+    with program.opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" not in header:
-            raise ProgramError(f"{path}: holds one program, which engine.load reads")
-        first = next(iter(header["entries"].values()))
-        constants = Constants({int(v): tensors[name] for v, name in first["constants"].items()})
-        artifacts = {str(name): program.parse(entry, constants) for name, entry in header["entries"].items()}
-        program.check_weights(path, next(iter(artifacts.values())), header, verify)
-        return artifacts, dict(header["facts"])
+            raise ProgramError("it holds one program, which engine.load reads")
+        entries = header["entries"]
+        named = [entry["constants"] for entry in entries.values()]
+        if any(one != named[0] for one in named):
+            raise ValueError("the entries name different constants")
+        constants = program.find_constants(header, named[0], tensors, verify)
+        yield {name: program.parse(entry, constants) for name, entry in entries.items()}, dict(header["facts"])

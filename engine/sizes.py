@@ -24,6 +24,12 @@ Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 
 MOST = 1 << 48
 """No size of a call is that large."""
+# Limits of a formula in a file. Without them a short file could ask for numbers of millions of digits, and for
+# `Scope._from_end` with 2**n terms for a product of n. The largest formula of all models in the tests has products of 3
+# atoms, 9 atoms in all, and quotients nested 5 deep.
+_MOST_FACTORS = 8
+_MOST_ATOMS = 128
+_MOST_DEPTH = 8
 
 
 class Symbol(NamedTuple):
@@ -406,6 +412,11 @@ def is_fixed(value: Any) -> bool:
     return not any(isinstance(leaf, Size) for leaf in _leaves(value))
 
 
+def is_bounded(value: Any) -> bool:
+    """True where every number in `value` (a size, a shape, an attribute) fits into 64 bits; formulas have none."""
+    return all(not isinstance(leaf, int) or -(1 << 63) <= leaf < 1 << 63 for leaf in _leaves(value))
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple | list):
         for one in value:
@@ -489,20 +500,36 @@ def decode(value: Any, scope: Scope) -> Any:
     return tuple(decode(one, scope) for one in value) if isinstance(value, list) else value
 
 
-def decode_terms(data: Any, scope: Scope, depth: int = 0) -> Terms:
-    """Terms from their JSON form; ValueError for what is none."""
-    if depth > 8 or not isinstance(data, list):
+def decode_terms(data: Any, scope: Scope) -> Terms:
+    """Terms from their JSON form; ValueError for what is none, or exceeds the limits above."""
+    terms = _decode_sum(data, scope, 0)
+    if _count_atoms(terms) > _MOST_ATOMS:
+        raise ValueError(f"a formula of over {_MOST_ATOMS} sizes")
+    return terms
+
+
+def _decode_sum(data: Any, scope: Scope, depth: int) -> Terms:
+    if depth > _MOST_DEPTH or not isinstance(data, list):
         raise ValueError("not a formula")
     sums: dict[Monomial, int] = {}
     for monomial, factor in data:
         if not isinstance(factor, int) or isinstance(factor, bool) or abs(factor) >= MOST:
             raise ValueError(f"not a factor: {factor!r}")
-        atoms = tuple(sorted((_decoded_atom(atom, scope, depth) for atom in monomial), key=repr))
+        if len(monomial) > _MOST_FACTORS:
+            raise ValueError(f"a product of over {_MOST_FACTORS} sizes")
+        atoms = tuple(sorted((_decode_atom(atom, scope, depth) for atom in monomial), key=repr))
         sums[atoms] = sums.get(atoms, 0) + factor
     return _terms(sums)
 
 
-def _decoded_atom(atom: Any, scope: Scope, depth: int) -> Atom:
+def _count_atoms(terms: Terms) -> int:
+    """Symbols and quotients in a formula, those in quotients included."""
+    atoms = [atom for monomial, _ in terms for atom in monomial]
+    inner = (_count_atoms(part) for atom in atoms if not isinstance(atom, str) for part in atom[1:])
+    return len(atoms) + sum(inner)
+
+
+def _decode_atom(atom: Any, scope: Scope, depth: int) -> Atom:
     if isinstance(atom, str):
         if atom not in scope.symbols:
             raise ValueError(f"unknown size {atom!r}")
@@ -510,4 +537,4 @@ def _decoded_atom(atom: Any, scope: Scope, depth: int) -> Atom:
     operation, a, b = atom
     if operation not in ("//", "%"):
         raise ValueError(f"not an operation on sizes: {operation!r}")
-    return operation, decode_terms(a, scope, depth + 1), decode_terms(b, scope, depth + 1)
+    return operation, _decode_sum(a, scope, depth + 1), _decode_sum(b, scope, depth + 1)

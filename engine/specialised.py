@@ -22,6 +22,7 @@ from engine.call import UNUSUAL, short_way
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.executors import interpreter, native
+from engine.executors.weights import Weights
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
 from engine.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
@@ -46,7 +47,7 @@ class Specialised:
         ConfigError: a variant was asked for that nothing here can use.
     """
 
-    def __init__(self, artifact: Artifact, config: Config, weights: native.Weights, rebuild: Rebuild | None) -> None:
+    def __init__(self, artifact: Artifact, config: Config, weights: Weights, rebuild: Rebuild | None) -> None:
         self.artifact = artifact
         self.config = config
         self.boundary = Boundary(artifact, rebuild, recycle=config.outputs == "recycled")

@@ -18,7 +18,7 @@ LEAF = "*"
 
 def count(tree: Tree) -> int:
     """Number of leaves."""
-    return sum(1 for _ in paths(tree))
+    return 1 if tree == LEAF else sum(count(child) for _, child in _children(tree))
 
 
 def paths(tree: Tree, prefix: str = "") -> Iterator[str]:

@@ -1,11 +1,11 @@
 """What it costs to have a program: time and peak memory of compiling, and of loading a file, each in its own process.
 
-    python scripts/bench_load.py [--rounds N] [--into docs/architecture.md]
+    python scripts/bench_load.py [--models bert,qwen3] [--rounds N] [--into docs/architecture.md]
 
 Torch's export is done before and not counted. Time is that of the process on its core, so what other processes do
-does not count: its own, and the system's for it, which is handing out memory. Medians; the latter changes several
-times over with how the machine used its memory before. Memory is what is resident at most, above what was resident
-before. Takes about eight minutes.
+does not count: its own, and the system's for it, which hands out memory and copies from its cache of the file. Medians;
+the latter changes several times over with how the machine used its memory before. Memory is the highest resident size
+minus that before, pages of a mapped file included. Takes about eight minutes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from typing import Any
 
 from suites.harness import machine, table
 
-MODELS = ("bert", "gpt2", "qwen3")
+MODELS = "bert,qwen3"
 WAYS = {
     "compile": "compile, after torch.export",
-    "full": 'load(verify="full")',
+    "full": "load()",
     "header": 'load(verify="header")',
-    "open": "of that, until the file is mapped and checked, and nothing packed",
+    "mapped-full": "load(mmap=True)",
+    "mapped-header": 'load(verify="header", mmap=True)',
 }
 
 
@@ -42,10 +43,8 @@ def _maker(way: str, name: str, path: str) -> Callable[[], Any]:
     """What makes the program, with everything imported that it needs."""
     import engine
 
-    if way == "open":
-        return lambda: engine.program.load(path, "header")
     if way != "compile":
-        return lambda: engine.load(path, verify=way)
+        return lambda: engine.load(path, verify=way.removeprefix("mapped-"), mmap=way.startswith("mapped-"))
     import torch
 
     import engine.exporter  # which compile imports where it is first called
@@ -66,8 +65,7 @@ def one(way: str, name: str, path: str) -> dict[str, float]:
     after = os.times()
     found = {"own": after.user - before.user, "system": after.system - before.system}
     found["peak"] = _resident("VmHWM") - resident
-    artifact = getattr(program, "artifact", program)
-    types = [artifact.types[v] for v in artifact.constants]
+    types = [program.artifact.types[v] for v in program.artifact.constants]
     found |= {"weights": sum(t.nbytes for t in types), "largest": max(t.nbytes for t in types)}
     if way == "compile":
         program.save(path)
@@ -87,6 +85,7 @@ def row(name: str, way: str, rounds: list[dict[str, float]]) -> str:
 def main() -> None:
     """Measure, then print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=MODELS, help=f"names of models of the suites, with commas ({MODELS})")
     parser.add_argument("--rounds", type=int, default=3, help="processes for each line (3)")
     parser.add_argument("--into", type=Path, help="write the table between the markers `load` of this file")
     parser.add_argument("--one", nargs=3, metavar=("WAY", "MODEL", "PATH"), help=argparse.SUPPRESS)
@@ -99,7 +98,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as folder:
-        for name in MODELS:
+        for name in options.models.split(","):
             for way in WAYS:
                 command = [sys.executable, __file__, "--one", way, name, f"{folder}/{name}.engine"]
                 rounds = [

@@ -40,7 +40,7 @@ STAGES: dict[str, set[str]] = {
     "container": set(),
     "program": {"ops", "ir", "container"},
     "bind": {"ops", "config", "program", "planner", "executors.native"},
-    "executors": {"ops", "program", "_native"},
+    "executors": {"ops", "program", "container", "_native"},
     "boundary": {"ops", "program"},
     "call": {"boundary", "executors.native"},
 }

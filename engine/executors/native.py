@@ -1,4 +1,4 @@
-"""Runs a bound plan by the C library: builds its tables, packs weights, lends arenas to calls.
+"""Runs a bound plan by the C library: builds its tables, lends arenas to calls.
 
 The only file that talks to `engine._native`. Knows no graph and no passes.
 """
@@ -6,10 +6,7 @@ The only file that talks to `engine._native`. Knows no graph and no passes.
 from __future__ import annotations
 
 import ctypes
-import math
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -20,11 +17,11 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError, InternalError
-from engine.memory import ALIGNMENT, aligned_empty
+from engine.memory import aligned_empty
 
 if TYPE_CHECKING:
     from engine.bind import BoundPlan, Place, Step
-    from engine.ops import TensorType
+    from engine.executors.weights import BufferKey, Weights
     from engine.program import Artifact
 
 OK: int = lib.EB_OK
@@ -188,164 +185,17 @@ def _describe(tensor: Any, place: Place | None) -> None:
     tensor.offset = layout.offset * dtypes.dtype(place.dtype).size
 
 
-class PackedKey(NamedTuple):
-    """What decides the packed bytes. The attributes do too: one square weight may be read as it is and transposed."""
-
-    value: int
-    kernel: str
-    ints: tuple[int, ...]
-    first: int  # byte of the constant where the operand begins
-    shape: tuple[int, ...]
-
-
-# A constant as it is, by its value, or packed.
-BufferKey = int | PackedKey
-
-
-class Packed(NamedTuple):
-    """A packed operand: the step and position that it was made for, its bytes."""
-
-    step: Step
-    position: int
-    data: np.ndarray
-
-
-def _packed_key(step: Step, position: int) -> PackedKey:
-    place = step.operands[position]
-    assert place is not None  # noqa: S101  # an absent operand is never packed
-    first = place.layout.offset * dtypes.dtype(place.dtype).size
-    return PackedKey(place.storage.number, step.kernel.name, tuple(step.ints), first, place.layout.shape)
-
-
-def _pack(packed: Packed, source: int, target: np.ndarray) -> None:
-    node, _operands, _kept = _node(packed.step)
-    lib.eb_pack(node, packed.position, ffi.cast("void *", source), ffi.from_buffer(target))
-
-
-def _unpacked(packed: Packed, type_: TensorType) -> np.ndarray:
-    """The constant as it was.
-
-    Packing moves elements and pads with zeros, so packing the elements' numbers, from 1 on, tells where each one went.
-    Numbers that an element has no room for are packed digit by digit.
-    """
-    kind = dtypes.dtype(type_.dtype).numpy
-    bits = 8 * kind.itemsize
-    digit_type = np.dtype(f"uint{bits}")
-    numbers = np.arange(1, type_.size + 1, dtype=np.uint64)
-    order = np.zeros(packed.data.size // kind.itemsize, np.uint64)
-    for shift in range(0, type_.size.bit_length(), bits):
-        digits, moved = (numbers >> np.uint64(shift)).astype(digit_type), np.empty_like(packed.data)
-        _pack(packed, digits.ctypes.data, moved)
-        order |= moved.view(digit_type).astype(np.uint64) << np.uint64(shift)
-    taken = order > 0
-    found = np.empty(type_.shape, kind)
-    found.reshape(-1)[order[taken] - np.uint64(1)] = packed.data.view(kind)[taken]
-    return found
-
-
-class Weights:
-    """Constants as kernels want them: plain, or packed once and shared by every plan of one program.
-
-    What a kernel wants packed is not kept twice: pages of a file are given back after packing, borrowed memory is no
-    longer referred to, and whoever looks at such a constant gets it unpacked.
+def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
+    """Have the step's kernel pack constant operand `position`.
 
     Args:
-        artifact: whose constants these are.
-        borrowed: constants may be memory of the model, which changes when the model does.
+        step: a step that its kernel has planned.
+        position: an operand in `step.packed`.
+        source: address of the operand's dense elements.
+        target: uint8, as many bytes as `step.packed` says; written.
     """
-
-    def __init__(self, artifact: Artifact, *, borrowed: bool = False) -> None:
-        self.artifact = artifact
-        self.packed: dict[PackedKey, Packed] = {}
-        self.packing_seconds = 0.0
-        self._borrowed = borrowed
-        self._plain: dict[int, np.ndarray] = {}
-        self._addresses: dict[BufferKey, tuple[int, int]] = {}  # with the bytes that lie there
-        self._settled: set[int] = set()  # what refers to no memory of the model
-        self._lock = threading.Lock()
-
-    def prepare(self, plan: BoundPlan) -> None:
-        """Make all that `plan` reads. Before an executor of the plan is made."""
-        wanted: dict[PackedKey, tuple[Step, int]] = {}
-        plain: set[int] = set()
-        for step in plan.steps:
-            for position, place in enumerate(step.operands):
-                if place is None or place.storage.kind != "constant":
-                    continue
-                if position in step.packed:
-                    wanted.setdefault(_packed_key(step, position), (step, position))
-                else:
-                    plain.add(place.storage.number)
-        with self._lock:
-            for value in plain:
-                self._own(value)
-            self._pack({key: use for key, use in wanted.items() if key not in self.packed})
-            if self._borrowed:
-                self._let_go()
-
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Several plans are prepared in here; memory of the model is let go after the last of them."""
-        borrowed, self._borrowed = self._borrowed, False
-        try:
-            yield
-        finally:
-            self._borrowed = borrowed
-        with self._lock:
-            if borrowed:
-                self._let_go()
-
-    def own(self) -> None:
-        """Make every constant independent of memory that others may change; for executors that read them plain."""
-        if self._borrowed:
-            for value in self.artifact.constants:
-                self._own(value)
-
-    def _own(self, value: int) -> np.ndarray:
-        if value not in self._plain:
-            self._settled.add(value)
-            array = np.asarray(self.artifact.constants[value], order="C")
-            if self._borrowed and array.base is not None:
-                array = array.copy()
-            self._plain[value] = array
-            self._addresses[value] = array.ctypes.data, array.nbytes
-            self.artifact.constants.keep(value, array)
-        return self._plain[value]
-
-    def _pack(self, wanted: Mapping[PackedKey, tuple[Step, int]]) -> None:
-        # One piece of memory for all: large pages make its first touch several times cheaper.
-        began = time.perf_counter()
-        sizes = [-(-step.packed[position] // ALIGNMENT) * ALIGNMENT for step, position in wanted.values()]
-        slab, start = aligned_empty(sum(sizes)), 0
-        for (key, (step, position)), size in zip(wanted.items(), sizes, strict=True):
-            source = np.asarray(self.artifact.constants[key.value], order="C")
-            packed = Packed(step, position, slab[start : start + step.packed[position]])
-            _pack(packed, source.ctypes.data + key.first, packed.data)
-            del source  # before the next one is made
-            self.artifact.constants.release(key.value)
-            self.packed[key] = packed
-            self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
-            start += size
-        self.packing_seconds += time.perf_counter() - began
-
-    def _let_go(self) -> None:
-        """Refer to no memory of the model: a constant that is packed whole is unpacked when somebody looks at it."""
-        for key, packed in self.packed.items():
-            type_ = self.artifact.types[key.value]
-            moved = math.prod(key.shape) == type_.size and not packed.step.kernel.transforms
-            if key.value not in self._plain and moved:
-                self.artifact.constants.keep(key.value, partial(_unpacked, packed, type_))
-                self._settled.add(key.value)
-        for value in self.artifact.constants:
-            if value not in self._settled:
-                self._own(value)
-
-    def address(self, step: Step, position: int) -> tuple[BufferKey, int, int]:
-        """(key of the buffer, its address, its bytes) for constant operand `position` of `step`, after `prepare`."""
-        place = step.operands[position]
-        assert place is not None  # noqa: S101  # callers pass constant operands only
-        key: BufferKey = _packed_key(step, position) if position in step.packed else place.storage.number
-        return key, *self._addresses[key]
+    node, _operands, _kept = _node(step)
+    lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target))
 
 
 class NativeExecutor:

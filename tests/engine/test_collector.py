@@ -11,7 +11,7 @@ from torch import nn
 
 import engine
 from engine import collector, passes
-from engine.executors import native
+from engine.executors.weights import Weights
 from engine.exporter import lower
 
 
@@ -52,7 +52,7 @@ def test_pauses_of_two_threads_end_with_the_later_one():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("stage", [(lower.Walk, "run"), (passes, "run"), (native.Weights, "prepare")])
+@pytest.mark.parametrize("stage", [(lower.Walk, "run"), (passes, "run"), (Weights, "prepare")])
 def test_nothing_is_collected_while_compiling(stage, monkeypatch):
     gc.enable()
     enabled, work = [], getattr(*stage)

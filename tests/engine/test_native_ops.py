@@ -9,6 +9,7 @@ from engine import bind, dtypes, program, verify
 from engine.config import Config
 from engine.errors import ExecutionError
 from engine.executors import native
+from engine.executors.weights import Weights
 from engine.ir import Graph, Value
 from engine.ops import TABLE
 from engine.program import Signature
@@ -84,7 +85,7 @@ def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndar
     signature = Signature(tree, "*", tuple(range(len(given))), (0,), names)
     artifact = program.from_graph(g, signature)
     plan = bind.bind(artifact, config)
-    weights = native.Weights(artifact)
+    weights = Weights(artifact)
     weights.prepare(plan)
     executor = native.NativeExecutor(artifact, plan, weights, bind.threads_of(config))
     # Poisoned, so that an element that is never written shows.

@@ -12,6 +12,7 @@ from engine import bind, program, verify
 from engine.config import Config
 from engine.errors import ProgramError
 from engine.executors import interpreter, native
+from engine.executors.weights import Weights
 from engine.ir import Graph, Value
 from engine.ops import TensorType
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS
@@ -134,7 +135,7 @@ def swish_gate() -> Graph:
 def run_native(g: Graph, inputs: list[np.ndarray], isa: str) -> np.ndarray:
     artifact = build(g)
     plan = bind.bind(artifact, Config(isa=isa))
-    weights = native.Weights(artifact)
+    weights = Weights(artifact)
     weights.prepare(plan)
     result = np.empty(g.outputs[0].shape, np.float32)
     native.NativeExecutor(artifact, plan, weights, 1).run(inputs, [result])

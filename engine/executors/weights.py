@@ -1,0 +1,204 @@
+"""The constants of a program in the forms that its kernels read: plain, or packed once for all plans.
+
+Knows artifacts, steps of bound plans and how to have a kernel pack; knows nothing of how a plan runs.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from engine import dtypes
+from engine.container import StoredTensor
+from engine.executors import native
+from engine.memory import ALIGNMENT, aligned_empty
+
+if TYPE_CHECKING:
+    from engine.bind import BoundPlan, Step
+    from engine.ops import TensorType
+    from engine.program import Artifact
+
+
+class PackedKey(NamedTuple):
+    """What decides the packed bytes. The attributes do too: one square weight may be read as it is and transposed."""
+
+    value: int
+    kernel: str
+    ints: tuple[int, ...]
+    first: int  # byte of the constant where the operand begins
+    shape: tuple[int, ...]
+
+
+# A constant as it is, by its value, or packed.
+BufferKey = int | PackedKey
+
+
+class Packed(NamedTuple):
+    """A packed operand: the step and position that it was made for, its bytes."""
+
+    step: Step
+    position: int
+    data: np.ndarray
+
+
+def _packed_key(step: Step, position: int) -> PackedKey:
+    place = step.operands[position]
+    assert place is not None  # noqa: S101  # an absent operand is never packed
+    first = place.layout.offset * dtypes.dtype(place.dtype).size
+    return PackedKey(place.storage.number, step.kernel.name, tuple(step.ints), first, place.layout.shape)
+
+
+def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
+    """The constant before it was packed, bit for bit.
+
+    Packing moves elements and pads with zeros. So packing the elements' numbers, from 1 on, tells where each one went.
+    Numbers that an element has no room for are packed digit by digit.
+    """
+    kind = dtypes.dtype(type_.dtype).numpy
+    bits = 8 * kind.itemsize
+    digit_type = np.dtype(f"uint{bits}")
+    numbers = np.arange(1, type_.size + 1, dtype=np.uint64)
+    order = np.zeros(packed.data.size // kind.itemsize, np.uint64)
+    for shift in range(0, type_.size.bit_length(), bits):
+        digits, moved = (numbers >> np.uint64(shift)).astype(digit_type), np.empty_like(packed.data)
+        native.pack(packed.step, packed.position, digits.ctypes.data, moved)
+        order |= moved.view(digit_type).astype(np.uint64) << np.uint64(shift)
+    is_element = order > 0
+    array = np.empty(type_.shape, kind)
+    array.reshape(-1)[order[is_element] - np.uint64(1)] = packed.data.view(kind)[is_element]
+    return array
+
+
+class Weights:
+    """Constants as kernels want them: plain, or packed once and shared by every plan of one program.
+
+    A constant that kernels want packed is not kept twice. Pages of a mapped file are given back after packing. Borrowed
+    constants are no longer referred to, and are unpacked at each access. A constant is also kept plain, in memory of
+    its own, where its packed form is computed from it (Winograd) or has a part of it only.
+
+    Args:
+        artifact: whose constants these are.
+        borrowed: constants may be memory of the model, which changes when the model does, or in a file that will be
+            closed: after `prepare` none of them is referred to.
+    """
+
+    def __init__(self, artifact: Artifact, *, borrowed: bool = False) -> None:
+        self.artifact = artifact
+        self.packed: dict[PackedKey, Packed] = {}
+        self.packing_seconds = 0.0
+        self._borrowed = borrowed
+        self._gathering = False
+        self._plain: dict[int, np.ndarray] = {}
+        self._addresses: dict[BufferKey, tuple[int, int]] = {}  # with the bytes that lie there
+        self._independent: set[int] = set()  # constants in a form that refers to nothing borrowed
+        self._lock = threading.Lock()
+
+    def prepare(self, plan: BoundPlan) -> None:
+        """Make all that `plan` reads. Before an executor of the plan is made.
+
+        Raises:
+            ProgramError, OSError: constants are read from a file, which is damaged or cannot be read.
+        """
+        wanted: dict[PackedKey, tuple[Step, int]] = {}
+        plain: set[int] = set()
+        for step in plan.steps:
+            for position, place in enumerate(step.operands):
+                if place is None or place.storage.kind != "constant":
+                    continue
+                if position in step.packed:
+                    wanted.setdefault(_packed_key(step, position), (step, position))
+                else:
+                    plain.add(place.storage.number)
+        with self._lock:
+            for value in plain:
+                self._keep_plain(value)
+            self._pack({key: use for key, use in wanted.items() if key not in self.packed})
+            if self._borrowed and not self._gathering:
+                self._detach()
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Several plans are prepared in this block; borrowed constants are referred to until its end."""
+        self._gathering = True
+        try:
+            yield
+        finally:
+            self._gathering = False
+        with self._lock:
+            if self._borrowed:
+                self._detach()
+
+    def keep_all_plain(self) -> None:
+        """Make every constant independent of what is borrowed; for executors that read them plain."""
+        if self._borrowed:
+            for value in self.artifact.constants:
+                self._keep_plain(value)
+
+    def _keep_plain(self, value: int) -> None:
+        if value in self._plain:
+            return
+        self._independent.add(value)
+        form = self.artifact.constants.form(value)
+        array = np.asarray(form() if callable(form) else form, order="C")
+        if self._borrowed and array.base is not None and not isinstance(form, StoredTensor):
+            array = array.copy()
+        self._plain[value] = array
+        self._addresses[value] = array.ctypes.data, array.nbytes
+        self.artifact.constants.keep(value, array)
+
+    def _pack(self, wanted: Mapping[PackedKey, tuple[Step, int]]) -> None:
+        began = time.perf_counter()
+        uses: dict[int, list[PackedKey]] = {}
+        for key in wanted:
+            uses.setdefault(key.value, []).append(key)
+        sizes = {key: -(-step.packed[at] // ALIGNMENT) * ALIGNMENT for key, (step, at) in wanted.items()}
+        # One piece of memory for all: large pages make its first touch several times cheaper. One for what is read
+        # from a file, too: new memory for each constant would have to be touched for the first time each time.
+        slab, start = aligned_empty(sum(sizes.values())), 0
+        forms = map(self.artifact.constants.form, uses)
+        buffer = aligned_empty(max((form.nbytes for form in forms if isinstance(form, StoredTensor)), default=0))
+        for value, keys in uses.items():
+            source = self._source(value, buffer)
+            for key in keys:
+                step, position = wanted[key]
+                packed = Packed(step, position, slab[start : start + step.packed[position]])
+                native.pack(step, position, source.ctypes.data + key.first, packed.data)
+                self.packed[key] = packed
+                self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
+                start += sizes[key]
+            del source  # before the next one is made
+            self.artifact.constants.release(value)
+        self.packing_seconds += time.perf_counter() - began
+
+    def _source(self, value: int, buffer: np.ndarray) -> np.ndarray:
+        """The dense elements of a constant, in `buffer` if they are read from a file."""
+        form = self.artifact.constants.form(value)
+        if isinstance(form, StoredTensor):
+            return form.read_into(buffer)
+        return np.asarray(form() if callable(form) else form, order="C")
+
+    def _detach(self) -> None:
+        """Refer to nothing borrowed: a constant that is packed whole is unpacked at each access, others are copied."""
+        for key, packed in self.packed.items():
+            type_ = self.artifact.types[key.value]
+            moved = math.prod(key.shape) == type_.size and not packed.step.kernel.transforms
+            if key.value not in self._independent and moved:
+                self.artifact.constants.keep(key.value, partial(_unpack, packed, type_))
+                self._independent.add(key.value)
+        for value in self.artifact.constants:
+            if value not in self._independent:
+                self._keep_plain(value)
+
+    def address(self, step: Step, position: int) -> tuple[BufferKey, int, int]:
+        """(key of the buffer, its address, its bytes) for constant operand `position` of `step`, after `prepare`."""
+        place = step.operands[position]
+        assert place is not None  # noqa: S101  # callers pass constant operands only
+        key: BufferKey = _packed_key(step, position) if position in step.packed else place.storage.number
+        return key, *self._addresses[key]

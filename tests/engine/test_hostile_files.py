@@ -1,0 +1,214 @@
+"""Files made to break what reads them: each gives a program or a ProgramError."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine import container, program, sizes
+from engine.errors import ProgramError
+from engine.executors import native
+from tests.files import saved_with
+from tests.golden import models as golden
+
+PROGRAM, DECODER = golden.FOLDER / "program-2.engine", golden.FOLDER / "decoder-2.engine"
+
+
+@pytest.mark.parametrize(("path", "every"), [(PROGRAM, 31), (DECODER, 97)])
+def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every, tmp_path):
+    """Each value replaced by 37 others; a part of all combinations, since all of them take minutes."""
+    command = [sys.executable, str(Path(__file__).parent / "alter_files.py"), str(path), str(tmp_path), str(every)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    *unexpected, counts = done.stdout.strip().split("\n")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not unexpected, "\n".join(unexpected)
+    assert json.loads(counts)["refused"] > 300
+    assert json.loads(counts)["ran"] > 20
+
+
+def product(count):
+    """A formula: one product of as many sizes."""
+    return {"size": [[["batch"] * count, 1]]}
+
+
+def nested(depth):
+    """A formula: one quotient in the other."""
+    terms = [[["batch"], 1]]
+    for _ in range(depth):
+        terms = [[[["//", terms, [[[], 1], [["batch"], 1]]]], 1]]
+    return {"size": terms}
+
+
+def wide(count):
+    """A formula: a sum of as many different quotients."""
+    return {"size": [[[["//", [[["batch"], 1]], [[[], number + 2]]]], 1] for number in range(count)]}
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        (product(9), "a product of over 8 sizes"),
+        (product(100_000), "a product of over 8 sizes"),
+        (nested(9), "not a formula"),
+        (wide(65), "a formula of over 128 sizes"),
+    ],
+    ids=["product", "long product", "nested", "wide"],
+)
+def test_formulas_beyond_what_programs_have_are_refused(formula, message, tmp_path):
+    saved_with(engine.load(PROGRAM), tmp_path / "p", lambda h: h["types"][0][1].__setitem__(0, formula))
+    with pytest.raises(ProgramError, match=message):
+        engine.load(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("formula", "number"),
+    [(product(8), 50**8), (nested(1), 0), (nested(8), 0), (wide(64), sum(50 // (n + 2) for n in range(64)))],
+)
+def test_formulas_up_to_the_limits_are_read(formula, number):
+    scope = sizes.scope_of({"batch": [1, 64, 2]}, [])
+    assert sizes.at(sizes.decode(formula, scope), {"batch": 50}) == number
+
+
+def test_formulas_of_a_file_are_compared_with_nothing(tmp_path):
+    """Comparing can take time that grows exponentially, and adds guards that the compiled program does not have."""
+
+    def vary(header):
+        pad = next(i for i in header["instructions"] if i["op"] == "pad")
+        pad["attributes"]["low"][2] = {"size": [[["batch"], 1], [[], -2]]}  # 1 for the example
+
+    saved_with(engine.load(PROGRAM), tmp_path / "p", vary)
+    with pytest.raises(ProgramError, match="pad: a formula where a number belongs"):
+        engine.load(tmp_path / "p")
+    assert not engine.load(PROGRAM).artifact.scope.guards
+
+
+HOSTILE = {
+    "no checksums": (lambda h: h.pop("checksums"), "KeyError: 'checksums'"),
+    "a checksum too few": (lambda h: h["checksums"].pop("constant.5"), "checksums and constants differ"),
+    "two constants of one tensor": (
+        lambda h: h["constants"].update({"5": "constant.6"}),
+        "two constants are one tensor",
+    ),
+    "one constant under two numbers": (lambda h: h["constants"].update({"05": "constant.6"}), "two constants are one"),
+    "an integer over 64 bits": (
+        lambda h: next(i for i in h["instructions"] if i["op"] == "slice")["attributes"].update(stop=1 << 63),
+        "slice: attribute stop has a number over 64 bits",
+    ),
+    "a shape of many axes": (
+        lambda h: next(i for i in h["instructions"] if i["op"] == "reshape")["attributes"].update(shape=[1 << 40] * 9),
+        "reshape: attribute shape has 9 elements, over 8",
+    ),
+    "an input that no argument brings": (
+        lambda h: h["signature"].update(input_slots=[0, 0]),
+        "no argument brings one of the inputs",
+    ),
+    "a value made twice by one instruction": (
+        lambda h: h["instructions"][0].update(outputs=[4, 4]),
+        "makes a value twice",
+    ),
+    "an argument of no kind": (
+        lambda h: h["signature"].update(output_slots=[0, 1, {"constant": [1]}]),
+        r"\[1\] as an argument or a result",
+    ),
+    "a field name that Python refuses to compile": (
+        lambda h: h["signature"].update(output_tree={"namedtuple": "A", "fields": [["\ufb01", "*"], ["fi", "*"]]}),
+        "SyntaxError",
+    ),
+    "lists in lists in lists": (
+        lambda h: h["instructions"][0]["attributes"].update(x=json.loads("[" * 400 + "]" * 400)),
+        "RecursionError|has no attribute",
+    ),
+}
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize(("change", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_header_is_refused_for_what_is_wrong_with_it(change, message, mmap, tmp_path):
+    saved_with(engine.load(PROGRAM), tmp_path / "p", change)
+    with pytest.raises(ProgramError, match=rf"(?s)^{tmp_path / 'p'}: .*({message})"):
+        engine.load(tmp_path / "p", mmap=mmap)
+
+
+def with_index(path, change):
+    """A copy of the golden program whose index, as text, `change` has altered."""
+    raw = PROGRAM.read_bytes()
+    start = 8 + struct.unpack("<Q", raw[:8])[0]
+    index = change(raw[8:start])
+    path.write_bytes(struct.pack("<Q", len(index)) + index + raw[start:])
+    return path
+
+
+INDICES = {
+    "a tensor twice": (lambda text: text.replace(b'"constant.3":', b'"constant.6":'), "a key comes twice"),
+    "bytes that are no UTF-8": (lambda text: text.replace(b"constant.3", b"constant.\xff"), "UnicodeDecodeError"),
+    "UTF-16": (lambda text: text.decode().encode("utf-16"), "UnicodeDecodeError"),
+    "an infinite offset": (lambda text: text.replace(b"[0,4]", b"[0,Infinity]"), "malformed sizes"),
+    "an offset of thousands of digits": (
+        lambda text: text.replace(b"[0,4]", b"[0," + b"9" * 5000 + b"]"),
+        "ValueError",
+    ),
+    "overlapping tensors": (lambda text: text.replace(b"[644,3204]", b"[640,3200]"), "begins at"),
+    "nested too deeply": (lambda text: b"[" * 100_000 + text, "RecursionError"),
+    "a list": (lambda _text: b"[]", "TypeError|AttributeError"),
+    "no metadata": (lambda text: text.replace(b"__metadata__", b"__metadota__"), "KeyError"),
+}
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize(("change", "message"), INDICES.values(), ids=INDICES.keys())
+def test_a_hostile_index_is_refused_for_what_is_wrong_with_it(change, message, mmap, tmp_path):
+    path = with_index(tmp_path / "p", change)
+    assert path.read_bytes() != PROGRAM.read_bytes()
+    with pytest.raises(ProgramError, match=rf"^{path}: .*({message})"):
+        engine.load(path, mmap=mmap)
+
+
+def test_a_header_that_no_safetensors_tool_reads_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "p"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", 200_000_000))
+        file.truncate(200_000_100)  # of which the file system stores nothing
+    with pytest.raises(ProgramError, match="the header has 200000000 bytes; at most 100000000"):
+        engine.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h["facts"].update(max_length=13), "max_length is 13, and prefill takes texts of"),
+        (lambda h: h["facts"].update(max_length=10**30), "max_length is"),
+        (lambda h: h["facts"].update(batch=0), "must return logits"),
+        (lambda h: h["entries"]["decode"]["constants"].popitem(), "the entries name different constants"),
+        (lambda h: h.update(entries={}), "IndexError"),
+        (
+            lambda h: h["entries"]["decode"]["signature"].update(output_tree={"tuple": ["*"]}),
+            "decode does not take ids",
+        ),
+    ],
+    ids=["length", "huge length", "batch", "constants", "no entries", "structure"],
+)
+def test_a_decoder_file_that_contradicts_itself_is_refused(change, message, tmp_path):
+    saved_with(engine.load_decoder(DECODER), tmp_path / "d", change)
+    with pytest.raises(ProgramError, match=rf"^{tmp_path / 'd'}: .*{message}"):
+        engine.load_decoder(tmp_path / "d")
+
+
+def test_an_error_of_the_user_is_not_one_of_the_file():
+    missing = "neon" if "avx2" in native.isas() else "avx2"
+    with pytest.raises(engine.ConfigError, match=f"^isa '{missing}': this machine has"):
+        engine.load(PROGRAM, config=engine.Config(isa=missing))
+
+
+def test_program_files_say_nan_and_infinity(tmp_path):
+    """They are values of attributes, such as those that pad an image before its maximum is taken."""
+    with container.opened(PROGRAM, mapped=False) as (text, _tensors):
+        assert b"-Infinity" in text
+    (pad,) = (i for i in program.load(PROGRAM).instructions if i.op == "pad")
+    assert pad.attributes["value"] == -np.inf

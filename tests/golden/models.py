@@ -1,0 +1,84 @@
+"""The models of the files in this folder, and how the files were written.
+
+    python -m tests.golden.models
+
+The files are never written again with the same format version: they show that later engines read what earlier ones
+wrote. A new format version gets new files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import engine
+
+FOLDER = Path(__file__).resolve().parent
+MAX_LENGTH = 12
+
+
+def set_weights(model: nn.Module) -> nn.Module:
+    """`model` in eval mode with weights that depend on no random generator; each is a multiple of 1/64."""
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            values = (torch.arange(weight.numel()) * 37 + 11 * number) % 101 - 50
+            weight.copy_((values / 64).reshape(weight.shape))
+    return model.eval().requires_grad_(False)
+
+
+class Small(nn.Module):
+    """A packed weight, plain constants of several types, an infinite attribute, sizes that vary, a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 16)
+        self.up = nn.Linear(16, 40)
+        self.down = nn.Linear(40, 16).to(torch.bfloat16)
+        self.register_buffer("keep", torch.tensor([True, False] * 8))
+        self.register_buffer("total", torch.zeros(16))
+
+    def forward(self, ids: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+        x = torch.relu(self.up(self.table(ids)))
+        x = self.down(x.to(torch.bfloat16)).float() * scale
+        self.total.add_(x[0, 0])
+        largest = nn.functional.pad(x, (1, 0), value=float("-inf")).amax(-1)
+        return {"rows": x.flatten(0, 1), "largest": largest, "kept": torch.where(self.keep, x, 0.0)[:, 1:]}
+
+
+class Tied(nn.Module):
+    """A language model for `engine.compile_decoder`: the weighted sum of the embeddings of a text so far.
+
+    The table of embeddings is also the weight of the last layer, so a kernel reads it plain and another one packed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 16)
+        self.mix = nn.Linear(16, 16)
+        self.register_buffer("seen", torch.zeros(1, MAX_LENGTH, 16))
+
+    def forward(self, ids: torch.Tensor, position: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        places = position[0] + torch.arange(ids.shape[1])
+        self.seen.index_copy_(1, places, self.mix(self.table(ids)))
+        kept = (torch.arange(MAX_LENGTH) < lengths[0])[None, :, None]
+        weights = (torch.arange(MAX_LENGTH) + 1)[None, :, None]
+        return torch.where(kept, self.seen * weights, 0.0).sum(1) @ self.table.weight.t()
+
+
+def example() -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs of `Small`: ids int64 [batch, length], scale float32 []."""
+    return torch.arange(12).reshape(3, 4) % 10, torch.tensor(2.0)
+
+
+def main() -> None:
+    """Write the files."""
+    batch, length = torch.export.Dim("batch", min=2, max=8), torch.export.Dim("length", min=3, max=9)
+    sizes = {"ids": {0: batch, 1: length}, "scale": None}
+    engine.compile(set_weights(Small()), example(), dynamic_shapes=sizes).save(FOLDER / "program-2.engine")
+    engine.compile_decoder(set_weights(Tied()), MAX_LENGTH).save(FOLDER / "decoder-2.engine")
+
+
+if __name__ == "__main__":
+    main()
