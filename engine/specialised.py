@@ -10,6 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -48,12 +49,13 @@ class Specialised:
 
     def __init__(self, artifact: Artifact, config: Config, weights: native.Weights, rebuild: Rebuild | None) -> None:
         self.artifact = artifact
-        self.config = config
+        # The plan has scratch for so many threads, so the executor must not count processors again.
+        self.config = replace(config, threads=threads_of(config)) if config.threads == "auto" else config
         self.boundary = Boundary(artifact, rebuild, recycle=config.outputs == "recycled")
         self.plan = _NO_PLAN
         self._weights = weights
         if config.executor == "native":
-            self.plan = bind(artifact, config, keep=config.dispatch == "per_node")
+            self.plan = bind(artifact, self.config, keep=config.dispatch == "per_node")
             weights.prepare(self.plan)
         self._execute = self._executor()
 

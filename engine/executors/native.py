@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,11 +112,6 @@ def clock() -> str:
 def tick_seconds() -> float:
     """Seconds of one tick."""
     return float(lib.eb_tick_seconds())
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
