@@ -26,6 +26,7 @@ from engine.executors import interpreter, native
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
 from engine.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
+from engine.state import State
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -83,13 +84,15 @@ class Specialised:
             return lambda _args: UNUSUAL
         return short_way(self.boundary, self.native)
 
-    def __call__(self, args: Args, kwargs: Kwargs, states: States = ()) -> Any:
-        """One call, which changes `states`. Raises ShapeError and ExecutionError."""
+    def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
+        """Run once, which changes `states`: the arrays of `state`, or copies of them. Raises ShapeError and
+        ExecutionError.
+        """
         if not kwargs:
             result = self.short_way(args)
             if result is not UNUSUAL:
                 return result
-        inputs = self.boundary.unpack(args, kwargs)
+        inputs = self.boundary.unpack(args, kwargs, state)
         outputs = self.boundary.allocate(inputs)
         self._execute([*inputs, *states], outputs)
         return self.boundary.pack(outputs)
