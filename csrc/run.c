@@ -1,4 +1,4 @@
-/* The registry and the dispatch of a run. Knows kernels by their four functions only; the threads are pool.c's. */
+/* The registry of kernels and the execution of a plan on one thread; pool.c executes it on several. */
 #include "engine.h"
 
 #include <string.h>
@@ -66,8 +66,8 @@ void eb_pack(const eb_node *node, int32_t input, const void *source, void *desti
     kernels[node->kernel]->pack(node, input, source, destination);
 }
 
-/* The caller alone, in order. Each reading of the clock ends one node and starts the next, so the times of the nodes
- * sum to the run's. */
+/* Run nodes[first..last) in order on the calling thread. Each reading of the clock ends one node and starts the next, so
+ * the times of the nodes sum to that of the run. */
 static eb_status run_alone(const eb_node *nodes, int32_t first, int32_t last, void *const *bases, int64_t start,
                            eb_profile *profile, int32_t *failed) {
     for (int32_t i = first; i < last; i++) {
@@ -90,7 +90,8 @@ static eb_status run_alone(const eb_node *nodes, int32_t first, int32_t last, vo
     return EB_OK;
 }
 
-/* Waking helpers costs microseconds: not for a run in which nothing can be shared. */
+/* Whether any of nodes[first..last) can be divided among threads. Waking worker threads for nothing costs
+ * microseconds. */
 static int can_share(const eb_node *nodes, int32_t first, int32_t last) {
     for (int32_t i = first; i < last; i++)
         if (nodes[i].tiles > 1) return 1;

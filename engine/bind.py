@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from engine import dtypes, planner
-from engine.config import Config
+from engine.config import MOST_THREADS, Config
 from engine.errors import ConfigError, ProgramError
 from engine.executors import native
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
+from engine.processors import count_processors
 from engine.program import Artifact, Instruction
 
 
@@ -130,8 +131,8 @@ def bind(artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan
 
 
 def threads_of(config: Config) -> int:
-    """The number of threads that `config` means on this machine."""
-    return native.cores() if config.threads == "auto" else int(config.threads)
+    """Number of threads of one call: that of `config`; for ``"auto"`` the processors that this process may use now."""
+    return min(count_processors(), MOST_THREADS) if config.threads == "auto" else int(config.threads)
 
 
 class _Lowering:

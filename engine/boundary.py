@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from engine import dtypes, memory, sizes, tree
 from engine.errors import ProgramError, ShapeError
 from engine.ops import TensorType
 from engine.program import Artifact
+
+if TYPE_CHECKING:
+    from engine.state import State
 
 Rebuild = Callable[[list[Any]], Any]
 
@@ -59,13 +62,22 @@ class Boundary:
 
     # --- inputs --------------------------------------------------------------------------------------------------
 
-    def unpack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def unpack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: State | None = None) -> list[Any]:
         """Dense CPU tensors or arrays of the right types, one an artifact input, in order.
+
+        Args:
+            args: as for a call.
+            kwargs: as for a call, without ``state``.
+            state: the state of the call. An input in its memory is copied: the call changes that memory, maybe before
+                it reads the input.
 
         Raises:
             ShapeError: as `brought`.
         """
-        return [self._dense(position, leaf) for position, leaf in enumerate(self.brought(args, kwargs))]
+        inputs = [self._dense(position, leaf) for position, leaf in enumerate(self.brought(args, kwargs))]
+        if state is None:
+            return inputs
+        return [_clone(value) if state.has_memory_of(value) else value for value in inputs]
 
     def brought(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """CPU tensors or arrays of the right types as the caller has them, one an artifact input, in order.

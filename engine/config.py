@@ -23,7 +23,8 @@ class Config:
 
     Attributes:
         executor: ``native`` (C) or ``interpreter`` (the NumPy references).
-        threads: worker threads of one call, or ``"auto"`` for one a core.
+        threads: threads of one call, the caller included; ``"auto"``: as many as processors that the process may use,
+            by its affinity mask and the CPU quota of its control groups, whenever a memory plan is made.
         precision: None, the model's own element types. Nothing else is offered yet.
         fallback: None: what cannot be compiled is an error; ``"torch"``: torch runs it, in segments of its own.
         disable: passes to leave out of the pipeline.

@@ -102,7 +102,7 @@ class Program:
         state, arrays, kwargs = self._state_of(kwargs)
         chosen = self._for(args, kwargs)
         with state.lock:
-            return chosen(args, kwargs, arrays)
+            return chosen(args, kwargs, arrays, state)
 
     # --- what outlives a call ------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,7 @@ from engine.executors.weights import Weights
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
 from engine.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
+from engine.state import State
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -49,12 +51,13 @@ class Specialised:
 
     def __init__(self, artifact: Artifact, config: Config, weights: Weights, rebuild: Rebuild | None) -> None:
         self.artifact = artifact
-        self.config = config
+        # The plan has scratch for so many threads, so the executor must not count processors again.
+        self.config = replace(config, threads=threads_of(config)) if config.threads == "auto" else config
         self.boundary = Boundary(artifact, rebuild, recycle=config.outputs == "recycled")
         self.plan = _NO_PLAN
         self._weights = weights
         if config.executor == "native":
-            self.plan = bind(artifact, config, keep=config.dispatch == "per_node")
+            self.plan = bind(artifact, self.config, keep=config.dispatch == "per_node")
             weights.prepare(self.plan)
         self._execute = self._executor()
 
@@ -82,13 +85,15 @@ class Specialised:
             return lambda _args: UNUSUAL
         return short_way(self.boundary, self.native)
 
-    def __call__(self, args: Args, kwargs: Kwargs, states: States = ()) -> Any:
-        """One call, which changes `states`. Raises ShapeError and ExecutionError."""
+    def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
+        """Run once, which changes `states`: the arrays of `state`, or copies of them. Raises ShapeError and
+        ExecutionError.
+        """
         if not kwargs:
             result = self.short_way(args)
             if result is not UNUSUAL:
                 return result
-        inputs = self.boundary.unpack(args, kwargs)
+        inputs = self.boundary.unpack(args, kwargs, state)
         outputs = self.boundary.allocate(inputs)
         self._execute([*inputs, *states], outputs)
         return self.boundary.pack(outputs)

@@ -23,11 +23,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine.processors import allowed_processors
 from suites import backends
 from suites.harness import machine, stats
 from suites.harness import table as tables
 from suites.harness.case import BackendRef, Case
-from suites.harness.session import Worker, WorkerFailed, usable_cpus
+from suites.harness.session import Worker, WorkerFailed
 
 MODELS: tuple[tuple[str, dict[str, int], dict[str, int]], ...] = (
     ("transformer", {"batch": 1, "sequence": 128}, {"width": 512, "heads": 8}),
@@ -79,7 +80,7 @@ def measure(model: str, shape: dict[str, int], options: dict[str, int], names: l
             for beside in (False, True):
                 with ExitStack() as neighbour:
                     if beside:
-                        neighbour.enter_context(busy_loop(usable_cpus()[0]))
+                        neighbour.enter_context(busy_loop(allowed_processors()[0]))
                         time.sleep(0.05)
                     for (name, threads), (worker, count) in workers.items():
                         seconds = worker.ask("sample", 120, count=count)["seconds"]
@@ -138,7 +139,7 @@ def main() -> None:
     arguments = parser.parse_args()
     candidates = arguments.only or ["engine", "eager", "torch_compile", "onnxruntime", "openvino"]
     names = [name for name in candidates if backends.unavailable(BackendRef(name)) is None]
-    cores = usable_cpus()
+    cores = allowed_processors()
     if len(cores) < 2 or not hasattr(os, "sched_setaffinity"):
         sys.exit("needs two cores to contend for, and a system that lets processes be placed")
     os.sched_setaffinity(0, cores[:2])  # workers inherit it

@@ -21,6 +21,7 @@ TOOLS = {
     "errors",
     "dtypes",
     "memory",
+    "processors",
     "sizes",
     "suggest",
     "tree",

@@ -6,7 +6,6 @@ The only file that talks to `engine._native`. Knows no graph and no passes.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -110,11 +109,6 @@ def clock() -> str:
 def tick_seconds() -> float:
     """Seconds of one tick."""
     return float(lib.eb_tick_seconds())
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -17,13 +17,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from engine.processors import count_processors
 from suites import backends, models
 from suites.harness import machine, table, verify
 from suites.harness.case import BackendRef, Case
 from suites.harness.contention import Used, Watch, kept
 from suites.harness.progress import Reporter
 from suites.harness.references import References
-from suites.harness.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy, usable_cpus
+from suites.harness.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy
 from suites.harness.spec import Suite
 from suites.harness.store import Line
 from suites.harness.summary import PHASES
@@ -179,7 +180,7 @@ class CaseWork:
         began = time.monotonic()
         for entry in entries:
             self._start(entry, generation, pinned=False)
-        pool = ThreadPoolExecutor(len(usable_cpus()))
+        pool = ThreadPoolExecutor(count_processors())
         try:
             list(pool.map(lambda entry: self._prepare(entry, references, generation), entries))
         except BaseException:
@@ -329,7 +330,7 @@ class CaseWork:
                 self._reporter.row(entry.ref.label, state, latency)
 
     def _unavailable(self, ref: BackendRef) -> str | None:
-        cpus = len(usable_cpus())
+        cpus = count_processors()
         if self.case.threads > cpus:
             return f"needs {self.case.threads} processors, {cpus} may be used here"
         return backends.unavailable(ref) or models.get(self.case.model).unavailable()

@@ -6,7 +6,6 @@ C's (`csrc/measure.c`). Knows no model, no backend and no record.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.processors import count_processors
 from suites.harness import machine
 
 BUDGET_S = 1.5
@@ -137,8 +137,8 @@ def last_level_bytes() -> int:
 
 
 def thread_counts() -> list[int]:
-    """1, 2, 4 ... and the number of processors that this process may use."""
-    most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """1, 2, 4 ... and the number of processors that this process may use, its CPU quota included."""
+    most = count_processors()
     return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
 
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import suites
+from engine.processors import allowed_processors
 from suites import backends
 from suites.backends import versions
 from suites.harness.case import BackendRef, Case
@@ -45,11 +46,6 @@ class WorkerFailed(Exception):
         super().__init__(reason)
         self.status = status
         self.reason = reason
-
-
-def usable_cpus() -> list[int]:
-    """Processors that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 class Worker:
@@ -216,7 +212,7 @@ def _exporter(ref: BackendRef | None) -> str:
 
 def _pinned(threads: int) -> list[int]:
     """The processors of a worker: the last ones, since the first serve most interrupts. All, where they are too few."""
-    cpus = usable_cpus() if hasattr(os, "sched_setaffinity") else []
+    cpus = allowed_processors() if hasattr(os, "sched_setaffinity") else []
     return cpus[-threads:] if threads <= len(cpus) else cpus
 
 

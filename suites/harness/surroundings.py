@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.processors import allowed_processors, read_quota
+
 _CPU = "/sys/devices/system/cpu"
 _VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|ONEDNN|OPENBLAS|NUMEXPR|TORCHINDUCTOR|ORT|OV|MALLOC|LD_PRELOAD)(_|$)")
 _HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,40}")
@@ -22,7 +24,7 @@ def surroundings() -> dict[str, Any]:
         "frequency": _frequency(),
         "virtual": _virtual(),
         "memory_policy": _memory_policy(),
-        "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "usable_cpus": len(allowed_processors()),
         "compiler": _first_line(os.environ.get("CC", "cc"), "--version"),
         "blas": _blas(),
         "variables": _variables(),
@@ -44,14 +46,13 @@ def _frequency() -> dict[str, str]:
 
 
 def _virtual() -> dict[str, Any]:
-    """Hints of a virtual machine and of a container, and what share of the processors a control group allows."""
+    """Hints of a virtual machine and of a container, and the CPU quota of its control groups in processors."""
     flags = (read("/proc/cpuinfo") or "").partition("flags")[2].partition("\n")[0].split()
-    limit = (read("/sys/fs/cgroup/cpu.max") or "").split()
     return {
         "hypervisor": "hypervisor" in flags,
         "product": read("/sys/class/dmi/id/sys_vendor"),
         "container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
-        "cpu_limit": int(limit[0]) / int(limit[1]) if len(limit) == 2 and limit[0].isdigit() else None,
+        "cpu_limit": read_quota(),
     }
 
 

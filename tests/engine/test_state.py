@@ -206,3 +206,84 @@ def test_a_state_that_would_change_its_size_is_refused_when_a_call_brings_sizes(
     damaged.at({"n": 4})
     with pytest.raises(ShapeError, match="a state changes its type"):
         damaged.at({"n": 5})
+
+
+class Grow(nn.Module):
+    """Writes to its buffer first, then reads its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("other", torch.ones(3))
+        self.register_buffer("total", torch.arange(6.0).reshape(2, 3))
+
+    def forward(self, x):
+        self.total.add_(1)
+        self.other.mul_(2)
+        return self.total.sum() + self.other.sum(), x * 2
+
+
+def as_subclass(array):
+    return array.view(type("Named", (np.ndarray,), {}))
+
+
+def through_dlpack(array):
+    return torch.from_dlpack(array).requires_grad_()
+
+
+def alone(array):
+    """Another array over the same memory, which has no view of `array` among its bases."""
+    return np.frombuffer(memoryview(array).cast("B"), array.dtype).reshape(array.shape)
+
+
+LENDERS = [lambda a: a, lambda a: a[:], as_subclass, alone, torch.from_numpy, through_dlpack, torch.tensor]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["native", "interpreter", "per_node", "two_threads"])
+def test_an_input_in_the_memory_of_the_state_is_read_as_it_was_at_the_call(config):
+    """The state changes in place, and the result is that of eager for an input that nothing changes meanwhile."""
+    model = Grow().eval()
+    program = engine.compile(model, (torch.zeros(2, 3),), config)
+    state = program.new_state()
+    for number, lend in enumerate(LENDERS):
+        given = lend(state["total"])
+        expected = model(torch.from_numpy(state["total"].copy()))
+        for one, other in zip(program(given, state=state), expected, strict=True):
+            torch.testing.assert_close(torch.as_tensor(one), other, msg=f"lender {number}")
+        torch.testing.assert_close(torch.from_numpy(state["total"]), model.total)
+
+
+def test_a_part_of_a_states_array_is_an_input_too():
+    """A row is dense without being the whole array, or its beginning."""
+
+    class Rows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(12.0).reshape(3, 4))
+
+        def forward(self, x):
+            self.table.mul_(-1)
+            return x + 1
+
+    program = engine.compile(Rows().eval(), (torch.zeros(4),))
+    state = program.new_state()
+    for row in (state["table"][2], torch.from_numpy(state["table"])[2], state["table"][::-1][0]):
+        expected = torch.as_tensor(row).clone() + 1
+        assert torch.equal(torch.as_tensor(program(row, state=state)), expected)
+
+
+def test_only_inputs_in_the_memory_of_the_state_are_copied():
+    program = engine.compile(Grow().eval(), (torch.zeros(2, 3),))
+    state, another = program.new_state(), program.new_state()
+    array, owner = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
+    for value in (array, owner[1:3], torch.zeros(2, 3), another["total"], torch.from_numpy(another["total"])):
+        assert not state.has_memory_of(value)
+        assert program._boundary.unpack((value,), {}, state)[0] is value
+    assert state.has_memory_of(state["total"])
+    assert state.has_memory_of(state["other"])
+
+
+def test_arrays_of_a_state_are_apart_and_aligned():
+    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    arrays = list(program.new_state().values())
+    assert all(array.ctypes.data % 64 == 0 for array in arrays)
+    assert not np.may_share_memory(*arrays)

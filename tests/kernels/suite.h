@@ -73,6 +73,7 @@ void test_move(void);
 void test_spatial(void);
 void test_measure(void);
 void test_pool(int with_fork);
+void test_threads(void);
 
 void bench(const char *isa, const char *part);
 

@@ -37,6 +37,7 @@ int main(int arguments, char **argument) {
     eb_set_sgemm(pointer);
     /* qemu-user itself fails when a process with threads forks. */
     test_pool(!(arguments > 1 && strcmp(argument[1], "no-fork") == 0));
+    test_threads();
     test_measure();
     test_linear();
     test_gated_linear();
