@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import collector, passes, program
+from engine import passes, program
 from engine.boundary import Rebuild
 from engine.config import Config
 from engine.errors import ConfigError, UnsupportedOp
@@ -118,8 +118,7 @@ def lowered(model: Captured, config: Config) -> Made:
 
 def finished(graph: Graph, signature: program.Signature, config: Config) -> program.Artifact:
     """The artifact of an exported graph: passes, then its values numbered."""
-    with collector.paused():
-        return program.from_graph(graph, signature, passes.run(graph, config))
+    return program.from_graph(graph, signature, passes.run(graph, config))
 
 
 def load(path: str | Path, verify: str = "full", *, config: Config | None = None) -> Program:

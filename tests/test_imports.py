@@ -17,7 +17,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = {
-    "collector",
     "errors",
     "dtypes",
     "memory",

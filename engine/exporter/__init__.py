@@ -15,7 +15,6 @@ from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec,
 from torch.fx import Node
 from torch.utils._pytree import TreeSpec
 
-from engine import collector
 from engine.errors import ConfigError, EngineError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.capture import capture
@@ -108,8 +107,7 @@ def lowered(model: Captured) -> Exported:
     """The second half of `export`. Raises UnsupportedOp."""
     begin = time.perf_counter()
     conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
-    with collector.paused():
-        graph = conversion.run()
+    graph = conversion.run()
     return Exported(
         graph,
         conversion.input_names,
