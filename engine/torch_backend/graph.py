@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from engine import sizes
 from engine.config import Config
@@ -22,12 +21,12 @@ from engine.errors import ShapeError, UnsupportedOp
 from engine.exporter import traced
 from engine.report import Report
 from engine.runtime import Program
+from engine.torch_backend import optimizer_steps
 from engine.torch_backend.layouts import laid, numbers, strides_of
 from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out, viewed
 
 _LOG = logging.getLogger("engine")
-_LIVE: list[weakref.ref[CompiledGraph]] = []
 _UNKNOWN = -1  # no tensor has this version
 
 
@@ -99,7 +98,8 @@ class CompiledGraph:
         self._kept: OrderedDict[tuple[int, ...], Compiled] = OrderedDict()
         self._reasons: tuple[str, ...] = ()
         self._lock = threading.RLock()
-        _LIVE.append(weakref.ref(self, _LIVE.remove))
+        if self._static:
+            optimizer_steps.listen(self)
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """One call, in AOT autograd's boxed convention: `args` is emptied."""
@@ -225,18 +225,6 @@ def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence
     fakes = {n: r.meta.get("val") for n, r in enumerate(results) if isinstance(r, Node) and n not in others}
     tensors = {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor) and fake.layout is torch.strided}
     return {n: strides for n, fake in tensors.items() if (strides := strides_of(fake)) is not None}
-
-
-def _stepped(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Behind each step of any optimizer: a fused one (``fused=True``) writes without raising versions."""
-    written = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]} if _LIVE else ()
-    for reference in tuple(_LIVE):
-        if (graph := reference()) is not None:
-            graph.forget(written)
-
-
-# Disabled for Dynamo, so that a step that somebody compiles does not leave it out.
-register_optimizer_step_post_hook(torch.compiler.disable(_stepped))
 
 
 def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:
