@@ -60,6 +60,7 @@ def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Calla
     """
     _check(module, inputs)
     compiler = aot_autograd(fw_compiler=_differentiated, inference_compiler=finish, decompositions=_rules())
+    # The override holds for all threads. Dynamo compiles one graph at a time, so no other compilation meets it.
     with torch.no_grad(), _override_composite_implicit_decomp(_whole()):
         found: Callable[..., Any] = compiler(module, inputs)
     return found

@@ -63,6 +63,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _double(model: torch.nn.Module, inputs: list[tuple[torch.Tensor, ...]]) -> list[list[np.ndarray]]:
+    # New tensors of the model must be float64, too. The worker of references runs nothing else meanwhile.
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
