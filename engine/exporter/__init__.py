@@ -13,7 +13,6 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx import Node
-from torch.utils._pytree import TreeSpec
 
 from engine.errors import ConfigError, EngineError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
@@ -25,6 +24,7 @@ from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity, to_numpy
 from engine.ir import Graph, Value
 from engine.ops import TensorType
+from engine.torch_internals import TreeSpec
 
 __all__ = ["Captured", "Exported", "captured", "export", "lowered", "user_inputs"]
 

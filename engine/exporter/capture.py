@@ -10,19 +10,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
+from engine.torch_internals import FakeTensor, OpOverload, is_mutable, tree_flatten, tree_leaves, tree_unflatten
 from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]
@@ -153,7 +151,7 @@ def _targets(program: ExportedProgram) -> Iterator[OpOverload]:
 
 
 def _mutates(target: OpOverload) -> bool:
-    return target._schema.is_mutable and target not in _MUTATES_NOTHING_HERE  # noqa: SLF001  # no public way
+    return is_mutable(target) and target not in _MUTATES_NOTHING_HERE
 
 
 @contextlib.contextmanager

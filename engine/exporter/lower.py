@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
 
 from engine.exporter.context import Lowering, Missing, tensor_type
-from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind
+from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
 from engine.exporter.sources import from_trace
 from engine.exporter.symbols import Symbols
 from engine.exporter.weights import to_numpy
 from engine.ir import Graph, Value
+from engine.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
 
+_ASSERT = overload("_assert_scalar")
 Lowered = Any  # a Value, a Missing, a number, or a list of them
 
 
@@ -52,7 +52,7 @@ class Walk:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
                 env[node] = self._held(node, getattr(module, str(node.target)))
-            if node.target is torch.ops.aten._assert_scalar.default:  # noqa: SLF001  # its only name
+            if node.target is _ASSERT:
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
@@ -196,5 +196,5 @@ def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
 
 def _must_run(node: Node) -> bool:
     if isinstance(node.target, OpOverload):
-        return not node.target._schema.returns and node.target not in DROPPED  # noqa: SLF001  # no public way
+        return not has_results(node.target) and node.target not in DROPPED
     return isinstance(node.target, HigherOrderOperator) and node.target.name() not in INLINED

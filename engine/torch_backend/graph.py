@@ -25,6 +25,7 @@ from engine.torch_backend import optimizer_steps
 from engine.torch_backend.layouts import laid, numbers, strides_of
 from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out, viewed
+from engine.torch_internals import version
 
 _LOG = logging.getLogger("engine")
 _UNKNOWN = -1  # no tensor has this version
@@ -129,22 +130,22 @@ class CompiledGraph:
 
     @staticmethod
     def _unchanged(watched: Sequence[Watched], args: Sequence[Any]) -> bool:
-        for position, tensor, version, address in watched:
+        for position, tensor, known, address in watched:
             now = args[position]
-            if now is not tensor() or now._version != version or now.data_ptr() != address:  # noqa: SLF001  # no public way
+            if now is not tensor() or now._version != known or now.data_ptr() != address:  # noqa: SLF001  # a call for each weight would be slower
                 return False
         return True
 
     def _begin(self, args: Sequence[Any]) -> None:
         """No program is left; weights are those of this call. A buffer that was written to is a weight no longer."""
         with self._lock:
-            for position, _tensor, version, _address in self._watched or ():
+            for position, _tensor, known, _address in self._watched or ():
                 now = args[position]
-                if not isinstance(now, torch.nn.Parameter) and now._version != version:  # noqa: SLF001  # no public way
+                if not isinstance(now, torch.nn.Parameter) and version(now) != known:
                     self._static.remove(position)
             # An inference tensor does not tell when it is written to, so each call brings it.
             weights = {p: args[p] for p in self._static if not args[p].is_inference()}
-            self._watched = [Watched(p, weakref.ref(t), t._version, t.data_ptr()) for p, t in weights.items()]  # noqa: SLF001  # as above
+            self._watched = [Watched(p, weakref.ref(t), version(t), t.data_ptr()) for p, t in weights.items()]
             self._brought = [p for p in self._tensors if p not in weights]
             self._kept.clear()
 
