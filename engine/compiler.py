@@ -46,6 +46,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
             size of `dynamic_shapes` cannot differ.
         ConfigError: an argument asks for what does not exist.
         EngineError: torch.export could not capture the model; its reason is passed on.
+        InternalError: a defect of the engine; never with a fallback to torch in its place.
     """
     if calibration is not None:
         raise ConfigError("calibration: quantisation is not offered yet; expected None")

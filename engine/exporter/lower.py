@@ -1,7 +1,7 @@
 """From the fx graph of an ExportedProgram to a Graph. Owns the walk; what an ATen call means is the handlers' business.
 
 Every call that cannot be lowered is collected, so that the user sees all of them at once: after an offender the walk
-goes on with a stand-in of the type that torch gives the result.
+goes on with a stand-in of the type that torch gives the result. An InternalError ends the walk at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from engine.errors import InternalError
 from engine.exporter.context import Lowering, Missing, tensor_type
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
 from engine.exporter.sources import from_trace
@@ -120,18 +121,19 @@ class Walk:
     def _lower(self, target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
         handler, guards = HANDLERS[target], len(self.symbols.scope.guards)
         result = handler.lower(context, **bind(handler, args, kwargs))
-        self._check(result, context.meta)
+        self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
             self._note_settled(target, context.source)
         return result
 
-    def _check(self, result: Lowered, meta: Any) -> None:
-        """Compare what a handler made with what torch says of it."""
+    def _check(self, target: OpOverload, result: Lowered, context: Lowering, meta: Any) -> None:
+        """InternalError where the handler of `target` made a value of another type than torch says in `meta`."""
         if isinstance(result, list):
             for one, its_meta in zip(result, meta, strict=True):
-                self._check(one, its_meta)
+                self._check(target, one, context, its_meta)
         elif isinstance(result, Value) and result.type != (expected := tensor_type(meta, self.symbols.size)):
-            raise Refusal(f"internal: lowered as {result.type}, torch says {expected}")
+            where = f" ({context.source})" if context.source else ""
+            raise InternalError(f"{target} was lowered as {result.type}, torch says {expected}{where}")
 
     def _stand_in(self, meta: Any) -> Lowered:
         """A value of the type that torch gives, for what could not be lowered; Missing where that is not known."""
