@@ -10,7 +10,15 @@
 from engine.compiler import compile, load  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
 from engine.decoder import Decoder, compile_decoder, load_decoder
-from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
+from engine.errors import (
+    ConfigError,
+    EngineError,
+    ExecutionError,
+    InternalError,
+    ProgramError,
+    ShapeError,
+    UnsupportedOp,
+)
 from engine.runtime import Program
 from engine.state import State
 from engine.switches import Switch
@@ -22,6 +30,7 @@ __all__ = [
     "Decoder",
     "EngineError",
     "ExecutionError",
+    "InternalError",
     "Program",
     "ProgramError",
     "ShapeError",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import collector, passes, program
+from engine import passes, program
 from engine.boundary import Rebuild
 from engine.config import Config
 from engine.errors import ConfigError, UnsupportedOp
@@ -46,6 +46,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
             size of `dynamic_shapes` cannot differ.
         ConfigError: an argument asks for what does not exist.
         EngineError: torch.export could not capture the model; its reason is passed on.
+        InternalError: a defect of the engine; never with a fallback to torch in its place.
     """
     if calibration is not None:
         raise ConfigError("calibration: quantisation is not offered yet; expected None")
@@ -118,8 +119,7 @@ def lowered(model: Captured, config: Config) -> Made:
 
 def finished(graph: Graph, signature: program.Signature, config: Config) -> program.Artifact:
     """The artifact of an exported graph: passes, then its values numbered."""
-    with collector.paused():
-        return program.from_graph(graph, signature, passes.run(graph, config))
+    return program.from_graph(graph, signature, passes.run(graph, config))
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:

@@ -1,4 +1,4 @@
-"""Every error a user can meet. Owns the classes only; knows nothing of what raises them."""
+"""The errors that this package raises, one class for each kind of failure. Knows nothing of what raises them."""
 
 
 class EngineError(Exception):
@@ -37,4 +37,18 @@ class ExecutionError(EngineError):
 
 
 class InternalError(EngineError):
-    """A defect of the engine itself."""
+    """The engine broke a rule of its own: a defect, neither a mistake of the user nor something unsupported.
+
+    Attributes:
+        reason: what was found, in one sentence.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.reason}\nThis is a defect of the engine, not of the model or the call. "
+            "Please report it together with the traceback."
+        )

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from engine import collector, dtypes
+from engine import dtypes
 from engine.boundary import Boundary, Rebuild
 from engine.call import UNUSUAL
 from engine.config import Config
@@ -78,10 +78,9 @@ class Program:
 
     def _specialise(self, sizes: tuple[int, ...]) -> Specialised:
         artifact = self.artifact
-        with collector.paused():
-            if not artifact.is_fixed:
-                artifact = artifact.at(dict(zip(artifact.scope.symbols, sizes, strict=True)))
-            return Specialised(artifact, self.config, self._weights, self._rebuild)
+        if not artifact.is_fixed:
+            artifact = artifact.at(dict(zip(artifact.scope.symbols, sizes, strict=True)))
+        return Specialised(artifact, self.config, self._weights, self._rebuild)
 
     def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Specialised:
         """What runs for the sizes of these arguments. Raises ShapeError where there can be nothing."""

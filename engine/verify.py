@@ -1,6 +1,6 @@
 """Checks of a graph and of a memory plan, written apart from what produced them.
 
-Raises AssertionError-like `VerificationError`: a finding here is a defect of the engine, never of the user.
+A finding is a `VerificationError`: a defect of the engine, never a mistake of the user.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine import dtypes
-from engine.errors import EngineError
+from engine.errors import InternalError
 from engine.ops import TABLE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.planner import Plan, Request
 
 
-class VerificationError(EngineError):
+class VerificationError(InternalError):
     """The engine broke a rule of its own."""
 
 
@@ -44,10 +44,14 @@ def graph(g: Graph) -> None:
                     raise VerificationError(f"{where}: required input {position} is absent")
             elif not operand.is_constant and operand not in known:
                 raise VerificationError(f"{where}: reads %{operand.name} before it is made")
-        node.op.check_arity(len(node.inputs))
-        if dict(node.attributes) != node.op.complete(node.attributes):
+        try:
+            node.op.check_arity(len(node.inputs))
+            complete = node.op.complete(node.attributes)
+            types = node.op.infer([None if v is None else v.type for v in node.inputs], node.attributes)
+        except ValueError as error:
+            raise VerificationError(f"{where}: {error}") from error
+        if dict(node.attributes) != complete:
             raise VerificationError(f"{where}: attributes are not complete")
-        types = node.op.infer([None if v is None else v.type for v in node.inputs], node.attributes)
         if [v.type for v in node.outputs] != list(types):
             raise VerificationError(f"{where}: types say {types}")
         for value in node.outputs:

@@ -17,7 +17,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = {
-    "collector",
     "errors",
     "dtypes",
     "memory",
@@ -34,8 +33,9 @@ STAGES: dict[str, set[str]] = {
     "ir": {"ops"},
     "config": {"switches"},
     "verify": {"ops"},
+    "torch_internals": set(),
     "torch_ops": set(),
-    "exporter": {"ops", "ir", "config", "torch_ops"},
+    "exporter": {"ops", "ir", "config", "torch_internals", "torch_ops"},
     "passes": {"ops", "ir", "config", "verify"},
     "planner": {"ops"},
     "container": set(),
@@ -48,7 +48,9 @@ STAGES: dict[str, set[str]] = {
 ABOVE = {"quantize", "inspect", "dynamo", "torch_backend"}  # stand above the flow and may use all of it
 
 # Where torch may be imported: at the top of a module, or only inside of functions.
-TORCH_AT_TOP = ("engine.exporter", "engine.torch_ops", "engine.torch_backend")
+TORCH_AT_TOP = ("engine.exporter", "engine.torch_internals", "engine.torch_ops", "engine.torch_backend")
+# Where private names of torch may be used.
+PRIVATE_OF_TORCH = ("engine.torch_internals", "suites.torch_internals")
 TORCH_INSIDE = ("engine.boundary", "engine.quantize", "engine.inspect")
 
 
@@ -160,6 +162,52 @@ def test_modules_that_import_torch_at_the_top_are_imported_inside_of_functions_o
     assert not wrong
 
 
+def _private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of what is imported of torch, or read as an attribute of it, under a private name.
+
+    Names below ``torch.ops`` are names of operators: ``torch.ops.aten._to_copy`` is as public as any.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            names = [ast.unparse(node)]
+        else:
+            continue
+        for name in names:
+            first, *others = name.split(".")
+            if first == "torch" and others[:1] != ["ops"] and any(_is_private(other) for other in others):
+                yield node.lineno, name
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+@pytest.mark.parametrize("package", ["engine", "suites"])
+def test_private_names_of_torch_are_used_in_one_module(package):
+    paths = {_module_name(p): p for p in sorted((ROOT / package).rglob("*.py"))}
+    found = {name: list(_private_names(ast.parse(path.read_text()))) for name, path in paths.items()}
+    assert found[f"{package}.torch_internals"]
+    assert {name: lines for name, lines in found.items() if lines and name not in PRIVATE_OF_TORCH} == {}
+
+
+@pytest.mark.parametrize("module", PRIVATE_OF_TORCH)
+def test_every_function_and_name_of_these_modules_is_used(module):
+    """Each name can break with the next version of torch: what nobody needs must go."""
+    tree = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text())
+    offered = {n.name for n in tree.body if isinstance(n, ast.FunctionDef) and not _is_private(n.name)}
+    private = [
+        n for n in tree.body if isinstance(n, ast.ImportFrom) and any(map(_is_private, str(n.module).split(".")))
+    ]
+    offered |= {alias.name for n in private for alias in n.names}
+    files = [*(ROOT / "engine").rglob("*.py"), *(ROOT / "suites").rglob("*.py")]
+    imports = [n for path in files for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+    assert offered == {alias.name for n in imports if n.module == module for alias in n.names}
+
+
 def _python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
 
@@ -191,6 +239,40 @@ def test_the_reader_sees_every_form_of_import():
     assert _found("def f():\n    if 1:\n        import torch") == [("torch", True)]
     assert _found("class A:\n    import torch") == [("torch", False)]
     assert _found("try:\n    import torch\nexcept ImportError:\n    import onnx") == [("torch", False), ("onnx", False)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch._dynamo",
+        "import torch._dynamo.config as c",
+        "from torch._ops import OpOverload",
+        "from torch import _guards",
+        "from torch.utils._pytree import tree_map",
+        "from torch.export.exported_program import _override",
+        "def f():\n    import torch._inductor",
+        "if TYPE_CHECKING:\n    from torch._ops import OpOverload",
+        "torch._dynamo.reset()",
+        "x = torch.utils._pytree.tree_map",
+    ],
+)
+def test_the_reader_sees_private_names_of_torch(source):
+    assert list(_private_names(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch.fx",
+        "torch.ops.aten._to_copy.default",
+        "torch.__file__",
+        "import _torch",
+        "from x import _torch",
+        "x._torch",
+    ],
+)
+def test_the_reader_passes_over_public_names_of_torch(source):
+    assert not list(_private_names(ast.parse(source)))
 
 
 def test_the_reader_passes_over_types_only():

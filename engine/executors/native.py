@@ -119,7 +119,8 @@ def offer_openblas() -> bool:
     except ImportError:
         return False
     library = scipy_openblas32.dll
-    # Our tiles are the threads: OpenBLAS is called from inside of them. This copy of it serves nobody else.
+    # OpenBLAS is called from the engine's own threads. The setting holds for the library of the package
+    # scipy_openblas32; NumPy and SciPy carry libraries of their own, which keep theirs.
     library.scipy_openblas_set_num_threads(1)
     lib.eb_set_sgemm(ffi.cast("void *", ctypes.cast(library.scipy_cblas_sgemm, ctypes.c_void_p).value))
     return True

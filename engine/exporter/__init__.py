@@ -13,10 +13,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx import Node
-from torch.utils._pytree import TreeSpec
 
-from engine import collector
-from engine.errors import ConfigError, EngineError, UnsupportedOp
+from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.capture import capture
 from engine.exporter.context import Missing, tensor_type
@@ -26,6 +24,7 @@ from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity, to_numpy
 from engine.ir import Graph, Value
 from engine.ops import TensorType
+from engine.torch_internals import TreeSpec
 
 __all__ = ["Captured", "Exported", "captured", "export", "lowered", "user_inputs"]
 
@@ -75,6 +74,7 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
         ShapeError: an input is not a dense tensor on the cpu.
         UnsupportedOp: calls that cannot be lowered, all of them.
         EngineError: torch.export cannot capture the model.
+        InternalError: a handler contradicts torch.
     """
     return lowered(captured(model, example_inputs, dynamic_shapes))
 
@@ -108,8 +108,7 @@ def lowered(model: Captured) -> Exported:
     """The second half of `export`. Raises UnsupportedOp."""
     begin = time.perf_counter()
     conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
-    with collector.paused():
-        graph = conversion.run()
+    graph = conversion.run()
     return Exported(
         graph,
         conversion.input_names,
@@ -231,7 +230,7 @@ class _Conversion:
                 self.output_slots.append(len(self.walk.graph.outputs))
                 self.walk.graph.outputs.append(result)
             elif isinstance(spec.arg, TensorArgument) and not self.walk.offenders:
-                raise EngineError(f"internal: output {spec.arg.name} was lost while lowering")
+                raise InternalError(f"output {spec.arg.name} was lost while lowering")
             else:
                 self.output_slots.append({"constant": result})
         self.walk.graph.outputs += after.values()

@@ -1,38 +1,31 @@
 """From a model to a functional ExportedProgram: checks, torch.export, functionalisation. Knows no Graph.
 
-Also the errors of that road: torch's become one sentence with the user's line.
+Errors of torch.export become one sentence with the user's line.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
-import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
+from engine.exporter.quiet import quiet
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
+from engine.torch_internals import FakeTensor, OpOverload, is_mutable, tree_flatten, tree_leaves, tree_unflatten
 from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
-# Of torch's own: it says more than once what the raised error says, and warns of its own deprecated calls.
-_CHATTY_LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export")
 _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
 
 
@@ -158,44 +151,21 @@ def _targets(program: ExportedProgram) -> Iterator[OpOverload]:
 
 
 def _mutates(target: OpOverload) -> bool:
-    return target._schema.is_mutable and target not in _MUTATES_NOTHING_HERE  # noqa: SLF001  # no public way
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep torch's own logging, warnings and printed graphs from the user; all settings are put back."""
-    loggers = [logging.getLogger(name) for name in _CHATTY_LOGGERS]
-    levels = [logger.level for logger in loggers]
-    printed = io.StringIO()
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        with warnings.catch_warnings(), contextlib.redirect_stderr(printed):
-            for category in (FutureWarning, DeprecationWarning):
-                warnings.filterwarnings("ignore", category=category, module=r"torch\.|copyreg")
-            yield
-    except Exception as error:
-        graph = str(getattr(error, "partial_fx_graph", ""))
-        printed = io.StringIO(printed.getvalue().replace(graph + "\n", "") if graph else printed.getvalue())
-        raise
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-        sys.stderr.write(printed.getvalue())
+    return is_mutable(target) and target not in _MUTATES_NOTHING_HERE
 
 
 @contextlib.contextmanager
 def _captured() -> Iterator[None]:
-    """Where torch works: quietly, without gradients, and its errors become one sentence."""
+    """Run torch without messages and gradients in the block; its errors become an EngineError of one sentence."""
     try:
-        with _quiet(), torch.no_grad():
+        with quiet(), torch.no_grad():
             yield
     except Exception as error:
         raise _sentence(error) from error
 
 
 def _sentence(error: Exception) -> EngineError:
-    """What torch says, as one sentence with the user's line."""
+    """An error of torch as an EngineError of one sentence with the user's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = lines[0]
     if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one a line

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from torch._decomp import decomposition_table
-from torch._ops import OpOverload
-
 from engine.exporter.registry import overload
+from engine.torch_internals import OpOverload, can_decompose, decomposition
 
 CHOSEN = frozenset(map(overload, ("elu", "grid_sampler_2d", "leaky_relu")))
 
 
 def chosen(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
     """The rules for those of `unknown` that torch keeps whole by default."""
-    return {op: decomposition_table[op] for op in CHOSEN.intersection(unknown)}
+    return {op: decomposition(op) for op in CHOSEN.intersection(unknown)}
 
 
 def composite(unknown: Iterable[OpOverload]) -> set[OpOverload]:
     """Those of `unknown` that torch defines by other calls alone; it replaces them whatever the table says."""
-    return {op for op in unknown if op._can_decompose()}  # noqa: SLF001  # torch offers no public way
+    return {op for op in unknown if can_decompose(op)}

@@ -1,7 +1,7 @@
 """From the fx graph of an ExportedProgram to a Graph. Owns the walk; what an ATen call means is the handlers' business.
 
 Every call that cannot be lowered is collected, so that the user sees all of them at once: after an offender the walk
-goes on with a stand-in of the type that torch gives the result.
+goes on with a stand-in of the type that torch gives the result. An InternalError ends the walk at once.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
 
+from engine.errors import InternalError
 from engine.exporter.context import Lowering, Missing, tensor_type
-from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind
+from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
 from engine.exporter.sources import from_trace
 from engine.exporter.symbols import Symbols
 from engine.exporter.weights import to_numpy
 from engine.ir import Graph, Value
+from engine.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
 
+_ASSERT = overload("_assert_scalar")
 Lowered = Any  # a Value, a Missing, a number, or a list of them
 
 
@@ -52,7 +53,7 @@ class Walk:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
                 env[node] = self._held(node, getattr(module, str(node.target)))
-            if node.target is torch.ops.aten._assert_scalar.default:  # noqa: SLF001  # its only name
+            if node.target is _ASSERT:
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
@@ -120,18 +121,19 @@ class Walk:
     def _lower(self, target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
         handler, guards = HANDLERS[target], len(self.symbols.scope.guards)
         result = handler.lower(context, **bind(handler, args, kwargs))
-        self._check(result, context.meta)
+        self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
             self._note_settled(target, context.source)
         return result
 
-    def _check(self, result: Lowered, meta: Any) -> None:
-        """Compare what a handler made with what torch says of it."""
+    def _check(self, target: OpOverload, result: Lowered, context: Lowering, meta: Any) -> None:
+        """InternalError where the handler of `target` made a value of another type than torch says in `meta`."""
         if isinstance(result, list):
             for one, its_meta in zip(result, meta, strict=True):
-                self._check(one, its_meta)
+                self._check(target, one, context, its_meta)
         elif isinstance(result, Value) and result.type != (expected := tensor_type(meta, self.symbols.size)):
-            raise Refusal(f"internal: lowered as {result.type}, torch says {expected}")
+            where = f" ({context.source})" if context.source else ""
+            raise InternalError(f"{target} was lowered as {result.type}, torch says {expected}{where}")
 
     def _stand_in(self, meta: Any) -> Lowered:
         """A value of the type that torch gives, for what could not be lowered; Missing where that is not known."""
@@ -196,5 +198,5 @@ def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
 
 def _must_run(node: Node) -> bool:
     if isinstance(node.target, OpOverload):
-        return not node.target._schema.returns and node.target not in DROPPED  # noqa: SLF001  # no public way
+        return not has_results(node.target) and node.target not in DROPPED
     return isinstance(node.target, HigherOrderOperator) and node.target.name() not in INLINED

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
+
+from engine.torch_internals import OpOverload, schema_arguments
 
 
 class Refusal(Exception):
@@ -127,7 +128,7 @@ def bind(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         Refusal: a common argument has a value that is not supported.
     """
     bound: dict[str, Any] = {}
-    for position, argument in enumerate(handler.overload._schema.arguments):  # noqa: SLF001  # torch offers no public way
+    for position, argument in enumerate(schema_arguments(handler.overload)):
         name = argument.name
         value = args[position] if position < len(args) else kwargs.get(name, argument.default_value)
         if name in handler.harmless:

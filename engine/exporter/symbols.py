@@ -10,10 +10,10 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
 from torch.fx import Node
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
 from engine import sizes
 from engine.exporter.registry import Refusal
+from engine.torch_internals import FloorDiv, Max, Min, Mod, PythonMod
 
 _RELATIONS: dict[Any, Any] = {
     sympy.Eq: operator.eq,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils._pytree import TreeSpec, tree_unflatten
-
 from engine import tree
 from engine.errors import UnsupportedOp
+from engine.torch_internals import TreeSpec, tree_unflatten
 
 _CONTAINERS = {tuple: "tuple", list: "list"}
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch._guards import CompileContext, TracingContext
 from torch.fx import GraphModule
 
 from engine.config import Config
 from engine.torch_backend.capture import capture, spelled_in_aten, written_over
 from engine.torch_backend.graph import CompiledGraph
+from engine.torch_internals import CompileContext, TracingContext
 
 
 def compile_graph(

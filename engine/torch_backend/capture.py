@@ -12,19 +12,15 @@ from functools import cache
 from typing import Any, NoReturn
 
 import torch
-from torch._decomp import decomposition_table
-from torch._dynamo.backends.common import aot_autograd
-from torch._export.utils import _is_preservable_cia_op, _special_op_to_preserve_cia
-from torch._ops import OpOverload
 from torch.export import default_decompositions
-from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.fx import GraphModule, Node
 
 from engine.errors import ConfigError, ShapeError
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.decompositions import CHOSEN
-from engine.exporter.registry import HANDLERS
+from engine.exporter.registry import HANDLERS, overload
 from engine.exporter.sources import from_trace
+from engine.torch_internals import OpOverload, compile_functional_graphs, decomposition, keep_whole
 
 Boxed = Callable[[list[Any]], list[Any]]
 Finish = Callable[[GraphModule, Sequence[Any]], Boxed]
@@ -59,8 +55,11 @@ def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Calla
         ShapeError: an input is not a dense tensor on the cpu.
     """
     _check(module, inputs)
-    compiler = aot_autograd(fw_compiler=_differentiated, inference_compiler=finish, decompositions=_rules())
-    with torch.no_grad(), _override_composite_implicit_decomp(_whole()):
+    compiler = compile_functional_graphs(
+        fw_compiler=_differentiated, inference_compiler=finish, decompositions=_rules()
+    )
+    # The override holds for all threads. Dynamo compiles one graph at a time, so no other compilation meets it.
+    with torch.no_grad(), keep_whole(HANDLERS):
         found: Callable[..., Any] = compiler(module, inputs)
     return found
 
@@ -69,7 +68,7 @@ def spelled_in_aten(module: GraphModule) -> None:
     """Let `module` have ATen calls only: torch casts numbers that it makes tensors of by a call of another kind."""
     for node in module.graph.find_nodes(op="call_function", target=torch.ops.prims.convert_element_type.default):
         tensor, dtype = node.args
-        node.target, node.args, node.kwargs = torch.ops.aten._to_copy.default, (tensor,), {"dtype": dtype}  # noqa: SLF001  # its only name
+        node.target, node.args, node.kwargs = overload("_to_copy"), (tensor,), {"dtype": dtype}
 
 
 def written_over(module: GraphModule) -> None:
@@ -98,9 +97,9 @@ def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
 
 
 def _differentiated(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
-    """What AOT autograd calls for a graph part of which runs with gradients, whatever surrounds it.
+    """AOT autograd calls this for a graph a part of which enables gradients itself.
 
-    Calls that have a handler stay whole in it (`_whole`), so that torch would not differentiate them: it must not run.
+    Calls that have a handler stay whole in it (`keep_whole`), and torch cannot differentiate these: it must not run.
     """
     raise ConfigError(_GRADIENTS)
 
@@ -124,10 +123,4 @@ def _in_training(module: GraphModule) -> Iterator[Node]:
 def _rules() -> dict[OpOverload, Any]:
     """Torch's decompositions of calls that have no handler."""
     rules = {op: rule for op, rule in default_decompositions().items() if op not in HANDLERS}
-    return rules | {op: decomposition_table[op] for op in CHOSEN}
-
-
-@cache
-def _whole() -> dict[OpOverload, Any]:
-    """Calls that torch defines by others, and that have a handler: they stay whole."""
-    return {op: _special_op_to_preserve_cia for op in HANDLERS if _is_preservable_cia_op(op)}
+    return rules | {op: decomposition(op) for op in CHOSEN}

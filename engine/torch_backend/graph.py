@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from engine import sizes
 from engine.config import Config
@@ -22,12 +21,13 @@ from engine.errors import ShapeError, UnsupportedOp
 from engine.exporter import traced
 from engine.report import Report
 from engine.runtime import Program
+from engine.torch_backend import optimizer_steps
 from engine.torch_backend.layouts import laid, numbers, strides_of
 from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out, viewed
+from engine.torch_internals import version
 
 _LOG = logging.getLogger("engine")
-_LIVE: list[weakref.ref[CompiledGraph]] = []
 _UNKNOWN = -1  # no tensor has this version
 
 
@@ -99,7 +99,8 @@ class CompiledGraph:
         self._kept: OrderedDict[tuple[int, ...], Compiled] = OrderedDict()
         self._reasons: tuple[str, ...] = ()
         self._lock = threading.RLock()
-        _LIVE.append(weakref.ref(self, _LIVE.remove))
+        if self._static:
+            optimizer_steps.listen(self)
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """One call, in AOT autograd's boxed convention: `args` is emptied."""
@@ -129,22 +130,22 @@ class CompiledGraph:
 
     @staticmethod
     def _unchanged(watched: Sequence[Watched], args: Sequence[Any]) -> bool:
-        for position, tensor, version, address in watched:
+        for position, tensor, known, address in watched:
             now = args[position]
-            if now is not tensor() or now._version != version or now.data_ptr() != address:  # noqa: SLF001  # no public way
+            if now is not tensor() or now._version != known or now.data_ptr() != address:  # noqa: SLF001  # a call for each weight would be slower
                 return False
         return True
 
     def _begin(self, args: Sequence[Any]) -> None:
         """No program is left; weights are those of this call. A buffer that was written to is a weight no longer."""
         with self._lock:
-            for position, _tensor, version, _address in self._watched or ():
+            for position, _tensor, known, _address in self._watched or ():
                 now = args[position]
-                if not isinstance(now, torch.nn.Parameter) and now._version != version:  # noqa: SLF001  # no public way
+                if not isinstance(now, torch.nn.Parameter) and version(now) != known:
                     self._static.remove(position)
             # An inference tensor does not tell when it is written to, so each call brings it.
             weights = {p: args[p] for p in self._static if not args[p].is_inference()}
-            self._watched = [Watched(p, weakref.ref(t), t._version, t.data_ptr()) for p, t in weights.items()]  # noqa: SLF001  # as above
+            self._watched = [Watched(p, weakref.ref(t), version(t), t.data_ptr()) for p, t in weights.items()]
             self._brought = [p for p in self._tensors if p not in weights]
             self._kept.clear()
 
@@ -225,18 +226,6 @@ def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence
     fakes = {n: r.meta.get("val") for n, r in enumerate(results) if isinstance(r, Node) and n not in others}
     tensors = {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor) and fake.layout is torch.strided}
     return {n: strides for n, fake in tensors.items() if (strides := strides_of(fake)) is not None}
-
-
-def _stepped(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Behind each step of any optimizer: a fused one (``fused=True``) writes without raising versions."""
-    written = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]} if _LIVE else ()
-    for reference in tuple(_LIVE):
-        if (graph := reference()) is not None:
-            graph.forget(written)
-
-
-# Disabled for Dynamo, so that a step that somebody compiles does not leave it out.
-register_optimizer_step_post_hook(torch.compiler.disable(_stepped))
 
 
 def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:

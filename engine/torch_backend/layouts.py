@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch._prims_common import is_contiguous_or_false
+
+from engine.torch_internals import is_contiguous
 
 Value = Callable[[Any], int]
 """What a symbol is."""
@@ -15,7 +16,7 @@ Value = Callable[[Any], int]
 
 def strides_of(fake: torch.Tensor) -> tuple[Any, ...] | None:
     """The strides of a fake tensor, in elements, symbols among them; None where it lies row by row."""
-    return None if is_contiguous_or_false(fake) else tuple(fake.stride())
+    return None if is_contiguous(fake) else tuple(fake.stride())
 
 
 def laid(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:

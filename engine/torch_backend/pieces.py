@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -15,6 +14,7 @@ from engine.exporter.lower import needed_by_outputs
 from engine.exporter.partition import segments
 from engine.exporter.traced import Numbers, Weights
 from engine.torch_backend.views import viewed_by
+from engine.torch_internals import HigherOrderOperator, OpOverload
 
 _ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)
 

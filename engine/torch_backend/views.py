@@ -15,6 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from engine.torch_backend.layouts import Value, laid, number, numbers, strides_of
+from engine.torch_internals import storage_key
 
 
 class View(NamedTuple):
@@ -106,7 +107,7 @@ def memory(node: Any) -> Any:
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
-    return value.untyped_storage()._cdata  # noqa: SLF001  # a fake has no address: torch tells storages apart so
+    return storage_key(value)
 
 
 def _alike(one: Node, other: Node) -> bool:

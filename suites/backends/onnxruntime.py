@@ -201,6 +201,7 @@ class _Texts:
 def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shapes: Any = None) -> None:
     import torch
 
+    # Loggers, warning filters and sys.stdout belong to the process, which exists for this backend (see `Backend`).
     noise = logging.getLogger("torch.onnx")
     level = noise.level
     noise.setLevel(logging.ERROR)

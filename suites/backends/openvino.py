@@ -131,7 +131,7 @@ class OpenVino(Backend):
         if kept is not None and kept.is_dir():
             converted = kept / "model.xml"
         else:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings():  # of the process, which exists for this backend
                 warnings.simplefilter("ignore")
                 program = torch.export.export(model, arguments, dynamic_shapes=dynamic_shapes)
                 exported = time.perf_counter()

@@ -11,11 +11,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
 from suites.backends.base import Backend, Generator, Prepared, Turn
 from suites.harness.errors import UsageError
+from suites.torch_internals import count_graph_breaks, generated_files, inductor_mode, inductor_settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -43,8 +44,6 @@ FREEZING = ("off",)
 
 class TorchCompile(Backend):
     """Option ``mode``: one of torch's modes; ``default`` is inductor's own default. The others: `SETTINGS`."""
-
-    _in_force: ClassVar[Any] = None  # inductor's settings are those of the process
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
@@ -87,7 +86,7 @@ class TorchCompile(Backend):
             with torch.inference_mode():
                 return compiled(*arguments)
 
-        seconds, facts = _first(lambda: call(*inputs))
+        seconds, facts = self._first(lambda: call(*inputs))
         return Prepared(call, compile_s=seconds, facts=facts)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
@@ -97,48 +96,40 @@ class TorchCompile(Backend):
         steps = {phase: self._compiled if phase == model.phase else _as_it_is for phase in ("prefill", "decode")}
         prefill, decode = _static_cache.made(model, **steps)
         if model.phase == "prefill":
-            seconds, facts = _first(lambda: prefill(inputs[0]))
+            seconds, facts = self._first(lambda: prefill(inputs[0]))
         else:
             prefill(inputs[0])
-            seconds, facts = _first(lambda: decode(inputs[1][:, :1]))
+            seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
         return Generator(prefill, decode, compile_s=seconds, facts=facts)
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch
-        from torch._inductor import config, list_mode_options
 
+        mode = self.options.get("mode", "default")
+        torch.compiler.reset()  # a model that was compiled with other options would stay so
+        options = inductor_mode(mode) if mode != "default" else {}
+        compiled: Callable[..., Any] = torch.compile(model, dynamic=False, options=options)
+        return compiled
+
+    def _first(self, call: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
+        """Seconds of a first call, which compiles, and its facts: graph breaks, a digest of the generated code."""
         # As an option of torch.compile, freezing comes too late for weights to become constants: with torch 2.13 the
         # code is the same with it and without. A setting of the process, as TORCHINDUCTOR_FREEZING=1, is in time.
+        # Shapes are static, so only the first call compiles, and later ones need no settings.
         settings: dict[str, Any] = {"freezing": self.options.get("freezing") != "off"}
         chosen = {name: SETTINGS[name] for name in self.options.keys() & SETTINGS.keys()}
         settings |= {setting: values[self.options[name]] for name, (setting, values) in chosen.items()}
-        if TorchCompile._in_force is not None:
-            TorchCompile._in_force.__exit__(None, None, None)
-        TorchCompile._in_force = config.patch(settings)
-        TorchCompile._in_force.__enter__()
-        mode = self.options.get("mode", "default")
-        options: dict[str, Any] = dict(list_mode_options(mode)) if mode != "default" else {}
-        torch.compiler.reset()  # a model that was compiled with other options would stay so
-        compiled: Callable[..., Any] = torch.compile(model, dynamic=False, options=options)
-        return compiled
+        with inductor_settings(settings):
+            breaks, files = count_graph_breaks(), len(generated_files())
+            start = time.perf_counter()
+            call()
+            seconds = time.perf_counter() - start
+        made = generated_files()[files:]
+        return seconds, {"graph_breaks": count_graph_breaks() - breaks, "run_digest": _digest(made)}
 
 
 def _as_it_is(step: Callable[..., Any]) -> Callable[..., Any]:
     return step
-
-
-def _first(call: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
-    """Seconds of a first call, which compiles, and its facts: the graph breaks that it met, what code it made."""
-    from torch._dynamo.utils import counters
-    from torch._inductor.codecache import PyCodeCache
-
-    before, modules = sum(counters["graph_break"].values()), len(PyCodeCache.modules)
-    start = time.perf_counter()
-    call()
-    seconds = time.perf_counter() - start
-    made = [Path(str(module.__file__)) for module in PyCodeCache.modules[modules:]]
-    breaks = sum(counters["graph_break"].values()) - before
-    return seconds, {"graph_breaks": breaks, "run_digest": _digest(made)}
 
 
 def _digest(modules: Sequence[Path]) -> str:

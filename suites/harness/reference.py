@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
+from engine.torch_internals import TorchDispatchMode, is_mutable, tree_map
 from suites import models
 from suites.backends.base import flatten
 from suites.harness.case import Case
@@ -26,7 +25,7 @@ class Upcast(TorchDispatchMode):
     """While entered, every operator that is asked for a smaller floating dtype, or given one, works in float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        lift = _lift_dtype if func._schema.is_mutable else _lift  # noqa: SLF001  # a written tensor must stay itself
+        lift = _lift_dtype if is_mutable(func) else _lift  # a written tensor must stay itself
         return func(*tree_map(lift, args), **tree_map(lift, kwargs or {}))
 
 
@@ -63,6 +62,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _double(model: torch.nn.Module, inputs: list[tuple[torch.Tensor, ...]]) -> list[list[np.ndarray]]:
+    # New tensors of the model must be float64, too. The worker of references runs nothing else meanwhile.
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

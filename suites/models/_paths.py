@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.errors import InternalError
 from engine.suggest import unknown
 from suites.models._spec import WEIGHT_SEED, Arguments, ModelError, ModelSpec, UnknownModel, seeded
 
@@ -54,7 +55,7 @@ def _call(name: str, file: Path, factory: str) -> tuple[nn.Module, tuple[torch.T
 
     try:
         made = _function(name, file, factory)()
-    except ModelError:
+    except (ModelError, InternalError):
         raise
     except Exception as error:
         raise ModelError(f"model {name!r}: {factory}() raised {type(error).__name__}: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -80,6 +81,15 @@ def test_other_exporters_and_eager_see_transformers_own_loop():
     found = calls(model, ids)
     assert "engine.selective_scan.default" not in found
     assert found.count("aten.matmul.default") == 2 * (6 + 1), "a product a position, and that of the step sizes"
+
+
+def test_other_threads_keep_transformers_own_loop_during_a_capture(monkeypatch):
+    monkeypatch.setattr(modeling_mamba, "mamba_selective_scan", lambda *_: "loop")
+    monkeypatch.setattr(mamba, "scan", lambda *_: "operator")
+    with torch_ops.capturing(), mamba._scan_as_operator(), ThreadPoolExecutor(1) as pool:
+        assert modeling_mamba.mamba_selective_scan(1) == "operator"
+        assert pool.submit(lambda: modeling_mamba.mamba_selective_scan(1)).result() == "loop"
+    assert modeling_mamba.mamba_selective_scan(1) == "loop"
 
 
 def test_no_argument_of_transformers_scan_is_lost():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import engine
 from engine import verify
 from engine.ir import Graph, Value
 from engine.ops import TensorType
@@ -56,8 +57,16 @@ def test_a_good_graph_verifies():
 def test_damage_is_found(damage):
     g = good()
     damage(g)
-    with pytest.raises((verify.VerificationError, ValueError)):
+    with pytest.raises(engine.InternalError, match="report it together with the traceback"):
         verify.graph(g)
+
+
+def test_what_the_op_table_finds_is_the_cause():
+    g = good()
+    break_arity(g)
+    with pytest.raises(verify.VerificationError) as caught:
+        verify.graph(g)
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_the_printer_shows_every_node():

@@ -9,6 +9,7 @@ import time
 
 import torch
 
+from engine import InternalError
 from suites.backends.base import Prepared
 from suites.backends.eager import Eager
 
@@ -66,6 +67,11 @@ class Hanging(Eager):
 class Raising(Eager):
     def prepare(self, model, inputs):
         raise RuntimeError("this model is not to my taste")
+
+
+class Defective(Eager):
+    def prepare(self, model, inputs):
+        raise InternalError("two rules contradict")
 
 
 class Stale(Eager):

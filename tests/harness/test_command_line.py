@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import engine
 from suites.cli import main
 from suites.cli.scripts import chosen_models
 
@@ -40,6 +41,29 @@ def call(capsys, *arguments):
         main(arguments)
     out, err = capsys.readouterr()
     return ended.value.code or 0, out, err
+
+
+def test_a_defect_of_the_engine_is_a_traceback_with_its_cause(capsys, monkeypatch):
+    def compile_(*_arguments, **_keywords):
+        try:
+            {}["a rule"]
+        except KeyError as error:
+            raise engine.InternalError("two rules contradict") from error
+
+    monkeypatch.setattr(engine, "compile", compile_)
+    status, out, err = call(capsys, "profile", "mlp")
+    assert status == 70
+    assert out == ""
+    assert err.startswith("Traceback (most recent call last):")
+    assert "KeyError: 'a rule'" in err
+    assert "InternalError: two rules contradict\nThis is a defect of the engine" in err
+
+
+def test_a_mistake_of_the_user_is_one_line(capsys):
+    status, out, err = call(capsys, "profile", "mlq")
+    assert (status, out) == (2, "")
+    assert err.startswith("enginebench: ")
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("kind", ["models", "suites", "backends", "switches", "ops"])

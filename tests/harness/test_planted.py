@@ -12,7 +12,7 @@ from suites.harness import run as harness
 FAKES = Path(__file__).with_name("fakes.py")
 FAULTS = (
     "Wrong", "Crashing", "Devoured", "Leaving", "Hanging",
-    "Raising", "Stale", "Hundredth", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
+    "Raising", "Defective", "Stale", "Hundredth", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
 )  # fmt: skip
 
 
@@ -97,6 +97,11 @@ def test_a_quiet_exit_names_its_status(rows):
 def test_an_exception_is_the_reason(rows):
     assert rows["Raising"]["status"] == "failed"
     assert rows["Raising"]["reason"] == "prepare: RuntimeError: this model is not to my taste"
+
+
+def test_a_defect_of_the_engine_is_a_reason_that_says_so(rows):
+    assert rows["Defective"]["status"] == "failed"
+    assert rows["Defective"]["reason"].startswith("prepare: InternalError: two rules contradict\nThis is a defect of")
 
 
 def test_a_hang_is_a_timeout_that_names_its_phase(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ import transformers
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
+from torch.optim.optimizer import _global_optimizer_post_hooks, register_optimizer_step_post_hook
 
 import engine.dynamo
+from engine.torch_backend.graph import CompiledGraph
 from suites import models
 
 
@@ -200,6 +203,82 @@ def test_a_compiled_step_of_a_fused_optimizer_is_noticed():
         step()
     with torch.no_grad():
         torch.testing.assert_close(found(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own
+def test_a_step_that_was_compiled_before_the_model_is_noticed():
+    """torch must trace the step anew once the hook is registered."""
+    torch.manual_seed(0)
+    model, x = nn.Linear(2, 2).eval(), torch.ones(1, 2)
+    step = torch.compile(torch.optim.SGD(model.parameters(), lr=1.0, fused=True).step, backend="eager")
+    model(x).sum().backward()
+    step()
+    found = compiled(model)
+    for _ in range(2):
+        with torch.no_grad():
+            torch.testing.assert_close(found(x), model(x))
+        model(x).sum().backward()
+        step()
+    with torch.no_grad():
+        torch.testing.assert_close(found(x), model(x))
+
+
+def optimizer_hooks():
+    """The global hooks of torch.optim, of which torch has no public list."""
+    return list(_global_optimizer_post_hooks.values())
+
+
+def drop_graphs():
+    torch.compiler.reset()
+    gc.collect()  # Dynamo's caches and their graphs refer to each other
+
+
+def test_the_hook_of_optimizers_lives_as_long_as_the_graphs():
+    drop_graphs()
+    assert not optimizer_hooks()
+    models = [nn.Linear(2, 2).eval() for _ in range(2)]
+    for model in models:
+        check(model, (torch.ones(1, 2),))
+        assert len(optimizer_hooks()) == 1  # the second graph shares it
+    drop_graphs()
+    assert not optimizer_hooks()
+    check(models[0], (torch.ones(1, 2),))
+    assert len(optimizer_hooks()) == 1  # and it comes back
+
+
+def test_a_graph_without_weights_has_no_hook_of_optimizers():
+    drop_graphs()
+    check(nn.ReLU().eval(), (torch.ones(1, 2),))
+    assert not optimizer_hooks()
+
+
+def step_of_another_model():
+    parameter = nn.Parameter(torch.ones(1))
+    parameter.grad = torch.ones(1)
+    torch.optim.SGD([parameter], lr=1.0).step()
+
+
+def test_a_graph_may_be_collected_in_the_hook_of_optimizers(monkeypatch):
+    check(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))
+    monkeypatch.setattr(CompiledGraph, "forget", lambda *_: drop_graphs())
+    step_of_another_model()
+    assert not optimizer_hooks()
+
+
+def test_a_graph_may_be_collected_in_another_hook_of_optimizers():
+    """torch raises where its table of hooks changes between two of them."""
+    drop_graphs()
+    other = register_optimizer_step_post_hook(lambda *_: drop_graphs())
+    try:
+        check(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))
+        step_of_another_model()
+        step_of_another_model()
+    finally:
+        other.remove()
+    assert len(optimizer_hooks()) == 1  # ours stayed
+    check(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))
+    drop_graphs()
+    assert not optimizer_hooks()
 
 
 def test_steps_of_an_optimizer_of_other_weights_pack_nothing_anew():

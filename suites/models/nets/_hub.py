@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Tell transformers and its hub client, while they are imported and used here, that there is no hub."""
+    """Tell transformers and its hub client in the block that there is no hub; the environment is put back.
+
+    The environment belongs to the process. No other thread builds models meanwhile.
+    """
     before = os.environ.get("HF_HUB_OFFLINE")
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:

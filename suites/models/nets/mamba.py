@@ -40,10 +40,15 @@ def scan(
 
 @contextmanager
 def _scan_as_operator() -> Iterator[None]:
+    """Let transformers call `scan` in the block. Other threads keep transformers' own loop."""
     from transformers.models.mamba import modeling_mamba
 
     loop = modeling_mamba.mamba_selective_scan
-    modeling_mamba.mamba_selective_scan = scan
+
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        return (scan if torch_ops.is_capturing() else loop)(*args, **kwargs)
+
+    modeling_mamba.mamba_selective_scan = choose
     try:
         yield
     finally:

@@ -1,0 +1,143 @@
+"""Every private name of torch that the engine uses, each with the reason why no public name serves. Imports torch.
+
+pyproject.toml bounds the version of torch for the sake of these names. A new version of torch needs one look at this
+module, at `suites/torch_internals.py` and at `tests/test_imports.py`, which finds private names elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import torch
+
+# Where torch calls its compiler backend, the current compilation and AOT autograd's findings are known here alone.
+from torch._guards import CompileContext, TracingContext
+
+# The types of a node's target in an exported graph. `torch.ops` offers the operators and not their types.
+from torch._ops import HigherOrderOperator, OpOverload
+
+# A tensor of torch.export without data. Nothing public tells it from a tensor with data.
+from torch._subclasses.fake_tensor import FakeTensor
+
+# The only way to change the arguments of every operator below autograd.
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# torch.export describes arguments and results by the structures of this module, and no public module has them.
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+# sympy's functions in torch's symbolic sizes, needed to recognise them in a formula.
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
+
+__all__ = [
+    "CompileContext",
+    "FakeTensor",
+    "FloorDiv",
+    "HigherOrderOperator",
+    "Max",
+    "Min",
+    "Mod",
+    "OpOverload",
+    "PythonMod",
+    "TorchDispatchMode",
+    "TracingContext",
+    "TreeSpec",
+    "can_decompose",
+    "compile_functional_graphs",
+    "decomposition",
+    "has_results",
+    "is_contiguous",
+    "is_mutable",
+    "keep_whole",
+    "schema_arguments",
+    "storage_key",
+    "tree_flatten",
+    "tree_leaves",
+    "tree_map",
+    "tree_unflatten",
+    "version",
+]
+
+
+# --- operators: torch.Tensor and torch.ops have no public schema ----------------------------------------------------
+
+
+def schema_arguments(overload: OpOverload) -> Sequence[Any]:
+    """The parameters of an operator, each with `name` and `default_value`."""
+    arguments: Sequence[Any] = overload._schema.arguments
+    return arguments
+
+
+def has_results(overload: OpOverload) -> bool:
+    """Whether the operator returns anything."""
+    return bool(overload._schema.returns)
+
+
+def is_mutable(overload: OpOverload) -> bool:
+    """Whether the operator writes to one of its arguments."""
+    return bool(overload._schema.is_mutable)
+
+
+# --- decompositions: torch.export has a public table of its defaults, and only of these ------------------------------
+
+
+def decomposition(overload: OpOverload) -> Callable[..., Any]:
+    """Torch's definition of an operator by others. KeyError where it has none in Python."""
+    from torch._decomp import decomposition_table
+
+    rule: Callable[..., Any] = decomposition_table[overload]
+    return rule
+
+
+def can_decompose(overload: OpOverload) -> bool:
+    """Whether torch's C++ code defines the operator by others."""
+    return bool(overload._can_decompose())
+
+
+def keep_whole(overloads: Iterable[OpOverload]) -> AbstractContextManager[None]:
+    """In the block, tracing keeps calls of `overloads` that torch's C++ code defines by others. For all threads.
+
+    `ExportedProgram.run_decompositions` does so by its table; AOT autograd has no such argument.
+    """
+    from torch.export.exported_program import _override_composite_implicit_decomp
+
+    block: AbstractContextManager[None] = _override_composite_implicit_decomp(_definitions(tuple(overloads)))
+    return block
+
+
+@cache  # torch takes 14 ms to look at 300 operators
+def _definitions(overloads: tuple[OpOverload, ...]) -> dict[OpOverload, Any]:
+    """For operators that C++ code defines by others, the definition that tells torch to keep them."""
+    from torch._export.utils import _is_preservable_cia_op, _special_op_to_preserve_cia
+
+    return {overload: _special_op_to_preserve_cia for overload in overloads if _is_preservable_cia_op(overload)}
+
+
+def compile_functional_graphs(**options: Any) -> Callable[..., Any]:
+    """AOT autograd for a backend of `torch.compile`, as torch's guide to custom backends imports it."""
+    from torch._dynamo.backends.common import aot_autograd  # here: exporting a model does not need Dynamo
+
+    compiler: Callable[..., Any] = aot_autograd(**options)
+    return compiler
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How many times autograd has seen a write to the tensor's memory."""
+    return tensor._version
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Equal for tensors over the same memory, fake tensors included, which have no address."""
+    return tensor.untyped_storage()._cdata
+
+
+def is_contiguous(tensor: torch.Tensor) -> bool:
+    """`Tensor.is_contiguous` for symbolic sizes: False where the answer depends on the values of tensors."""
+    from torch._prims_common import is_contiguous_or_false
+
+    return bool(is_contiguous_or_false(tensor))

@@ -1,0 +1,122 @@
+"""What a capture hides from the user, and that other threads notice nothing of it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+
+from engine.exporter import export, quiet
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def in_another_thread(function):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(10)
+
+
+@pytest.fixture
+def records():
+    """The messages that reach a handler of torch's logger of exports."""
+    found = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(record.getMessage())
+    logger = logging.getLogger("torch.export")
+    logger.addHandler(handler)
+    yield found
+    logger.removeHandler(handler)
+
+
+def test_what_other_threads_write_appears_at_once(capsys):
+    seen = []
+
+    def function(x):
+        in_another_thread(lambda: sys.stderr.write("theirs\n"))
+        seen.append(capsys.readouterr().err)
+        sys.stderr.write("ours\n")
+        return x
+
+    export(Function(function).eval(), (torch.ones(3),))
+    assert seen[0] == "theirs\n"
+    assert capsys.readouterr().err.replace("theirs\n", "") == "ours\n" * len(seen)
+
+
+def test_log_records_of_other_threads_are_not_hidden(records):
+    def function(x):
+        logging.getLogger("torch.export").error("ours")
+        in_another_thread(lambda: logging.getLogger("torch.export").error("theirs"))
+        return x
+
+    export(Function(function).eval(), (torch.ones(3),))
+    assert set(records) == {"theirs"}
+    logging.getLogger("torch.export").error("ours, afterwards")
+    assert records[-1] == "ours, afterwards"
+
+
+def test_a_stream_that_was_kept_writes_through_afterwards(capsys):
+    kept = []
+
+    def function(x):
+        kept.append(sys.stderr)
+        return x
+
+    export(Function(function).eval(), (torch.ones(3),))
+    assert sys.stderr is not kept[0]
+    kept[0].write("late\n")
+    assert capsys.readouterr().err == "late\n"
+
+
+def test_a_stream_that_another_thread_has_set_meanwhile_stays(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    other = io.StringIO()
+
+    def function(x):
+        sys.stderr = other
+        return x
+
+    export(Function(function).eval(), (torch.ones(3),))
+    assert sys.stderr is other
+
+
+def test_a_process_without_standard_error_captures(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    export(Function(torch.relu).eval(), (torch.ones(3),))
+    assert sys.stderr is None
+
+
+def test_captures_that_overlap_put_everything_back():
+    first_began, second_began, first_ended = (threading.Event() for _ in range(3))
+    before = sys.stderr, list(warnings.filters), [logging.getLogger(n).filters[:] for n in quiet._CHATTY_LOGGERS]
+
+    def first():
+        with quiet.quiet():
+            first_began.set()
+            second_began.wait(0.3)  # in vain: one at a time
+        first_ended.set()
+
+    def second():
+        first_began.wait(10)
+        with quiet.quiet():
+            second_began.set()
+            first_ended.wait(10)
+
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(first), pool.submit(second)]:
+            future.result(20)
+    assert (sys.stderr, list(warnings.filters)) == before[:2]
+    assert [logging.getLogger(n).filters[:] for n in quiet._CHATTY_LOGGERS] == before[2]
