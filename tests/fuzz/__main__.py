@@ -68,15 +68,11 @@ def _one(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(options.what)
         if path.exists():
-            outcome = oracle.check(path, [], {}, 0, is_valid=False)
+            outcome = oracle.check_file(path)
         else:
             sample = samples.sample(int(options.what))
             print(samples.describe(sample), flush=True)
-            path = Path(folder) / "program.engine"
-            sample.write(path)
-            outcome = oracle.check(
-                path, sample.draft.arrays, sample.config, sample.seed, is_valid=sample.kind == "valid"
-            )
+            outcome = oracle.check_sample(sample, Path(folder) / "program.engine")
     print(outcome.stage, outcome.error)
     print(outcome.finding)
     return 1 if outcome.finding else 0

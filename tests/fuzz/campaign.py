@@ -34,9 +34,9 @@ _SANITIZERS = {
 
 
 class Verdict(NamedTuple):
-    """What became of the program of one seed: the worker's two answers in one, and a finding of its end."""
+    """What became of one program: the worker's two answers in one, or how the worker ended."""
 
-    seed: int
+    seed: int | Path
     about: Mapping[str, str]
     stage: str
     error: str
@@ -77,8 +77,8 @@ class Worker:
         self._errors = folder / "stderr.txt"
         self._read = b""
 
-    def check(self, seed: int) -> Verdict:
-        """Run the program of a seed; whatever happens to the process is part of the answer."""
+    def check(self, seed: int | Path) -> Verdict:
+        """Run the program of a seed, or a file. Whatever happens to the process is part of the answer."""
         process = self._running()
         began = time.perf_counter()
         assert process.stdin is not None
@@ -100,8 +100,7 @@ class Worker:
             return Verdict(
                 seed, about, outcome["stage"], outcome["error"], outcome["finding"], kernels, outcome["seconds"]
             )
-        code = process.wait()
-        self._process = None
+        code = self._end(process)
         finding = finding or (signal.strsignal(-code) if code < 0 else None) or f"exit status {code}"
         report = self._errors.read_text(errors="replace")[:20000]
         seconds = time.perf_counter() - began
@@ -141,8 +140,15 @@ class Worker:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
-            self._process = None
+            self._end(self._process)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """The exit status of a process that ends, whose pipes are closed."""
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process = None
+        return process.wait()
 
 
 def _headline(report: str) -> str:

@@ -76,8 +76,9 @@ def put_extreme(rng: Random, draft: Draft, extreme: Extreme) -> str:
     labels, accepted = [str(extreme)], infer_again(document)
     others = [one for name in attributes if name != extreme.attribute for one in of_attribute(extreme.op, name)]
     # The same extreme elsewhere first: what one attribute adds to a size another one may take away.
-    count, chosen = rng.choice((0, 2, 8)), [one for one in others if one.label == extreme.label]
-    for one in (*chosen, *rng.sample(others, len(others)))[:count]:
+    rng.shuffle(others)
+    others.sort(key=lambda one: one.label != extreme.label)
+    for one in others[: rng.choice((0, 2, 8))]:
         before, instruction["attributes"] = instruction["attributes"], _put(instruction, one)
         if infer_again(document):
             accepted = True
@@ -125,14 +126,19 @@ def change_type(rng: Random, draft: Draft) -> str:
     else:
         shape = _other_shape(rng, shape)
     document["types"][value] = [dtype, shape]
-    name = f"constant.{value}"
-    if name in draft.tensors and math.prod(n for n in shape if isinstance(n, int)) <= 1 << 20:
-        kind = dtypes.BY_NAME[dtype].numpy
-        if all(isinstance(n, int) and n >= 0 for n in shape):
-            with np.errstate(all="ignore"):
-                draft.tensors[name] = np.resize(draft.tensors[name].astype(kind), shape)
+    _fit_constants(draft)
     infer_again(document)
     return f"type of value {value}: {old} -> {dtype}{shape}"
+
+
+def _fit_constants(draft: Draft) -> None:
+    """Let constants have the types that the document says, where such arrays are small."""
+    for name, array in draft.tensors.items():
+        dtype, shape = draft.document["types"][int(name.removeprefix("constant."))]
+        known = all(isinstance(n, int) and n >= 0 for n in shape)
+        if known and math.prod(max(n, 1) for n in shape) <= 1 << 20:
+            with np.errstate(all="ignore"):
+                draft.tensors[name] = np.resize(array.astype(dtypes.BY_NAME[dtype].numpy), shape)
 
 
 def _other_shape(rng: Random, shape: list[Any]) -> list[Any]:
@@ -166,10 +172,7 @@ def scale_all(rng: Random, draft: Draft) -> str:
                 instruction["attributes"][name] = [new if n == old else n for n in instruction["attributes"][name]]
             elif name in ("stop", "length") and instruction["attributes"][name] == old:
                 instruction["attributes"][name] = new
-    for name, array in draft.tensors.items():
-        shape = document["types"][int(name.removeprefix("constant."))][1]
-        if all(isinstance(n, int) and n >= 0 for n in shape) and math.prod(shape) <= 1 << 20:
-            draft.tensors[name] = np.resize(array, shape)
+    _fit_constants(draft)
     infer_again(document)
     return f"size {old} -> {new} everywhere"
 

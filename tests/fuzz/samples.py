@@ -26,8 +26,8 @@ OPS = sorted(TABLE)
 KINDS = ("valid", "attribute", "structure", "attribute", "valid", "attribute", "structure", "bytes")
 """What the seeds of one round make, in turn.
 
-valid: a program as it is. attribute: one attribute at an extreme. structure: another change of the document. bytes: bytes
-of the file changed, so that its hashes do not fit.
+valid: a program as it is. attribute: one attribute at an extreme. structure: another change of the document. bytes:
+changed bytes of the file, so that its hashes do not fit.
 """
 _EXTREMES = list(extremes.ALL)
 Random(0).shuffle(_EXTREMES)  # so that a short run has some of every op
@@ -63,41 +63,51 @@ class Sample(NamedTuple):
             path.write_bytes(damage(Random(self.seed), path.read_bytes()))
 
 
+class Subject(NamedTuple):
+    """What a seed is about: one of `KINDS`, an op, and the extreme that an attribute of it gets."""
+
+    kind: str
+    op: str
+    extreme: extremes.Extreme | None
+
+
+def subject(seed: int) -> Subject:
+    """The subject of a seed. Rounds of kind ``attribute`` walk through all extremes, whatever op they belong to."""
+    turn, number = divmod(seed, len(OPS))
+    cycle, position = divmod(turn, len(KINDS))
+    kind = KINDS[position]
+    if kind != "attribute":
+        return Subject(kind, OPS[number], None)
+    earlier = cycle * KINDS.count(kind) + KINDS[:position].count(kind)
+    extreme = _EXTREMES[(earlier * len(OPS) + number) % len(_EXTREMES)]
+    return Subject(kind, extreme.op, extreme)
+
+
 def sample(seed: int) -> Sample:
     """The program of this seed."""
     rng = Random(seed)
-    turn, number = divmod(seed, len(OPS))
-    kind, op = KINDS[turn % len(KINDS)], OPS[number]
-    extreme = ""
-    if kind == "attribute":
-        before = sum(KINDS[t % len(KINDS)] == "attribute" for t in range(turn % len(KINDS)))
-        index = (turn // len(KINDS) * KINDS.count("attribute") + before) * len(OPS) + number
-        chosen = _EXTREMES[index % len(_EXTREMES)]
-        op = chosen.op
-        draft = build(rng, op, simple=rng.random() < 0.8)
-        label, extreme = mutations.put_extreme(rng, draft, chosen), str(chosen)
+    kind, op, extreme = subject(seed)
+    simple = rng.random() < {"attribute": 0.8, "structure": 0.4}.get(kind, 0.0)
+    draft = build(rng, op, simple=simple)
+    label = ""
+    if extreme is not None:
+        label = mutations.put_extreme(rng, draft, extreme)
     elif kind == "structure":
-        draft = build(rng, op, simple=rng.random() < 0.4)
         label = rng.choice(mutations.STRUCTURAL)(rng, draft)
-    else:
-        draft = build(rng, op)
-        label = "" if kind == "valid" else "bytes"
-    return Sample(seed, kind, op, label, extreme, draft, _config(rng, draft))
+    return Sample(seed, kind, op, label, "" if extreme is None else str(extreme), draft, _config(rng, op))
 
 
-def _config(rng: Random, draft: Draft) -> dict[str, Any]:
-    """Switches that decide how the program is bound and run."""
+def _config(rng: Random, op: str) -> dict[str, Any]:
+    """Switches that decide how the program of `op` is bound and run."""
     config: dict[str, Any] = {
         "isa": rng.choice(native.isas()),
         "planner": rng.choice(sorted(STRATEGIES)),
         "dispatch": rng.choice(("whole", "whole", "per_node")),
         "outputs": rng.choice(("recycled", "fresh")),
     }
-    names = [i["op"] for i in draft.document.get("instructions") or () if isinstance(i, dict) and "op" in i]
-    variants = {name: kernel_variants()[name] for name in names if isinstance(name, str) and name in kernel_variants()}
+    variants = kernel_variants().get(op)  # none of a view
     if variants and rng.random() < 0.4:
-        op = rng.choice(sorted(variants))
-        config["variant"] = {op: rng.choice(variants[op])}
+        config["variant"] = {op: rng.choice(variants)}
     return config
 
 

@@ -1,9 +1,11 @@
-"""A process that makes and checks the programs of the seeds that it reads from stdin, and answers a line of JSON each.
+"""A process that checks programs. Each line of stdin is a seed, or the path of a program file.
+
+For each it writes two lines of JSON: what the program is, before anything can go wrong, and what became of it.
 
     python -m tests.fuzz.worker FOLDER [NATIVE]
 
-FOLDER takes the file of the program at hand. NATIVE is a build of the extension module to use in place of the installed
-one, such as one with sanitizers.
+FOLDER takes the file and the text of the program of a seed. NATIVE is a build of the extension module to use in place
+of the installed one, such as one with sanitizers.
 """
 
 from __future__ import annotations
@@ -46,20 +48,18 @@ def main() -> None:
     if len(sys.argv) <= 2:  # a sanitizer maps terabytes for its own use
         resource.setrlimit(resource.RLIMIT_AS, (oracle.ADDRESS_SPACE, oracle.ADDRESS_SPACE))
     path = folder / "program.engine"
-    for line in sys.stdin:
+    for line in map(str.strip, sys.stdin):
         began = time.perf_counter()
-        path.unlink(missing_ok=True)
-        sample = samples.sample(int(line))
-        about = {"kind": sample.kind, "op": sample.op, "label": sample.label, "extreme": sample.extreme}
-        (folder / "program.txt").write_text(samples.describe(sample))
-        print(json.dumps(about), file=answers)  # before anything can go wrong
-        try:
-            sample.write(path)
-        except Exception as error:  # noqa: BLE001  # nothing that a file can hold
-            outcome = oracle.Outcome("not written", f"{type(error).__name__}: {error}")
+        if not line.isdigit():
+            print(json.dumps({"kind": "file"}), file=answers)
+            outcome = oracle.check_file(Path(line))
         else:
-            valid = sample.kind == "valid"
-            outcome = oracle.check(path, sample.draft.arrays, sample.config, sample.seed, is_valid=valid)
+            path.unlink(missing_ok=True)
+            sample = samples.sample(int(line))
+            about = {"kind": sample.kind, "op": sample.op, "label": sample.label, "extreme": sample.extreme}
+            (folder / "program.txt").write_text(samples.describe(sample))
+            print(json.dumps(about), file=answers)
+            outcome = oracle.check_sample(sample, path)
         print(json.dumps({**outcome._asdict(), "seconds": time.perf_counter() - began}), file=answers)
 
 
