@@ -15,8 +15,7 @@ import numpy as np
 from engine import dtypes, program, sizes, tree
 from engine.ir import Graph, Value
 from engine.ops import TABLE, TensorType
-from engine.program import _DAMAGE
-from tests.fuzz.operands import MOST_ELEMENTS, Application, draw
+from tests.fuzz.operands import MOST_ELEMENTS, REFUSALS, Application, draw
 
 _SYMBOL = "s"
 
@@ -68,7 +67,7 @@ def _symbolic(rng: Random, application: Application) -> Draft | None:
         if rng.random() < 0.5 and dtypes.dtype(builder.made[-1].dtype).kind == "float":
             builder.made.append(builder.graph.emit(rng.choice(("relu", "tanh", "neg")), [builder.made[-1]]))
         return builder.finish(simple=True)
-    except _DAMAGE:
+    except REFUSALS:
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,3 +198,12 @@ def test_findings_are_saved_and_end_the_run_with_status_one(tmp_path, monkeypatc
 
     monkeypatch.setattr(sys, "argv", ["fuzz", "run", "--programs", "1", "--folder", str(tmp_path)])
     assert command.main() == 1
+
+
+def test_the_page_names_every_module_and_the_number_of_programs(root):
+    text = (root / "docs/reliability.md").read_text()
+    modules = {path.name for path in (root / "tests/fuzz").glob("*.py") if not path.name.startswith(("test_", "__"))}
+    assert modules == set(re.findall(r"`(\w+\.py)`", text))
+    assert f"one cycle of seeds, {CYCLE} of them" in text
+    assert "<!-- fuzz -->" in text
+    assert "<!-- /fuzz -->" in text
