@@ -6,6 +6,8 @@ STAMP := $(VENV)/.complete
 SUITE ?= default
 JOBS ?= 2
 RUN_OPTIONS ?=
+MINUTES ?= 30
+FUZZ_OPTIONS ?=
 
 # The build reads these; a change of any of them builds the extension anew.
 NATIVE := CMakeLists.txt engine/_native_build.py $(shell find csrc -type f 2>/dev/null)
@@ -17,7 +19,7 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-models test lint format kernels kernels-arm64 sanitize clean distclean
+.PHONY: help venv bench bench-models test lint format kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -27,6 +29,7 @@ help:
 	@echo "make kernels       the kernel tests, every warning an error (CC=gcc or clang)"
 	@echo "make kernels-arm64 the same, cross-compiled for 64-bit Arm and run under qemu"
 	@echo "make sanitize      the kernel tests under the address and undefined-behaviour sanitizers"
+	@echo "make fuzz          program files made and changed at random, for MINUTES=$(MINUTES) (docs/reliability.md)"
 	@echo "make venv          only make $(VENV)"
 	@echo "make clean         remove built files (distclean: $(VENV) too)"
 
@@ -69,6 +72,15 @@ kernels-arm64: $(STAMP)
 
 sanitize: $(STAMP)
 	$(call run-kernels,sanitize,-DCMAKE_C_COMPILER=$(CC) -DENGINE_SANITIZE=ON)
+
+# The extension module under the sanitizers, in a folder of its own. Of gcc, whose libraries tests/fuzz/campaign.py loads
+# before the interpreter.
+sanitize-python: $(STAMP)
+	$(BIN)/cmake -S . -B build/sanitize-python -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DCMAKE_C_COMPILER=gcc -DENGINE_SANITIZE=ON
+	$(BIN)/cmake --build build/sanitize-python --parallel $(JOBS)
+
+fuzz: sanitize-python
+	$(BIN)/python -m tests.fuzz run --minutes $(MINUTES) --jobs $(JOBS) --native build/sanitize-python/_native.abi3.so $(FUZZ_OPTIONS)
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
