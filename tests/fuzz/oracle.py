@@ -100,6 +100,10 @@ class _Checker:
         self.arrays = arrays
         self.config = dict(config)
         self.rng = Random(seed)
+        self.reading: dict[str, Any] = {
+            "verify": self.rng.choice(("full", "header")),
+            "mmap": self.rng.choice((False, True)),
+        }
         self.is_valid = is_valid
         self.stage = "refused"
         self.error = ""
@@ -112,7 +116,7 @@ class _Checker:
     def load(self, **switches: Any) -> Program:
         """The program. A variant that no instruction can use is left out."""
         try:
-            return engine.load(self.path, config=Config(**self.config, **switches))
+            return engine.load(self.path, **self.reading, config=Config(**self.config, **switches))
         except ConfigError:
             if "variant" not in self.config:
                 raise
