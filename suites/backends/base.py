@@ -190,6 +190,15 @@ def flatten_arrays(outputs: Any) -> list[Tensor]:
     return [torch.from_numpy(array) for array in _leaves(outputs, np.ndarray)]
 
 
+def to_numpy(tensor: Tensor) -> np.ndarray:
+    """A dense copy; bfloat16, which NumPy lacks, as float32 (exact)."""
+    import numpy as np
+    import torch
+
+    tensor = tensor.detach().to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor.detach()
+    return np.array(tensor.numpy(), copy=True)
+
+
 def _leaves(outputs: Any, kind: type) -> list[Any]:
     if isinstance(outputs, kind):
         return [outputs]

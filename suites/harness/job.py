@@ -21,7 +21,7 @@ import numpy as np
 
 from suites import backends, models
 from suites.backends import stepwise
-from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch
+from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch, to_numpy
 from suites.harness import verify
 from suites.harness.case import BackendRef, Case
 
@@ -263,8 +263,6 @@ class Job:
         return [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
 
     def _write(self, name: str, tensors: list[Tensor]) -> str:
-        from suites.harness.reference import to_numpy
-
         path = self._scratch / f"{name}.npz"
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
         verify.save(path, [to_numpy(tensor) for tensor in tensors], kinds)
@@ -273,8 +271,6 @@ class Job:
 
 def _fingerprints(tensors: Iterable[Tensor]) -> list[tuple[Any, ...]]:
     """Type, shape and checksum of each: equal where the bits are."""
-    from suites.harness.reference import to_numpy
-
     arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in tensors]
     return [(array.dtype.str, array.shape, zlib.crc32(array.data)) for array in arrays]
 

@@ -14,7 +14,7 @@ import torch
 
 from engine.torch_internals import TorchDispatchMode, is_mutable, tree_map
 from suites import models
-from suites.backends.base import flatten
+from suites.backends.base import flatten, to_numpy
 from suites.harness.case import Case
 from suites.harness.verify import Reference, compare
 
@@ -53,12 +53,6 @@ def compute(case: Case, seeds: int) -> list[Reference]:
         errors = [compare(one, other).relative for one, other in zip(mine, arrays, strict=True)]
         found.append(Reference(arrays, kinds, errors, None))
     return found
-
-
-def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A dense copy; bfloat16, which NumPy lacks, as float32 (exact)."""
-    tensor = tensor.detach().to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor.detach()
-    return np.array(tensor.numpy(), copy=True)
 
 
 def _double(model: torch.nn.Module, inputs: list[tuple[torch.Tensor, ...]]) -> list[list[np.ndarray]]:

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.processors import allowed_processors, read_quota
-
 _CPU = "/sys/devices/system/cpu"
 _VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|ONEDNN|OPENBLAS|NUMEXPR|TORCHINDUCTOR|ORT|OV|MALLOC|LD_PRELOAD)(_|$)")
 _HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,40}")
@@ -20,11 +18,13 @@ _HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,40}")
 
 def surroundings() -> dict[str, Any]:
     """Frequency policy, what lies between this system and the hardware, memory policy, build facts, variables."""
+    from engine import processors  # here, since this module is also imported beside engines that lack it
+
     return {
         "frequency": _frequency(),
         "virtual": _virtual(),
         "memory_policy": _memory_policy(),
-        "usable_cpus": len(allowed_processors()),
+        "usable_cpus": len(processors.allowed_processors()),
         "compiler": _first_line(os.environ.get("CC", "cc"), "--version"),
         "blas": _blas(),
         "variables": _variables(),
@@ -47,12 +47,14 @@ def _frequency() -> dict[str, str]:
 
 def _virtual() -> dict[str, Any]:
     """Hints of a virtual machine and of a container, and the CPU quota of its control groups in processors."""
+    from engine import processors
+
     flags = (read("/proc/cpuinfo") or "").partition("flags")[2].partition("\n")[0].split()
     return {
         "hypervisor": "hypervisor" in flags,
         "product": read("/sys/class/dmi/id/sys_vendor"),
         "container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
-        "cpu_limit": read_quota(),
+        "cpu_limit": processors.read_quota(),
     }
 
 

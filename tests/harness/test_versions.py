@@ -412,3 +412,28 @@ def test_the_script_compares_bits_types_and_shapes(root):
     assert difference([([one], ["float32"])], [([one.copy()], ["float32"])]) == "same"
     for other, kind in ((np.array([-0.0, np.nan], np.float32), "float32"), (one[None], "float32"), (one, "bfloat16")):
         assert difference([([one], ["float32"])], [([other], [kind])]) == "1 of 1 differ"
+
+
+WORKER_MODULES = ("worker", "job", "machine", "describe_engine", "other_interpreter")
+OLDEST = {"engine.errors", "engine.suggest", "engine.torch_ops"}
+"""What an engine of any version has, beside its public functions."""
+
+
+def test_a_worker_imports_nothing_of_the_engine_that_older_versions_lack():
+    """The package itself is replaced by an empty one, so that only what `suites` imports by name shows."""
+    modules = [f"suites.harness.{name}" for name in WORKER_MODULES]
+    code = f"""
+import sys, types
+package = types.ModuleType("engine")
+package.__path__ = {list(engine.__path__)!r}
+sys.modules["engine"] = package
+import importlib
+for name in {modules!r}:
+    importlib.import_module(name)
+from suites import models
+for name in models.names():
+    models.get(name)
+print(*(name for name in sys.modules if name.startswith("engine.")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= OLDEST
