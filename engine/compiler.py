@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import passes, program
+from engine import passes, program, program_file
 from engine.boundary import Rebuild
 from engine.config import Config
 from engine.errors import ConfigError, UnsupportedOp
@@ -151,7 +151,7 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
         raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")
     check_load(verify, mmap, config)
     started = time.perf_counter()
-    with program.opened(path, verify, mapped=mmap) as artifact:
+    with program_file.opened(path, verify, mapped=mmap) as artifact:
         return Program(artifact, config or Config(), borrowed=not mmap, started=started)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from engine import container, sizes, tree
 from engine.container import StoredTensor
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.ir import Form, Graph, Value
-from engine.ops import MAX_RANK, TABLE, Op, TensorType
+from engine.ops import TABLE, TensorType
 from engine.ops.check import bounded_type
 from engine.ops.table import Types
 
@@ -307,7 +306,7 @@ class Artifact:
                 }
                 for i in self.instructions
             ],
-            "constants": {str(v): _tensor_name(v) for v in self.constants},
+            "constants": {str(v): tensor_name(v) for v in self.constants},
             "signature": {
                 "input_tree": tree.encode(s.input_tree),
                 "output_tree": tree.encode(s.output_tree),
@@ -320,7 +319,7 @@ class Artifact:
     @cached_property
     def checksums(self) -> dict[str, str]:
         """SHA-256 of each constant's bytes, by tensor name."""
-        return {_tensor_name(value): self.constants.checksum(value) for value in self.constants}
+        return {tensor_name(value): self.constants.checksum(value) for value in self.constants}
 
     @cached_property
     def structure_digest(self) -> str:
@@ -347,10 +346,11 @@ class Artifact:
 def write(path: str | Path, document: Mapping[str, Any], artifact: Artifact) -> None:
     """Write `document`, and the constants of `artifact` with their checksums, as one file."""
     text = _canonical({**document, "checksums": artifact.checksums})
-    container.write(container.path_of(path), {_tensor_name(v): a for v, a in artifact.constants.items()}, text)
+    container.write(container.path_of(path), {tensor_name(v): a for v, a in artifact.constants.items()}, text)
 
 
-def _tensor_name(value: int) -> str:
+def tensor_name(value: int) -> str:
+    """Name of a constant's tensor in a file."""
     return f"constant.{value}"
 
 
@@ -405,139 +405,6 @@ def _short(source: str) -> str:
     return "/".join(source.split("/")[-2:])
 
 
-def load(path: str | Path, verify: str = "full") -> Artifact:
-    """Read an artifact with all of its weights; the file is closed again.
-
-    Args:
-        path: a file written by `Artifact.save`.
-        verify: ``full``: also check each weight's checksum; ``header``: the header's hash only.
-
-    Raises:
-        ProgramError: the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
-    """
-    with opened(path, verify, mapped=False) as artifact:
-        for value in artifact.constants:
-            artifact.constants.keep(value, artifact.constants[value])
-        return artifact
-
-
-@contextmanager
-def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]:
-    """Yields the artifact in a file. Every error in this block that a file can cause becomes a ProgramError.
-
-    Args:
-        path: a file written by `Artifact.save`.
-        verify: as for `load`.
-        mapped: the constants are memory-mapped. Otherwise they are read, and checked, at each access, and only inside
-            of this block: who needs a constant afterwards keeps it in another form.
-
-    Raises:
-        ProgramError: as `load`; begins with the name of the file.
-    """
-    with opened_document(path, mapped=mapped) as (header, tensors):
-        if "entries" in header:
-            raise ProgramError("it holds a decoder, which engine.load_decoder reads")
-        yield parse(header, find_constants(header, header["constants"], tensors, verify))
-
-
-@contextmanager
-def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[str, Any], Mapping[str, Form]]]:
-    """Yields the document and the tensors of a file. Raises as `opened`."""
-    file = container.path_of(path)
-    with container.convert_errors(path), container.opened(file, mapped=mapped) as (text, tensors):
-        header = container.parse_json(text)
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise ProgramError("not a program of this engine")
-        if header.get("version") != VERSION:
-            raise ProgramError(f"format version {header.get('version')!r}; this engine reads {VERSION}")
-        yield header, tensors
-
-
-def find_constants(
-    header: Mapping[str, Any], named: Mapping[str, str], tensors: Mapping[str, Form], verify: str
-) -> Constants:
-    """The constants that a document names, checked against its checksums where `verify` is ``full``.
-
-    Raises:
-        ProgramError, ValueError, LookupError: a tensor is missing or two constants', or a checksum differs.
-    """
-    values = {_size(int(value)): name for value, name in named.items()}
-    if len(set(values.values())) < len(named):
-        raise ValueError("two constants are one tensor, or one value has two")
-    constants = Constants({value: tensors[name] for value, name in values.items()})
-    if verify == "full":
-        checksums = header["checksums"]
-        if set(checksums) != set(map(_tensor_name, values)):
-            raise ValueError("checksums and constants differ in their names")
-        for value in values:
-            constants.verify(value, checksums[_tensor_name(value)])
-    return constants
-
-
-def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
-    """The artifact that a document describes, every rule checked. Raises one of many errors where it breaks one."""
-    s, scope = header["signature"], sizes.scope_of(header["sizes"], header["guards"])
-    artifact = Artifact(
-        name=str(header["name"]),
-        types=tuple(TensorType(d, tuple(_extent(size, scope) for size in shape)) for d, shape in header["types"]),
-        names=tuple(map(str, header["names"])),
-        inputs=tuple(map(_size, header["inputs"])),
-        outputs=tuple(map(_size, header["outputs"])),
-        instructions=tuple(
-            Instruction(
-                i["op"],
-                tuple(None if v is None else _size(v) for v in i["inputs"]),
-                _attributes(TABLE[i["op"]], i["attributes"], scope),
-                tuple(map(_size, i["outputs"])),
-                str(source),
-            )
-            for i, source in zip(header["instructions"], header["sources"], strict=True)
-        ),
-        constants=constants,
-        signature=Signature(
-            tree.decode(s["input_tree"]),
-            tree.decode(s["output_tree"]),
-            tuple(s["input_slots"]),
-            tuple(s["output_slots"]),
-            tuple(map(str, s["input_names"])),
-        ),
-        passes=tuple((str(name), int(n)) for name, n in header["passes"]),
-        scope=scope,
-        states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
-    )
-    _check(artifact)
-    return artifact
-
-
-def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str, Any]:
-    """Attributes from their JSON form. ValueError for what `op` does not have, or what no program has."""
-    decoded = {name: sizes.decode(value, scope) for name, value in data.items()}
-    # Other kinds compare formulas when they are checked. That is done when compiling, and can add guards.
-    varying = [name for name, value in decoded.items() if not sizes.is_fixed(value)]
-    if any(name not in op.attributes or op.attributes[name].kind not in ("int", "shape") for name in varying):
-        raise ValueError(f"{op.name}: a formula where a number belongs")
-    complete = op.complete(decoded)
-    for name, value in complete.items():
-        kind = op.attributes[name].kind
-        if kind in ("shape", "axes", "ints") and len(value) > MAX_RANK:
-            raise ValueError(f"{op.name}: attribute {name} has {len(value)} elements, over {MAX_RANK}")
-        if kind != "float" and not sizes.is_bounded(value):
-            raise ValueError(f"{op.name}: attribute {name} has a number over 64 bits")
-    return complete
-
-
-def _extent(data: Any, scope: sizes.Scope) -> int:
-    """A number or a formula; one that can be negative is refused when the sizes are known."""
-    size: int = sizes.decode(data, scope) if isinstance(data, dict) else _size(data)
-    return size
-
-
-def _size(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
-        raise ValueError(f"not a size: {value!r}")
-    return value
-
-
 def _check_follows(op: str, inputs: Types, attributes: Mapping[str, Any], outputs: Sequence[TensorType]) -> None:
     if tuple(outputs) != tuple(TABLE[op].infer(inputs, attributes)):
         raise ValueError(f"{op}: output types do not follow from its inputs")
@@ -546,72 +413,3 @@ def _check_follows(op: str, inputs: Types, attributes: Mapping[str, Any], output
 def _check_sizes(types: Iterable[TensorType]) -> None:
     for t in types:
         bounded_type("types", "a value", t)
-
-
-def _check(artifact: Artifact) -> None:
-    """Every rule that executors rely on. ValueError or ProgramError otherwise."""
-    types = artifact.types
-    if len(artifact.names) != len(types):
-        raise ValueError("names and types differ in number")
-    known = set(artifact.inputs)
-    if len(known) != len(artifact.inputs) or any(value >= len(types) for value in known):
-        raise ValueError("an input is listed twice, or has no type")
-    for value in artifact.constants:
-        fixed = sizes.is_fixed(types[value].shape)
-        if value in known or not fixed or artifact.constants.type_of(value) != types[value]:
-            raise ValueError(f"constant {value} does not fit its type")
-        known.add(value)
-    for i in artifact.instructions:
-        op = TABLE[i.op]
-        op.check_arity(len(i.inputs))
-        if any(v is None and not op.inputs[p].endswith("?") for p, v in enumerate(i.inputs)):
-            raise ValueError(f"{i.op}: a required input is absent")
-        if any(v is not None and v not in known for v in i.inputs):
-            raise ValueError(f"{i.op}: reads a value before it is made")
-        if known & set(i.outputs) or len(set(i.outputs)) < len(i.outputs):
-            raise ValueError(f"{i.op}: makes a value twice")
-        known.update(i.outputs)
-    if not known.issuperset(artifact.outputs):
-        raise ValueError("an output is never made")
-    _check_states(artifact)
-    artifact.at(artifact.scope.example)  # other sizes are checked when a call brings them
-    _check_signature(artifact)
-
-
-def _check_states(artifact: Artifact) -> None:
-    if len(artifact.states) > min(len(artifact.inputs), len(artifact.outputs)):
-        raise ValueError("more states than inputs or outputs")
-    if len({slot.name for slot in artifact.states}) < len(artifact.states):
-        raise ValueError("two states have one name")
-    for slot, before, after in zip(artifact.states, artifact.state_inputs, artifact.state_outputs, strict=True):
-        kept, later = artifact.types[before], artifact.types[after]
-        # Fixed first: a comparison of formulas would note a guard.
-        if not sizes.is_fixed(kept.shape) or not sizes.is_fixed(later.shape) or kept != later:
-            raise ValueError(f"state {slot.name} changes its type, or its size from call to call")
-        if slot.initial is not None and (
-            slot.initial not in artifact.constants or artifact.types[slot.initial] != kept
-        ):
-            raise ValueError(f"state {slot.name} begins as what does not fit it")
-
-
-def _check_signature(artifact: Artifact) -> None:
-    s = artifact.signature
-    for t, slots, limit in (
-        (s.input_tree, s.input_slots, len(artifact.call_inputs)),
-        (s.output_tree, s.output_slots, len(artifact.call_outputs)),
-    ):
-        tree.check(t)
-        if tree.count(t) != len(slots):
-            raise ValueError("structure and slots differ in number")
-        for slot in slots:
-            if not (isinstance(slot, dict) and set(slot) == {"constant"}) and not 0 <= _size(slot) < limit:
-                raise ValueError(f"slot {slot!r} is out of range")
-    match s.input_tree:
-        case {"tuple": [{"tuple": _}, {"dict": _}]}:
-            pass
-        case _:
-            raise ValueError("the input tree is not one of positional and keyword arguments")
-    if len({slot for slot in s.input_slots if not isinstance(slot, dict)}) < len(artifact.call_inputs):
-        raise ValueError("no argument brings one of the inputs")
-    if len(s.input_names) != len(artifact.call_inputs):
-        raise ValueError("input names and inputs differ in number")

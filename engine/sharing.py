@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine import program
+from engine import program, program_file
 from engine.errors import ProgramError
 from engine.ir import Form, identity
 from engine.ops import TensorType
@@ -85,18 +85,18 @@ def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dic
 
     Args:
         path: a file that `save` wrote.
-        verify: as for `program.load`.
-        mapped: as for `program.opened`.
+        verify: as for `program_file.load`.
+        mapped: as for `program_file.opened`.
 
     Raises:
-        ProgramError: as `program.opened`.
+        ProgramError: as `program_file.opened`.
     """
-    with program.opened_document(path, mapped=mapped) as (header, tensors):
+    with program_file.opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" not in header:
             raise ProgramError("it holds one program, which engine.load reads")
         entries = header["entries"]
         named = [entry["constants"] for entry in entries.values()]
         if any(one != named[0] for one in named):
             raise ValueError("the entries name different constants")
-        constants = program.find_constants(header, named[0], tensors, verify)
-        yield {name: program.parse(entry, constants) for name, entry in entries.items()}, dict(header["facts"])
+        constants = program_file.find_constants(header, named[0], tensors, verify)
+        yield {name: program_file.parse(entry, constants) for name, entry in entries.items()}, dict(header["facts"])

@@ -40,6 +40,7 @@ STAGES: dict[str, set[str]] = {
     "planner": {"ops"},
     "container": set(),
     "program": {"ops", "ir", "container"},
+    "program_file": {"ops", "ir", "container", "program"},
     "bind": {"ops", "config", "program", "planner", "executors.native"},
     "executors": {"ops", "program", "container", "_native"},
     "boundary": {"ops", "program"},

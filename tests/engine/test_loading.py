@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import engine
-from engine import container, program
+from engine import container, program_file
 from engine.errors import ConfigError, ProgramError
 from tests.files import saved_with
 from tests.golden import models as golden
@@ -324,7 +324,7 @@ def test_constants_at_odd_addresses_of_a_file_are_aligned_before_kernels_read_th
 
 
 def test_mapped_constants_that_kernels_read_plain_are_not_copied():
-    with program.opened(PROGRAM, "full", mapped=True) as artifact:
+    with program_file.opened(PROGRAM, "full", mapped=True) as artifact:
         for array in artifact.constants.values():
             assert not array.flags.owndata
             assert not array.flags.writeable

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import container, dtypes, program
+from engine import container, dtypes, program_file
 from engine.errors import ProgramError
 from engine.ops import TABLE, TensorType
 from engine.program import FORMAT, VERSION
@@ -231,7 +231,7 @@ def test_tensors_at_odd_addresses_are_refused_or_read_rightly(worker, tmp_path):
     verdict = worker.check(path)
     assert not verdict.finding, verdict.finding
     try:
-        constants = program.load(path).constants
+        constants = program_file.load(path).constants
     except ProgramError:
         return
     assert all(array.flags.aligned for array in constants.values())

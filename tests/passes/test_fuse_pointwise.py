@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from engine import bind, program, verify
+from engine import bind, program, program_file, verify
 from engine.config import Config
 from engine.errors import ProgramError
 from engine.executors import interpreter, native
@@ -195,7 +195,7 @@ def test_hostile_programs_in_a_file_are_refused(tmp_path, steps):
     g.outputs = [g.emit("pointwise", g.inputs, program=(("exp", 0), ("relu", 1)))]
     path = tmp_path / "p"
     build(g).save(path)
-    assert program.load(path).instructions[0].attributes["program"] == (("exp", 0), ("relu", 1))
+    assert program_file.load(path).instructions[0].attributes["program"] == (("exp", 0), ("relu", 1))
     raw = path.read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     index = json.loads(raw[8 : 8 + length])
@@ -206,4 +206,4 @@ def test_hostile_programs_in_a_file_are_refused(tmp_path, steps):
     encoded = json.dumps(index).encode()
     path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[8 + length :])
     with pytest.raises(ProgramError):
-        program.load(path)
+        program_file.load(path)
