@@ -402,6 +402,9 @@ void test_spatial(void) {
          .dilation = {1, 1}, .channels_last = 1},
         {.N = 1, .C = 512, .O = 70, .groups = 1, .axes = 2, .in = {5, 4}, .kernel = {3, 2}, .stride = {1, 1},
          .low = {1, 1}, .high = {1, 0}, .dilation = {1, 1}, .channels_last = 1},
+        /* the same along one axis, whose places are one column: rows of the copy are not neighbours */
+        {.N = 1, .C = 512, .O = 33, .groups = 1, .axes = 1, .in = {9}, .kernel = {3}, .stride = {2}, .low = {1},
+         .high = {1}, .dilation = {1}, .channels_last = 1},
         /* blocks of rows along one axis, and of planes */
         {.N = 2, .C = 64, .O = 33, .groups = 1, .axes = 1, .in = {2500}, .kernel = {3}, .stride = {1}, .low = {1},
          .high = {1}, .dilation = {1}, .channels_last = 1},

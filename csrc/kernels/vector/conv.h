@@ -56,8 +56,9 @@ static problem describe(const eb_node *node) {
     p.pitch = p.C + (p.copies && collides ? LINE : 0);
     p.line = p.columns * p.pitch;
     p.plane = p.copies ? p.rows * p.line : p.dilation[PLANE] * p.in[ROW] * p.line;
-    p.taps = p.dilation[COLUMN] == 1 && p.pitch == p.C ? p.kernel[COLUMN] : 1;
-    if (p.taps == p.columns && p.dilation[ROW] == 1) p.taps *= p.kernel[ROW];
+    const int is_dense = p.pitch == p.C;
+    p.taps = is_dense && p.dilation[COLUMN] == 1 ? p.kernel[COLUMN] : 1;
+    if (is_dense && p.taps == p.columns && p.dilation[ROW] == 1) p.taps *= p.kernel[ROW];
     p.pieces = p.kernel[PLANE] * p.kernel[ROW] * p.kernel[COLUMN] / p.taps;
     p.depth = p.taps * p.C;
     return p;
