@@ -79,11 +79,13 @@ eb_kernel_info eb_kernel_describe(int32_t kernel);
 int32_t eb_isa_mask(void);
 
 /* Complete a node whose kernel, operands and attributes are set. Never reads data, nor where operands lie: buffers and
- * offsets are set afterwards. */
+ * offsets are set afterwards. EB_NOT_APPLICABLE also where the plan would need more memory or tiles than any machine has,
+ * or memory out of proportion to the operands (checked.h): then every other number of the plan is 0. */
 eb_status eb_plan_node(eb_node *node);
 
-/* Weights. Bytes that operand `input` of the node's kernel wants packed into (0: it wants the plain layout);
- * depends on the operand's shape, strides, attributes and the kernel, never on the other operands' sizes. */
+/* Weights. Bytes that operand `input` of the node's kernel wants packed into (0: it wants the plain layout,
+ * as it also does where the packed weight would be out of proportion to the plain one); depends on the operand's shape,
+ * strides, attributes and the kernel, never on the other operands' sizes. */
 int64_t eb_packed_bytes(const eb_node *node, int32_t input);
 /* Pack `source` (the plain weight, described by operands[input], any alignment) into `destination` (64-byte aligned). */
 void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination);

@@ -6,6 +6,7 @@
 #ifndef EB_ITERATE_H
 #define EB_ITERATE_H
 
+#include "checked.h"
 #include "engine.h"
 
 enum { EB_LOOP_OPERANDS = 7 }; /* an output and MAX_INPUTS of engine/ops/fused.py */
@@ -100,6 +101,11 @@ static inline int64_t eb_loop_offset(const eb_loop *loop, int64_t flat) {
     return cursor.offset[0];
 }
 
+static inline int64_t eb_element_size(int32_t dtype) {
+    static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+    return sizes[dtype];
+}
+
 static inline int64_t eb_size(const eb_tensor *t) {
     int64_t size = 1;
     for (int axis = 0; axis < t->rank; axis++) size *= t->shape[axis];
@@ -118,9 +124,11 @@ static inline int eb_is_dense_from(const eb_tensor *t, int first) {
 
 static inline int eb_is_dense(const eb_tensor *t) { return eb_size(t) == 0 || eb_is_dense_from(t, 0); }
 
-static inline int64_t eb_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t eb_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t eb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* The range [begin, end) of the `count` positions first, first + step, ... that lie in [0, size). step >= 1. */
+static inline void eb_clip(int64_t first, int64_t step, int64_t size, int64_t count, int64_t *begin, int64_t *end) {
+    *begin = first < 0 ? eb_min(count, eb_ceil_div(-first, step)) : 0;
+    *end = first < size ? eb_max(*begin, eb_min(count, eb_ceil_div(size - first, step))) : *begin;
+}
 
 /* Piece `i` of `pieces` nearly equal pieces of `count` starts here; piece `pieces` would start at `count`. */
 static inline int64_t eb_piece(int64_t count, int64_t pieces, int64_t i) {
@@ -131,6 +139,16 @@ static inline const eb_tensor *eb_input(const eb_node *node, int i) { return &no
 static inline const eb_tensor *eb_output(const eb_node *node) { return &node->operands[node->n_inputs]; }
 static inline int eb_is_present(const eb_node *node, int i) {
     return i < node->n_inputs && node->operands[i].dtype >= 0;
+}
+
+/* Bytes of all operands of a node, counting an operand that repeats elements as if it were dense. */
+static inline int64_t eb_operand_bytes(const eb_node *node) {
+    int64_t bytes = 0;
+    for (int i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const eb_tensor *t = &node->operands[i];
+        if (t->dtype >= 0) bytes = eb_add(bytes, eb_size(t) * eb_element_size(t->dtype));
+    }
+    return bytes;
 }
 
 #endif

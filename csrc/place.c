@@ -1,7 +1,7 @@
 /* Where operands lie: the last check of a plan before anything runs, made on the very tables that run. Knows buffers and
  * extents; knows no kernel. Written apart from what plans memory. */
 #include "engine.h"
-#include "ref/element.h"
+#include "iterate.h"
 
 /* Bytes [begin, end) of a buffer. */
 typedef struct {

@@ -5,7 +5,8 @@
 static eb_status plan_conv(eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
     if (!eb_is_real(x->dtype) || weight->dtype != x->dtype || weight->is_packed) return EB_NOT_APPLICABLE;
-    node->tiles = eb_tile_count(eb_size(y), eb_size(weight) / weight->shape[0]);
+    if (node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
+    node->tiles = eb_tile_count(eb_size(y), eb_size(weight) / eb_max(1, weight->shape[0]));
     return EB_OK;
 }
 
@@ -68,7 +69,7 @@ static double conv_channel(const problem *p, const eb_place *y, int32_t dtype, c
                 for (int a = 0; a < EB_SPATIAL; a++) {
                     int64_t place = y->at[a] * w->stride[a] - w->low[a] + tap[a] * w->dilation[a];
                     inside &= place >= 0 && place < w->in[a];
-                    at += place * w->x_step[a];
+                    if (inside) at += place * w->x_step[a]; /* outside the product may overflow */
                     tap_at += tap[a] * p->tap_step[a];
                 }
                 sum += (inside ? eb_load_real(dtype, x, at) : 0) * eb_load_real(dtype, weight, tap_at);
@@ -108,7 +109,7 @@ static double transpose_channel(const problem *p, const eb_place *y, int32_t dty
                 for (int a = 0; a < EB_SPATIAL; a++) {
                     int64_t from = y->at[a] + w->low[a] - tap[a] * w->dilation[a], place = from / w->stride[a];
                     reaches &= from >= 0 && from % w->stride[a] == 0 && place < w->in[a];
-                    at += place * w->x_step[a];
+                    if (reaches) at += place * w->x_step[a]; /* else the product may overflow */
                     tap_at += tap[a] * p->tap_step[a];
                 }
                 if (reaches) sum += eb_load_real(dtype, x, at) * eb_load_real(dtype, weight, tap_at);

@@ -33,9 +33,9 @@ static eb_status triangle(const eb_node *node, void *const *bases, int64_t begin
     int64_t size = eb_element_size(x->dtype), rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
     eb_loop from = eb_loop_axes(x, 0, x->rank), to = eb_loop_axes(y, 0, y->rank);
     for (int64_t i = begin * EB_REFERENCE_TILE; i < eb_min(to.count, end * EB_REFERENCE_TILE); i++) {
-        int64_t above = i % columns - i / columns % rows - node->ints[0];
+        int64_t above = i % columns - i / columns % rows, diagonal = node->ints[0]; /* any number: not to be subtracted */
         char *target = (char *)eb_data(y, bases) + eb_loop_offset(&to, i) * size;
-        if (lower ? above <= 0 : above >= 0)
+        if (lower ? above <= diagonal : above >= diagonal)
             memcpy(target, (char *)eb_data(x, bases) + eb_loop_offset(&from, i) * size, (size_t)size);
         else
             memset(target, 0, (size_t)size);

@@ -13,11 +13,6 @@ enum { EB_REFERENCE_TILE = 4096 }; /* elements; a few tens of microseconds */
 
 static inline int eb_is_real(int32_t dtype) { return dtype >= EB_F32 && dtype <= EB_BF16; }
 
-static inline int64_t eb_element_size(int32_t dtype) {
-    static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
-    return sizes[dtype];
-}
-
 static inline float eb_bits_to_float(uint32_t bits) {
     float value;
     memcpy(&value, &bits, 4);

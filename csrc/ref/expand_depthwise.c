@@ -8,7 +8,7 @@ _Static_assert((int)EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIV
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *expand = eb_input(node, 1), *weight = eb_input(node, 3);
     if (x->dtype != EB_F32 || expand->is_packed || weight->is_packed) return EB_NOT_APPLICABLE;
-    node->tiles = eb_tile_count(eb_size(eb_output(node)), weight->shape[2] * weight->shape[3] * x->shape[3]);
+    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(weight->shape[2], weight->shape[3], x->shape[3]));
     return EB_OK;
 }
 

@@ -33,8 +33,9 @@ static int64_t read_index(const eb_node *node, void *const *bases, int input, co
 /* table [V, ...], ids [...] */
 static int64_t embedding_source(const eb_node *node, void *const *bases, const int64_t *out) {
     const eb_tensor *table = eb_input(node, 0), *ids = eb_input(node, 1);
-    int64_t id = read_index(node, bases, 1, out), offset = id * table->stride[0];
+    int64_t id = read_index(node, bases, 1, out);
     if (id < 0 || id >= table->shape[0]) return -1;
+    int64_t offset = id * table->stride[0];
     for (int axis = 1; axis < table->rank; axis++) offset += out[ids->rank + axis - 1] * table->stride[axis];
     return offset;
 }

@@ -33,7 +33,7 @@ static eb_window describe(const eb_node *node) {
 static eb_status plan_pool(eb_node *node) {
     if (!eb_is_real(eb_input(node, 0)->dtype)) return EB_NOT_APPLICABLE;
     eb_window w = describe(node);
-    node->tiles = eb_tile_count(eb_size(eb_output(node)), w.kernel[0] * w.kernel[1] * w.kernel[2]);
+    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(w.kernel[0], w.kernel[1], w.kernel[2]));
     return EB_OK;
 }
 
@@ -44,16 +44,16 @@ typedef struct {
 /* All elements of x under the window at `place`. */
 static seen look(const eb_window *w, const eb_place *place, int32_t dtype, const void *x, int64_t x_at) {
     seen s = {.largest = -INFINITY};
-    for (int64_t i = 0; i < w->kernel[0]; i++)
-        for (int64_t j = 0; j < w->kernel[1]; j++)
-            for (int64_t k = 0; k < w->kernel[2]; k++) {
-                int64_t tap[EB_SPATIAL] = {i, j, k}, at = x_at, inside = 1;
-                for (int a = 0; a < EB_SPATIAL; a++) {
-                    int64_t own = place->at[a] * w->stride[a] - w->low[a] + tap[a] * w->dilation[a];
-                    inside &= own >= 0 && own < w->in[a];
-                    at += own * w->x_step[a];
-                }
-                if (!inside) continue;
+    int64_t first[EB_SPATIAL], begin[EB_SPATIAL], end[EB_SPATIAL]; /* taps [begin, end) lie within x */
+    for (int a = 0; a < EB_SPATIAL; a++) {
+        first[a] = place->at[a] * w->stride[a] - w->low[a];
+        eb_clip(first[a], w->dilation[a], w->in[a], w->kernel[a], &begin[a], &end[a]);
+    }
+    for (int64_t i = begin[0]; i < end[0]; i++)
+        for (int64_t j = begin[1]; j < end[1]; j++)
+            for (int64_t k = begin[2]; k < end[2]; k++) {
+                int64_t tap[EB_SPATIAL] = {i, j, k}, at = x_at;
+                for (int a = 0; a < EB_SPATIAL; a++) at += (first[a] + tap[a] * w->dilation[a]) * w->x_step[a];
                 double value = eb_load_real(dtype, x, at);
                 if (value > s.largest || isnan(value)) s.largest = value; /* nothing is larger than NaN */
                 s.sum += value;
@@ -61,13 +61,14 @@ static seen look(const eb_window *w, const eb_place *place, int32_t dtype, const
     return s;
 }
 
-/* Elements of the window, with or without those of the padding; what lies past the padding never counts. */
-static int64_t count_of(const eb_window *w, const eb_place *place, int padding) {
-    int64_t count = 1;
+/* Elements of the window, with or without those of the padding; what lies past the padding never counts. A double, since
+ * the product may exceed int64. */
+static double count_of(const eb_window *w, const eb_place *place, int padding) {
+    double count = 1;
     for (int a = 0; a < EB_SPATIAL; a++) {
         int64_t first = place->at[a] * w->stride[a] - w->low[a];
         int64_t last = eb_min(first + w->kernel[a], w->in[a] + w->high[a]);
-        count *= padding ? last - first : eb_min(last, w->in[a]) - eb_max(first, 0);
+        count *= (double)(padding ? last - first : eb_min(last, w->in[a]) - eb_max(first, 0));
     }
     return count;
 }
@@ -81,7 +82,7 @@ static eb_status run_pool(const eb_node *node, void *const *bases, int64_t begin
         eb_place at = eb_place_of(&w, y->shape[1], flat);
         seen s = look(&w, &at, x->dtype, eb_data(x, bases), at.n * x->stride[0] + at.channel * x->stride[1]);
         double value = s.largest;
-        if (mean) value = s.sum / (double)(divisor ? divisor : count_of(&w, &at, padding));
+        if (mean) value = s.sum / (divisor ? (double)divisor : count_of(&w, &at, padding));
         eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, w.y_step, &at), value);
     }
     return EB_OK;

@@ -103,7 +103,14 @@ const eb_kernel any_scatter__generic_reference = {plan_scatter, run_scatter, NUL
 
 enum { INDICES = 2 }; /* input 0 is x, 1 the values */
 
+/* Elements that are written, those written twice counted twice: no operand need have as many. */
+static int64_t count_written(const eb_indexed *indexed) {
+    return eb_multiply_all(indexed->shape, indexed->rank);
+}
+
 static eb_status plan_index_put(eb_node *node) {
+    const eb_indexed indexed = eb_indexed_axes(node, INDICES, node->ints[EB_INT_INDEX_PUT_AXES]);
+    if (count_written(&indexed) >= EB_MOST_BYTES) return EB_NOT_APPLICABLE;
     node->tiles = 1;
     if (node->ints[EB_INT_INDEX_PUT_ACCUMULATE])
         node->scratch_bytes = eb_max(eb_size(eb_input(node, 0)), 1) * (int64_t)sizeof(wide);
@@ -115,8 +122,7 @@ static eb_status put_values(const eb_node *node, void *const *bases, const eb_te
     const eb_tensor *values = eb_input(node, 1);
     eb_indexed indexed = eb_indexed_axes(node, INDICES, node->ints[EB_INT_INDEX_PUT_AXES]);
     combination add = eb_is_real(target->dtype) ? sum_real : sum_whole;
-    int64_t count = 1, out[2 * EB_MAX_RANK] = {0};
-    for (int axis = 0; axis < indexed.rank; axis++) count *= indexed.shape[axis];
+    int64_t count = count_written(&indexed), out[2 * EB_MAX_RANK] = {0};
     for (int64_t i = 0; i < count; i++) {
         int64_t from = 0, to = eb_indexed_offset(&indexed, node, bases, target, out);
         if (to < 0) return EB_INDEX_OUT_OF_RANGE;

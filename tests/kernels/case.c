@@ -124,6 +124,11 @@ void case_specials(test_case *c, int i) {
     for (int n = 0; n < 7 && count; n++) ((float *)c->data[i])[random_below(count)] = values[n];
 }
 
+void case_ints(test_case *c, int position, int count, const int64_t *numbers) {
+    memset(&c->ints[position], 0, EB_MAX_RANK * sizeof(int64_t));
+    memcpy(&c->ints[position], numbers, (size_t)count * sizeof(int64_t));
+}
+
 void case_end(test_case *c) {
     for (int i = 0; i < c->node.n_inputs + c->node.n_outputs; i++) free(c->data[i]);
 }
@@ -186,8 +191,7 @@ void prepared_free(prepared *p) {
     free(p->bases[MOST_OPERANDS]);
 }
 
-/* The output of kernel `k` into fresh memory, or NULL where it does not take the case. */
-static char *output_of(const test_case *c, int32_t k, int threads, eb_status *status) {
+char *case_run(const test_case *c, int32_t k, int threads, eb_status *status) {
     prepared p;
     int y = c->node.n_inputs;
     *status = case_prepare(c, k, threads, &p);
@@ -236,12 +240,12 @@ void case_check(test_case *c) {
     snprintf(reference_name, sizeof reference_name, "any_%s__generic_reference", c->op);
     int32_t reference = find_kernel(reference_name);
     eb_status expected_status, status;
-    char *expected = output_of(c, reference, 1, &expected_status);
+    char *expected = case_run(c, reference, 1, &expected_status);
     total.cases++;
     if (!expected) fail("%s: the reference does not take it (%d)", c->name, (int)expected_status);
     for (int32_t k = 0; k < eb_kernel_count() && expected; k++) {
         if (strcmp(eb_kernel_describe(k).op, c->op) != 0 || !runs_here(k)) continue;
-        char *one = output_of(c, k, 1, &status), *three;
+        char *one = case_run(c, k, 1, &status), *three;
         if (!one) continue;
         total.runs++;
         kernel_runs[k]++;
@@ -249,7 +253,7 @@ void case_check(test_case *c) {
             fail("%s by %s: status %d, not %d", c->name, eb_kernel_describe(k).name, (int)status, (int)expected_status);
         else if (status == EB_OK)
             compare(c, k, one, expected);
-        three = output_of(c, k, 3, &status);
+        three = case_run(c, k, 3, &status);
         if (status == EB_OK && memcmp(one, three, (size_t)c->bytes[c->node.n_inputs]) != 0)
             fail("%s by %s: three threads give other bits than one", c->name, eb_kernel_describe(k).name);
         free(one);

@@ -40,6 +40,8 @@ void case_begin(test_case *c, const char *op, double tolerance, const char *form
 eb_tensor *case_input(test_case *c, eb_dtype dtype, layout layout, double scale, int rank, const int64_t *shape);
 void case_absent(test_case *c);
 void case_output(test_case *c, eb_dtype dtype, layout layout, int rank, const int64_t *shape);
+/* A list attribute: one number an axis, zeros behind the last. */
+void case_ints(test_case *c, int position, int count, const int64_t *numbers);
 void case_end(test_case *c); /* frees the buffers */
 
 double random_unit(void); /* [0, 1) */
@@ -64,6 +66,8 @@ typedef struct {
 } prepared;
 eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p);
 void prepared_free(prepared *p);
+/* The output of kernel `k` in new memory, to be freed by the caller; NULL where the kernel does not take the case. */
+char *case_run(const test_case *c, int32_t k, int threads, eb_status *status);
 
 int64_t tensor_bytes(const eb_tensor *t); /* from the first to past the last element */
 int64_t dtype_size(int32_t dtype);

@@ -6,26 +6,20 @@
 #include "iterate.h"
 #include "suite.h"
 
-/* A list attribute: one number an axis, zeros behind the last. */
-static void set_ints(test_case *c, int position, int count, const int64_t *numbers) {
-    memset(&c->ints[position], 0, EB_MAX_RANK * sizeof(int64_t));
-    memcpy(&c->ints[position], numbers, (size_t)count * sizeof(int64_t));
-}
-
 /* Rounding of a sum of `terms` products of numbers below 1 (see sum_tolerance in linear.c), and of an epilogue. */
 static double tolerance_of(int64_t terms) { return 1.2e-7 * (12 + 0.42 * (double)terms); }
 
-static void set_conv(test_case *c, const conv_shape *s) {
+void set_conv(test_case *c, const conv_shape *s) {
     c->node.n_ints = EB_INT_CONV_CHANNELS_LAST + 1;
-    set_ints(c, EB_INT_CONV_STRIDE, s->axes, s->stride);
-    set_ints(c, EB_INT_CONV_LOW, s->axes, s->low);
-    set_ints(c, EB_INT_CONV_HIGH, s->axes, s->high);
-    set_ints(c, EB_INT_CONV_DILATION, s->axes, s->dilation);
+    case_ints(c, EB_INT_CONV_STRIDE, s->axes, s->stride);
+    case_ints(c, EB_INT_CONV_LOW, s->axes, s->low);
+    case_ints(c, EB_INT_CONV_HIGH, s->axes, s->high);
+    case_ints(c, EB_INT_CONV_DILATION, s->axes, s->dilation);
     c->ints[EB_INT_CONV_GROUPS] = s->groups;
 }
 
 /* [N, C, *S] as [N, *S, C] */
-static void move_channels(int64_t *shape, int axes) {
+void move_channels(int64_t *shape, int axes) {
     int64_t channels = shape[1];
     for (int a = 0; a < axes; a++) shape[1 + a] = shape[2 + a];
     shape[1 + axes] = channels;
@@ -188,10 +182,10 @@ static void check_pool(int mean, layout how, int past) {
     case_begin(&c, mean ? "avg_pool" : "max_pool", 1e-6, "layout %d past %d", (int)how, past);
     case_input(&c, EB_F32, how, 1, SHAPE(2, 3, 8, 9));
     case_output(&c, EB_F32, DENSE, SHAPE(2, 3, 3 + past, 5));
-    set_ints(&c, EB_INT_MAX_POOL_KERNEL, 2, kernel);
-    set_ints(&c, EB_INT_MAX_POOL_STRIDE, 2, stride);
-    set_ints(&c, EB_INT_MAX_POOL_LOW, 2, low);
-    set_ints(&c, EB_INT_MAX_POOL_HIGH, 2, high);
+    case_ints(&c, EB_INT_MAX_POOL_KERNEL, 2, kernel);
+    case_ints(&c, EB_INT_MAX_POOL_STRIDE, 2, stride);
+    case_ints(&c, EB_INT_MAX_POOL_LOW, 2, low);
+    case_ints(&c, EB_INT_MAX_POOL_HIGH, 2, high);
     if (mean) {
         c.node.n_ints = EB_INT_AVG_POOL_CHANNELS_LAST + 1;
         c.ints[EB_INT_AVG_POOL_CEIL_MODE] = past;
@@ -199,7 +193,7 @@ static void check_pool(int mean, layout how, int past) {
         c.ints[EB_INT_AVG_POOL_DIVISOR] = 0;
     } else {
         c.node.n_ints = EB_INT_MAX_POOL_CHANNELS_LAST + 1;
-        set_ints(&c, EB_INT_MAX_POOL_DILATION, 2, dilation);
+        case_ints(&c, EB_INT_MAX_POOL_DILATION, 2, dilation);
         c.ints[EB_INT_MAX_POOL_CEIL_MODE] = past;
         case_specials(&c, 0);
     }
@@ -229,17 +223,17 @@ static void check_pool_axes(int i, int channels_last) {
                channels_last, axes, past, i);
     case_input(&c, EB_F32, i % 7 == 6 ? SWAPPED : i % 7 == 5 && !channels_last ? SCATTERED : DENSE, 1, last + 1, x);
     case_output(&c, EB_F32, DENSE, last + 1, y);
-    set_ints(&c, EB_INT_MAX_POOL_KERNEL, axes, kernel);
-    set_ints(&c, EB_INT_MAX_POOL_STRIDE, axes, stride);
-    set_ints(&c, EB_INT_MAX_POOL_LOW, axes, low);
-    set_ints(&c, EB_INT_MAX_POOL_HIGH, axes, high);
+    case_ints(&c, EB_INT_MAX_POOL_KERNEL, axes, kernel);
+    case_ints(&c, EB_INT_MAX_POOL_STRIDE, axes, stride);
+    case_ints(&c, EB_INT_MAX_POOL_LOW, axes, low);
+    case_ints(&c, EB_INT_MAX_POOL_HIGH, axes, high);
     c.ints[mean ? EB_INT_AVG_POOL_CEIL_MODE : EB_INT_MAX_POOL_CEIL_MODE] = past;
     c.ints[mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST] = channels_last;
     c.node.n_ints = (mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST) + 1;
     if (mean)
         c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = i % 3 == 0, c.ints[EB_INT_AVG_POOL_DIVISOR] = i % 9 == 1 ? 5 : 0;
     else
-        set_ints(&c, EB_INT_MAX_POOL_DILATION, axes, dilation), case_specials(&c, 0);
+        case_ints(&c, EB_INT_MAX_POOL_DILATION, axes, dilation), case_specials(&c, 0);
     case_check(&c);
 }
 
@@ -249,8 +243,8 @@ static void check_pad(eb_dtype dtype, layout how, int64_t mode) {
     case_begin(&c, "pad", 0, "dtype %d layout %d mode %ld", (int)dtype, (int)how, (long)mode);
     case_input(&c, dtype, how, 50, SHAPE(2, 4, 5));
     case_output(&c, dtype, DENSE, SHAPE(2, 7, 10));
-    set_ints(&c, EB_INT_PAD_LOW, 3, low);
-    set_ints(&c, EB_INT_PAD_HIGH, 3, high);
+    case_ints(&c, EB_INT_PAD_LOW, 3, low);
+    case_ints(&c, EB_INT_PAD_HIGH, 3, high);
     c.node.n_ints = EB_INT_PAD_MODE + 1;
     c.ints[EB_INT_PAD_MODE] = mode;
     c.node.n_reals = 1;
@@ -323,8 +317,8 @@ void make_pad(test_case *c, eb_dtype dtype, int64_t mode, int rank, const int64_
                (long)high[rank - 1], (int)dtype, (long)mode);
     case_input(c, dtype, DENSE, 50, rank, shape);
     case_output(c, dtype, DENSE, rank, y);
-    set_ints(c, EB_INT_PAD_LOW, rank, low);
-    set_ints(c, EB_INT_PAD_HIGH, rank, high);
+    case_ints(c, EB_INT_PAD_LOW, rank, low);
+    case_ints(c, EB_INT_PAD_HIGH, rank, high);
     c->node.n_ints = EB_INT_PAD_MODE + 1;
     c->ints[EB_INT_PAD_MODE] = mode;
     c->node.n_reals = 1;

@@ -39,6 +39,8 @@ typedef struct {
     layout how; /* of x and of the residual */
 } conv_shape;
 void make_conv(test_case *c, const conv_shape *s);
+void set_conv(test_case *c, const conv_shape *s);     /* stride, padding, dilation and groups as attributes */
+void move_channels(int64_t *shape, int axes);         /* the shape [N, C, *S] becomes [N, *S, C] */
 void make_conv_transpose(test_case *c, const conv_shape *s); /* a negative `high` appends places */
 
 void make_resample(test_case *c, int axis, int taps, const int64_t *shape); /* of 4 axes, one of them doubled */
@@ -71,6 +73,7 @@ void test_heads(void);
 void test_selective_scan(void);
 void test_move(void);
 void test_spatial(void);
+void test_limits(void);
 void test_measure(void);
 void test_pool(int with_fork);
 void test_threads(void);

@@ -9,11 +9,6 @@
 
 enum { TILE_BYTES = 1 << 16, BLOCK = 16 /* floats of a cache line: both sides of a transpose use whole lines */ };
 
-static int64_t element_size(int32_t dtype) {
-    static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
-    return sizes[dtype];
-}
-
 /* --- a plane of two axes ------------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -136,7 +131,7 @@ static eb_status plan_copy(eb_node *node) {
     eb_loop loop;
     eb_status status = copy_loop(node, &loop);
     if (status != EB_OK || eb_size(eb_input(node, 0)) == 0) return status;
-    int64_t size = element_size(eb_output(node)->dtype);
+    int64_t size = eb_element_size(eb_output(node)->dtype);
     movement m = plan_movement(&loop, size);
     node->private[0] = slices_a_tile(&m, size);
     node->tiles = eb_ceil_div(m.outer.count * m.slices, node->private[0]);
@@ -147,7 +142,7 @@ static eb_status run_copy(const eb_node *node, void *const *bases, int64_t begin
     (void)scratch;
     eb_loop loop;
     copy_loop(node, &loop);
-    int64_t size = element_size(eb_output(node)->dtype), each = node->private[0];
+    int64_t size = eb_element_size(eb_output(node)->dtype), each = node->private[0];
     movement m = plan_movement(&loop, size);
     move_slices(eb_data(eb_input(node, 0), bases), eb_data(eb_output(node), bases), &m, begin * each,
                 eb_min(end * each, m.outer.count * m.slices), size);
@@ -168,7 +163,7 @@ static eb_status run_concat(const eb_node *node, void *const *bases, int64_t beg
     (void)scratch;
     const eb_tensor *y = eb_output(node);
     int axis = (int)node->ints[EB_INT_CONCAT_AXIS];
-    int64_t size = element_size(y->dtype), start = 0;
+    int64_t size = eb_element_size(y->dtype), start = 0;
     for (int64_t i = 0; i < end; i++) {
         const eb_tensor *x = eb_input(node, (int)i);
         if (i >= begin && eb_size(x) > 0) {

@@ -26,11 +26,6 @@ typedef struct {
     int wraps;                                      /* negative positions count from the end */
 } reading;
 
-static int64_t element_size(int32_t dtype) {
-    static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
-    return sizes[dtype];
-}
-
 /* `axes`: those of x that are indexed, as a bit mask. The result's axes are the kept ones in their order, with the common
  * shape of the indices (`block` axes) before kept axis number `front`. */
 static reading read_block(const eb_node *node, int64_t axes, int block, int front, int wraps) {
@@ -100,7 +95,7 @@ static eb_status plan(eb_node *node, read_of read) {
     reading r = read(node);
     if (r.loop.count == 0) return EB_OK;
     int rows = has_rows(&r);
-    int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = element_size(eb_input(node, 0)->dtype);
+    int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = eb_element_size(eb_input(node, 0)->dtype);
     int64_t elements = TILE_BYTES / (rows ? size : size + ELEMENT_BYTES);
     node->private[0] = elements < row ? elements : elements / row * row;
     node->tiles = eb_ceil_div(r.loop.count, node->private[0]);
@@ -132,7 +127,7 @@ static inline void move_one(char *y, const char *x, int64_t size) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, read_of read) {
     reading r = read(node);
     int rows = has_rows(&r), inner = r.loop.rank - 1;
-    int64_t size = element_size(eb_input(node, 0)->dtype), each = node->private[0];
+    int64_t size = eb_element_size(eb_input(node, 0)->dtype), each = node->private[0];
     const char *x = eb_data(eb_input(node, 0), bases);
     char *y = eb_data(eb_output(node), bases);
     void *indices[MOST_INDICES] = {0};

@@ -55,10 +55,10 @@ static eb_status plan(eb_node *node) {
     workspace w = lay_out(&p, NULL, NULL);
     int64_t groups = p.S ? p.heads.count / p.share : 0, parts = count_parts(&p);
     node->tiles = groups * parts;
-    node->scratch_bytes = (w.rows * (w.depth + KEYS) + result_floats(&w)) * 4;
+    node->scratch_bytes = eb_multiply(w.rows * (w.depth + KEYS) + result_floats(&w), 4);
     if (parts == 1) return EB_OK;
     node->joins = groups;
-    node->shared_bytes = groups * parts * result_floats(&w) * 4;
+    node->shared_bytes = EB_PRODUCT(groups, parts, result_floats(&w), 4);
     return EB_OK;
 }
 

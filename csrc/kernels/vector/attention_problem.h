@@ -41,7 +41,7 @@ static problem describe(const eb_node *node) {
         int64_t strides[3] = {q->stride[axis], mask ? eb_broadcast_stride(mask, r, axis) : 0,
                               y->stride[is_head && swapped ? r - 2 : axis]};
         int64_t shared[2] = {k->stride[axis], v->stride[axis]};
-        if (is_head && k->shape[axis]) p.share = q->shape[axis] / k->shape[axis];
+        if (is_head && k->shape[axis]) p.share = eb_max(1, q->shape[axis] / k->shape[axis]); /* 0 without query heads */
         eb_loop_axis(&p.heads, q->shape[axis], strides);
         eb_loop_axis(&p.groups, k->shape[axis], shared);
     }

@@ -23,7 +23,8 @@ typedef struct {
 
 /* Rows or columns of what a tile reads that `places` of the result reach over. */
 static inline int64_t reach_of(const problem *p, int axis, int64_t places) {
-    return (places - 1) * p->step[axis] + (p->kernel[axis] - 1) * p->dilation[axis] + 1;
+    return eb_add(eb_multiply(eb_max(0, places - 1), p->step[axis]),
+                  eb_multiply(p->kernel[axis] - 1, p->dilation[axis]) + 1);
 }
 
 /* Floats that lie a multiple of 2 KiB apart share two sets of a first-level cache, of 8 ways each: fourteen rows of a
@@ -45,7 +46,7 @@ static problem describe(const eb_node *node) {
         p.copies |= p.low[a] || (present && ints[EB_INT_CONV_HIGH + own]);
     }
     const int is_linear = p.kernel[PLANE] * p.kernel[ROW] * p.kernel[COLUMN] == 1;
-    const int collides = p.stride[COLUMN] * p.C % COLLIDING == 0;
+    const int collides = p.stride[COLUMN] % COLLIDING * (p.C % COLLIDING) % COLLIDING == 0;
     p.copies |= is_linear && collides;
     for (int a = ROW; a <= COLUMN; a++) {
         p.pick[a] = p.copies && p.kernel[a] == 1 ? p.stride[a] : 1;
@@ -54,8 +55,8 @@ static problem describe(const eb_node *node) {
     p.rows = reach_of(&p, ROW, node->private[AT_ROWS]);
     p.columns = p.copies ? reach_of(&p, COLUMN, p.out[COLUMN]) : p.in[COLUMN];
     p.pitch = p.C + (p.copies && collides ? LINE : 0);
-    p.line = p.columns * p.pitch;
-    p.plane = p.copies ? p.rows * p.line : p.dilation[PLANE] * p.in[ROW] * p.line;
+    p.line = eb_multiply(p.columns, p.pitch);
+    p.plane = p.copies ? eb_multiply(p.rows, p.line) : EB_PRODUCT(p.dilation[PLANE], p.in[ROW], p.line);
     const int is_dense = p.pitch == p.C;
     p.taps = is_dense && p.dilation[COLUMN] == 1 ? p.kernel[COLUMN] : 1;
     if (is_dense && p.taps == p.columns && p.dilation[ROW] == 1) p.taps *= p.kernel[ROW];
@@ -70,7 +71,7 @@ static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8 };
     problem p = describe(node);
     int64_t planes = eb_input(node, 0)->shape[0] * p.out[PLANE], panels = eb_ceil_div(p.O, EB_NR);
-    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line);
+    int64_t fitting = X_BYTES / 4 / eb_max(1, eb_multiply(p.kernel[PLANE], p.line));
     int64_t enough = eb_max(eb_ceil_div(p.out[ROW] * planes, TILES), eb_ceil_div(HEIGHTS * EB_MR, p.out[COLUMN]));
     int64_t most = (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1;
     int64_t rows = eb_max(1, eb_min(eb_min(p.out[ROW], enough), most));
@@ -87,7 +88,7 @@ static void cut(eb_node *node) {
 /* scratch: the copy, the table of places, the table of pieces. Where several tiles would copy the same rows, tiles do no
  * more than that, into shared memory, and joins multiply. */
 static int64_t copy_bytes(const problem *p) {
-    return p->copies ? eb_ceil_div(p->kernel[PLANE] * p->plane, 16) * 64 : 0;
+    return p->copies ? eb_multiply(eb_ceil_div(eb_multiply(p->kernel[PLANE], p->plane), 16), 64) : 0;
 }
 
 static eb_status plan(eb_node *node) {
@@ -96,8 +97,11 @@ static eb_status plan(eb_node *node) {
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     cut(node);
     problem p = describe(node);
-    int64_t tables = (node->private[AT_ROWS] * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);
-    node->shared_bytes = node->joins ? node->tiles * copy_bytes(&p) : 0;
+    const int64_t tables = (node->private[AT_ROWS] * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);
+    const int64_t copied = eb_multiply(node->tiles, copy_bytes(&p)); /* each tile copies its rows, also those of others */
+    const int64_t multiply_adds = eb_multiply(eb_size(eb_output(node)), eb_multiply(p.pieces, p.depth));
+    if (!eb_is_proportionate(copied, eb_add(eb_operand_bytes(node), multiply_adds))) return EB_NOT_APPLICABLE;
+    node->shared_bytes = node->joins ? copied : 0;
     node->scratch_bytes = tables + (node->joins ? 0 : copy_bytes(&p));
     return EB_OK;
 }
@@ -197,7 +201,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const float clamp = clamp_of(node->ints[EB_INT_CONV_ACTIVATION]);
     if (begin < end) fill_tables(&p, at[AT_ROWS], places, pieces);
     eb_product product = {.K = p.depth,
-                          .x_row = p.step[COLUMN] * p.pitch,
+                          .x_row = eb_multiply(p.step[COLUMN], p.pitch),
                           .x_k = 1,
                           .b = eb_data(eb_input(node, 1), bases),
                           .ldb = EB_NR,

@@ -38,10 +38,27 @@ static problem describe_weight(const eb_node *node) {
         p.stride[a] = present ? ints[EB_INT_CONV_TRANSPOSE_STRIDE + own] : 1;
         p.dilation[a] = present ? ints[EB_INT_CONV_TRANSPOSE_DILATION + own] : 1;
         p.low[a] = present ? ints[EB_INT_CONV_TRANSPOSE_LOW + own] : 0;
-        p.phases *= p.stride[a];
+        p.phases = eb_multiply(p.phases, p.stride[a]);
         p.taps *= p.kernel[a];
     }
     return p;
+}
+
+/* Time to visit every phase, in bytes (checked.h): `phase_of` divides once for each tap of an axis. */
+static int64_t visit_bytes(const problem *p) {
+    return EB_PRODUCT(p->phases, p->kernel[PLANE] + p->kernel[ROW] + p->kernel[COLUMN], EB_STEP_BYTES);
+}
+
+/* Whether the weight can be packed: its taps lie at places that int64 holds, and its phases, most of which are empty where
+ * strides are long, are in proportion to it. */
+static int is_packable(const eb_node *node) {
+    const eb_tensor *w = eb_input(node, 1);
+    const int64_t *ints = node->ints;
+    if (w->dtype != EB_F32 || !ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] || ints[EB_INT_CONV_TRANSPOSE_GROUPS] < 1) return 0;
+    const problem p = describe_weight(node);
+    for (int a = 0; a < AXES; a++)
+        if (eb_multiply(p.kernel[a], p.dilation[a]) >= EB_MOST_BYTES) return 0;
+    return eb_is_proportionate(visit_bytes(&p), eb_size(w) * 4);
 }
 
 static problem describe(const eb_node *node) {
@@ -123,15 +140,12 @@ static span span_at(const phase *f, int64_t in, int64_t v, int64_t limit) {
 static int64_t pairs_of(const problem *p) {
     int64_t pairs = 1;
     for (int a = 0; a < AXES; a++) {
-        int64_t count = 0;
-        for (int64_t r = 0; r < p->stride[a]; r++) {
-            phase f = phase_of(p, a, r);
-            for (int64_t v = f.begin; v < f.end; v++) {
-                span s = reach(&f, p->in[a], v);
-                count += s.tap_end - s.tap;
-            }
+        int64_t count = 0, begin, end;
+        for (int64_t tap = 0; tap < p->kernel[a]; tap++) {
+            eb_clip(tap * p->dilation[a] - p->low[a], p->stride[a], p->out[a], p->in[a], &begin, &end);
+            count += end - begin;
         }
-        pairs *= count;
+        pairs = eb_multiply(pairs, count);
     }
     return pairs;
 }
@@ -146,35 +160,38 @@ static void cut(eb_node *node, const problem *p, int64_t products) {
     int64_t *at = node->private, planes = eb_input(node, 0)->shape[0] * most_places(p, PLANE);
     const int64_t columns = most_places(p, COLUMN), lines = most_places(p, ROW), panels = p->groups * p->panels;
     int64_t fitting = X_BYTES / 4 / eb_max(1, p->in[COLUMN] * p->groups * p->each_in);
-    int64_t enough = eb_max(eb_ceil_div(lines * planes * p->phases, TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
+    int64_t enough = eb_max(eb_ceil_div(eb_multiply(lines * planes, p->phases), TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
     int64_t rows = eb_max(1, eb_min(eb_min(lines, enough), fitting));
     at[AT_ROW_TILES] = eb_ceil_div(lines, rows);
     at[AT_ROWS] = eb_ceil_div(lines, at[AT_ROW_TILES]);
-    int64_t blocks = planes * at[AT_ROW_TILES], each = products / (blocks * p->phases) + 1;
+    int64_t blocks = planes * at[AT_ROW_TILES], each = products / eb_multiply(blocks, p->phases) + 1;
     at[AT_PHASES] = eb_min(p->phases, eb_max(1, WORTH / each));
     at[AT_PHASE_TILES] = eb_ceil_div(p->phases, at[AT_PHASES]);
-    blocks *= at[AT_PHASE_TILES];
+    blocks = eb_multiply(blocks, at[AT_PHASE_TILES]);
     at[AT_PANELS] = eb_ceil_div(panels, eb_min(panels, eb_ceil_div(TILES, blocks)));
     at[AT_COLUMN_TILES] = eb_ceil_div(panels, at[AT_PANELS]);
-    node->tiles = blocks * at[AT_COLUMN_TILES];
+    node->tiles = eb_multiply(blocks, at[AT_COLUMN_TILES]);
 }
 
 static eb_status plan(eb_node *node) {
-    if (!node->ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST]) return EB_NOT_APPLICABLE;
+    if (!is_packable(node)) return EB_NOT_APPLICABLE;
     eb_status status = check_conv_operands(node);
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     problem p = describe(node);
-    int64_t products = eb_input(node, 0)->shape[0] * p.groups * p.each_in * p.each_out * pairs_of(&p);
+    const int64_t products = EB_PRODUCT(eb_input(node, 0)->shape[0], p.groups, p.each_in, p.each_out, pairs_of(&p));
     cut(node, &p, products);
-    node->operations = 2 * products;
+    /* The tiles of a block together visit every phase, those without places too. */
+    const int64_t visited = eb_multiply(node->tiles / node->private[AT_PHASE_TILES], visit_bytes(&p));
+    if (!eb_is_proportionate(visited, eb_add(eb_operand_bytes(node), products))) return EB_NOT_APPLICABLE;
+    node->operations = eb_multiply(2, products);
     node->scratch_bytes = (2 * node->private[AT_ROWS] * most_places(&p, COLUMN) + p.taps) * (int64_t)sizeof(int64_t);
     return EB_OK;
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    if (input != 1 || eb_input(node, 1)->dtype != EB_F32 || !node->ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST]) return 0;
+    if (input != 1 || !is_packable(node)) return 0;
     const problem p = describe_weight(node);
-    return p.taps * p.groups * p.panels * p.each_in * EB_NR * 4;
+    return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
 }
 
 static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
@@ -217,7 +234,8 @@ typedef struct {
 /* Where the places of a span of each axis begin, in x at their first tap and in y; answers how many. */
 static int64_t fill_places(const work *k, const span *s) {
     const problem *p = k->p;
-    const int64_t C = p->groups * p->each_in, O = p->groups * p->each_out, is_reached = s[COLUMN].tap_end && s[ROW].tap_end;
+    const int64_t C = p->groups * p->each_in, O = p->groups * p->each_out;
+    const int is_reached = s[PLANE].tap_end && s[ROW].tap_end && s[COLUMN].tap_end;
     int64_t M = 0, from[AXES], to[AXES], v[AXES];
     for (v[PLANE] = s[PLANE].begin; v[PLANE] < s[PLANE].end; v[PLANE]++)
         for (v[ROW] = s[ROW].begin; v[ROW] < s[ROW].end; v[ROW]++)
@@ -226,9 +244,9 @@ static int64_t fill_places(const work *k, const span *s) {
                     from[a] = v[a] + k->f[a].first + s[a].tap * k->f[a].gap;
                     to[a] = v[a] * p->stride[a] + k->f[a].remainder - p->low[a];
                 }
-                k->x_places[M] = ((from[PLANE] * p->in[ROW] + from[ROW]) * p->in[COLUMN] + from[COLUMN]) * C;
+                k->x_places[M] = 0; /* outside of x the product may overflow */
+                if (is_reached) k->x_places[M] = ((from[PLANE] * p->in[ROW] + from[ROW]) * p->in[COLUMN] + from[COLUMN]) * C;
                 k->y_places[M] = ((to[PLANE] * p->out[ROW] + to[ROW]) * p->out[COLUMN] + to[COLUMN]) * O;
-                if (!is_reached || !s[PLANE].tap_end) k->x_places[M] = 0;
             }
     return M;
 }
@@ -287,13 +305,15 @@ static void multiply_span(const work *k, const span *s, eb_product product) {
 /* The panels of a span of each axis. */
 static void run_span(const work *k, const span *s) {
     const problem *p = k->p;
+    /* Where a line has one place of the phase, no row of the product is as far from the next. */
+    const int64_t ldy = eb_min(eb_multiply(p->stride[COLUMN], p->groups * p->each_out), EB_MOST_BYTES);
     const eb_product whole = {.M = fill_places(k, s),
                               .x_row = p->groups * p->each_in,
                               .x_k = 1,
                               .ldb = EB_NR,
-                              .ldy = p->stride[COLUMN] * p->groups * p->each_out,
+                              .ldy = ldy,
                               .alpha = 1,
-                              .ldr = p->stride[COLUMN] * p->groups * p->each_out,
+                              .ldr = ldy,
                               .x_places = k->x_places,
                               .x_pieces = k->pieces,
                               .y_places = k->y_places};

@@ -19,13 +19,6 @@ enum { PLANE, ROW, COLUMN, AXES };
  * axis is a column of pictures one place wide, so that its tiles are short, too. */
 static inline int axis_of(int rank, int axis) { return rank == 3 ? (axis == ROW ? 0 : -1) : axis + rank - 5; }
 
-/* Of `count` places of a row of the result, `stride` apart in x, those whose tap lies within it: [begin, end). first: where
- * the tap of place 0 lies. */
-static inline void reached(int64_t first, int64_t stride, int64_t in, int64_t count, int64_t *begin, int64_t *end) {
-    *begin = first < 0 ? eb_min(count, eb_ceil_div(-first, stride)) : 0;
-    *end = first < in ? eb_max(*begin, eb_min(count, eb_ceil_div(in - first, stride))) : *begin;
-}
-
 /* Floats, a packed weight, dense images, bias and residual. */
 static inline eb_status check_conv_operands(const eb_node *node) {
     for (int i = 0; i <= node->n_inputs; i++)

@@ -41,7 +41,7 @@ static problem describe(const eb_node *node) {
 
 /* Lines between that `lines` neighbouring lines of the result reach over. */
 static int64_t reach_of(const problem *p, int64_t lines) {
-    return (lines - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
+    return eb_add(eb_multiply(lines - 1, p->stride_h), eb_multiply(p->kernel_h - 1, p->dilation_h) + 1);
 }
 
 /* How far neighbouring places of x lie apart, if all of a picture's do alike: channels may lie anywhere, also outside. */
@@ -62,6 +62,7 @@ static eb_status plan(eb_node *node) {
         if (i != WEIGHT && eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
     if (eb_size(eb_output(node)) == 0) return EB_OK;
     const problem p = describe(node);
+    if (!is_line_addressable(node, &p)) return EB_NOT_APPLICABLE;
     const int64_t others = eb_input(node, X)->shape[0] * eb_ceil_div(p.O, EB_NR);
     const int64_t fitting = CHUNK_BYTES / 4 / eb_max(1, p.W * EB_NR);
     int64_t *at = node->private;

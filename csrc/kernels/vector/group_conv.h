@@ -56,7 +56,8 @@ static inline int is_image_conv(const eb_node *node) {
 static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8 };
     problem p = describe(node);
-    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1, fitting = X_BYTES / 4 / eb_max(1, p.kernel_d * p.W * p.C);
+    int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1;
+    int64_t fitting = X_BYTES / 4 / eb_max(1, eb_multiply(p.kernel_d, p.W * p.C));
     int64_t all = p.out_d * p.out_h, lines = eb_max(1, eb_min(all, (fitting - reach) / p.stride_h + 1));
     int64_t vectors = eb_ceil_div(p.O, EB_VL);
     int64_t *at = node->private;
@@ -70,8 +71,11 @@ static void cut(eb_node *node) {
 
 static eb_status plan_places(eb_node *node, int fits) {
     const eb_status status = fits ? check_conv_operands(node) : EB_NOT_APPLICABLE;
-    if (status == EB_OK && eb_size(eb_output(node))) cut(node);
-    return status;
+    if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
+    const problem p = describe(node);
+    if (!is_line_addressable(node, &p)) return EB_NOT_APPLICABLE;
+    cut(node);
+    return EB_OK;
 }
 
 static int64_t packed_places(const eb_node *node, int32_t input, int fits) {

@@ -20,6 +20,14 @@ typedef struct {
     int64_t each_in, each_out; /* channels of x and of the result a group */
 } problem;
 
+/* Whether addresses can be computed of all columns that taps read, those of the padding included: `load_x` and
+ * `channel_at` compute the address before they compare the column with the line's ends. */
+static inline int is_line_addressable(const eb_node *node, const problem *p) {
+    const int64_t columns = eb_add(p->low_w, eb_add(eb_multiply(p->out_w + PLACES, p->stride_w),
+                                                    eb_multiply(p->kernel_w, p->dilation_w)));
+    return eb_is_proportionate(EB_PRODUCT(columns, p->C, 4), eb_operand_bytes(node));
+}
+
 /* --- packing ----------------------------------------------------------------------------------------------------------- */
 
 static inline int64_t taps_of(const eb_tensor *w) {

@@ -12,9 +12,16 @@ static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     if (x->dtype != EB_F32 || node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     const window w = describe(node, 0, 0);
-    const int64_t row = w.out[COLUMN] * w.kernel[PLANE] * w.kernel[ROW] * w.kernel[COLUMN];
+    const int64_t row = EB_PRODUCT(w.out[COLUMN], w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
+    if (eb_size(y) == 0) return EB_OK;
+    const int64_t rows = eb_size(y) / w.out[COLUMN];
+    /* Taps that lie within x of no window cost a step each along the last axis, and nothing along the others. */
+    const int64_t lines = EB_PRODUCT(rows, eb_min(w.kernel[PLANE], w.in[PLANE]), eb_min(w.kernel[ROW], w.in[ROW]));
+    const int64_t read = EB_PRODUCT(lines, w.out[COLUMN], eb_min(w.kernel[COLUMN], w.in[COLUMN]));
+    if (!eb_is_proportionate(EB_PRODUCT(lines, w.kernel[COLUMN], EB_STEP_BYTES), eb_add(eb_operand_bytes(node), read)))
+        return EB_NOT_APPLICABLE;
     node->private[AT_ROWS] = eb_max(1, WORTH / eb_max(1, row));
-    node->tiles = eb_size(y) ? eb_ceil_div(eb_size(y) / w.out[COLUMN], node->private[AT_ROWS]) : 0;
+    node->tiles = eb_ceil_div(rows, node->private[AT_ROWS]);
     return EB_OK;
 }
 
@@ -41,9 +48,9 @@ EB_INLINE void add_tap(const float *x, const int64_t step, int64_t count, const 
 
 /* x: a row of it; offset: of the tap, for the first window. */
 EB_INLINE void add_row(const window *w, const float *x, int64_t x_step, int64_t offset, const int mean, float *y) {
-    const int64_t step = w->stride[COLUMN] * x_step;
     int64_t begin, end;
-    reached(offset, w->stride[COLUMN], w->in[COLUMN], w->out[COLUMN], &begin, &end);
+    eb_clip(offset, w->stride[COLUMN], w->in[COLUMN], w->out[COLUMN], &begin, &end);
+    const int64_t step = end - begin > 1 ? w->stride[COLUMN] * x_step : 0; /* of a single window it may overflow */
     const float *from = begin < end ? x + (offset + begin * w->stride[COLUMN]) * x_step : x;
     if (step == 1)
         add_tap(from, 1, end - begin, mean, y + begin);
@@ -51,11 +58,11 @@ EB_INLINE void add_row(const window *w, const float *x, int64_t x_step, int64_t 
         add_tap(from, step, end - begin, mean, y + begin);
 }
 
-/* Sums to means; `rows`: what counts along the other axes. */
-static void divide(const window *w, int64_t rows, int64_t divisor, int padding, float *y) {
+/* Sums to means; `rows`: the number of elements that count along the other axes. */
+static void divide(const window *w, double rows, int64_t divisor, int padding, float *y) {
     for (int64_t n = 0; n < w->out[COLUMN]; n++) {
         const int64_t first = n * w->stride[COLUMN] - w->low[COLUMN];
-        y[n] *= 1.0f / (float)(divisor ? divisor : rows * counted(w, COLUMN, first, padding));
+        y[n] *= 1.0f / (divisor ? (float)divisor : (float)(rows * count_elements(w, COLUMN, first, padding)));
     }
 }
 
@@ -74,11 +81,12 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
         const int64_t at[] = {r / w.out[ROW] % w.out[PLANE], r % w.out[ROW]};
         const float *from = x + picture / channels * t->stride[0] + picture % channels * t->stride[1];
         float *to = y + r * w.out[COLUMN];
-        int64_t first[2], tap[2], tap_end[2], count = 1;
+        int64_t first[2], tap[2], tap_end[2];
+        double count = 1;
         for (int a = PLANE; a <= ROW; a++) {
             first[a] = at[a] * w.stride[a] - w.low[a];
-            clip(first[a], w.dilation[a], w.kernel[a], w.in[a], &tap[a], &tap_end[a]);
-            count *= counted(&w, a, first[a], padding);
+            eb_clip(first[a], w.dilation[a], w.in[a], w.kernel[a], &tap[a], &tap_end[a]);
+            count *= count_elements(&w, a, first[a], padding);
         }
         for (int64_t n = 0; n < w.out[COLUMN]; n++) to[n] = mean ? 0 : -INFINITY;
         for (int64_t i = tap[PLANE]; i < tap_end[PLANE]; i++)

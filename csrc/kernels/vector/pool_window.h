@@ -32,16 +32,11 @@ static inline window describe(const eb_node *node, int dilates, int channels_las
     return w;
 }
 
-/* Taps [begin, end) of an axis that lie within x, for a window whose first tap is at `first`. */
-EB_INLINE void clip(int64_t first, int64_t dilation, int64_t taps, int64_t size, int64_t *begin, int64_t *end) {
-    *begin = first < 0 ? eb_ceil_div(-first, dilation) : 0;
-    *end = eb_min(taps, first < size ? eb_ceil_div(size - first, dilation) : 0);
-}
-
-/* Elements along an axis that a mean divides by: those within x and, if they count, those of the padding. */
-static inline int64_t counted(const window *w, int axis, int64_t first, int padding) {
+/* Elements along an axis that a mean divides by: those within x and, if they count, those of the padding. A double, since
+ * products of them may exceed int64. */
+static inline double count_elements(const window *w, int axis, int64_t first, int padding) {
     int64_t size = w->in[axis], last = eb_min(first + w->kernel[axis], size + w->high[axis]);
-    return padding ? last - first : eb_min(last, size) - eb_max(first, 0);
+    return (double)(padding ? last - first : eb_min(last, size) - eb_max(first, 0));
 }
 
 #endif

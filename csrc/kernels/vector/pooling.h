@@ -12,7 +12,7 @@ static eb_status plan(eb_node *node) {
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const window w = describe(node, 0, 1);
     const int64_t C = x->shape[x->rank - 1];
-    int64_t row = w.out[COLUMN] * C * w.kernel[PLANE] * w.kernel[ROW] * w.kernel[COLUMN];
+    const int64_t row = EB_PRODUCT(w.out[COLUMN], C, w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
     node->private[AT_ROWS] = eb_max(1, WORTH / eb_max(1, row));
     node->tiles = eb_size(y) ? eb_ceil_div(y->shape[0] * w.out[PLANE] * w.out[ROW], node->private[AT_ROWS]) : 0;
     return EB_OK;
@@ -39,14 +39,20 @@ EB_INLINE void pool_place(const float *x, const int64_t *taps, const int64_t *st
     }
 }
 
-/* The window of place `at` along an axis: where its taps within x begin and how many there are. `divisor` is multiplied by
- * those that count in a mean. */
-EB_INLINE int64_t enter(const window *w, int axis, int64_t at, int padding, int64_t *taps, int64_t *divisor) {
+/* The window of place `at` along an axis: where its taps within x begin, 0 if there are none, and how many there are.
+ * `count` is multiplied by the number of elements that count in a mean. */
+EB_INLINE int64_t enter(const window *w, int axis, int64_t at, int padding, int64_t *taps, double *count) {
     int64_t first = at * w->stride[axis] - w->low[axis], begin, end;
-    clip(first, w->dilation[axis], w->kernel[axis], w->in[axis], &begin, &end);
+    eb_clip(first, w->dilation[axis], w->in[axis], w->kernel[axis], &begin, &end);
     taps[axis] = end - begin;
-    *divisor *= counted(w, axis, first, padding);
-    return first + begin * w->dilation[axis];
+    *count *= count_elements(w, axis, first, padding);
+    return begin < end ? first + begin * w->dilation[axis] : 0;
+}
+
+/* How far the taps of a window lie apart along an axis whose neighbours lie `apart` from each other. Of a dilation of the
+ * axis's size or more, one tap at most lies within x. */
+static inline int64_t step_of(const window *w, int axis, int64_t apart) {
+    return eb_min(w->dilation[axis], w->in[axis]) * apart;
 }
 
 EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
@@ -57,17 +63,19 @@ EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t
     const float *x = eb_data(eb_input(node, 0), bases);
     float *y = eb_data(eb_output(node), bases);
     const int64_t line = w.in[COLUMN] * C, plane = w.in[ROW] * line, places = w.out[PLANE] * w.out[ROW];
-    const int64_t step[AXES] = {w.dilation[PLANE] * plane, w.dilation[ROW] * line, w.dilation[COLUMN] * C};
+    const int64_t step[AXES] = {step_of(&w, PLANE, plane), step_of(&w, ROW, line), step_of(&w, COLUMN, C)};
     int64_t last = eb_min(eb_input(node, 0)->shape[0] * places, end * node->private[AT_ROWS]);
     for (int64_t r = begin * node->private[AT_ROWS]; r < last; r++) {
-        int64_t taps[AXES], rows = 1;
+        int64_t taps[AXES];
+        double rows = 1;
         const float *picture = x + r / places * w.in[PLANE] * plane;
         picture += enter(&w, PLANE, r % places / w.out[ROW], padding, taps, &rows) * plane;
         picture += enter(&w, ROW, r % w.out[ROW], padding, taps, &rows) * line;
         for (int64_t column = 0; column < w.out[COLUMN]; column++) {
-            int64_t count = rows, left = enter(&w, COLUMN, column, padding, taps, &count);
-            pool_place(picture + left * C, taps, step, C, mean, mean ? 1.0f / (float)(divisor ? divisor : count) : 0,
-                       y + (r * w.out[COLUMN] + column) * C);
+            double count = rows;
+            const int64_t left = enter(&w, COLUMN, column, padding, taps, &count);
+            const float scale = mean ? 1.0f / (divisor ? (float)divisor : (float)count) : 0;
+            pool_place(picture + left * C, taps, step, C, mean, scale, y + (r * w.out[COLUMN] + column) * C);
         }
     }
     return EB_OK;

@@ -28,13 +28,11 @@ static eb_status plan_runs(eb_node *node) {
 /* y[0 .. count) of a and b, each contiguous or (step 0) one value. */
 typedef void (*apply)(void *y, const void *a, const void *b, int64_t count, int64_t a_step, int64_t b_step);
 
-static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
-
 static eb_status run_runs(const eb_node *node, void *const *bases, int64_t begin, int64_t end, apply function) {
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1, last = node->n_inputs - 1;
     int64_t flat = begin * TILE_ELEMENTS, flat_end = eb_min(loop.count, end * TILE_ELEMENTS);
-    int64_t x_size = sizes[eb_input(node, 0)->dtype], y_size = sizes[eb_output(node)->dtype];
+    int64_t x_size = eb_element_size(eb_input(node, 0)->dtype), y_size = eb_element_size(eb_output(node)->dtype);
     const char *a = eb_data(eb_input(node, 0), bases), *b = eb_data(eb_input(node, last), bases);
     char *y = eb_data(eb_output(node), bases);
     eb_cursor at;

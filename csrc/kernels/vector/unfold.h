@@ -53,7 +53,7 @@ static void cut(eb_node *node, const problem *p) {
 }
 
 static eb_status plan(eb_node *node) {
-    if (node->ints[EB_INT_CONV_CHANNELS_LAST]) return EB_NOT_APPLICABLE;
+    if (node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (eb_input(node, 1)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
@@ -97,9 +97,10 @@ static void copy_floats(float *to, const float *from, int64_t step, int64_t coun
 
 /* What a span reads of a row of x from place `first` on, zeros where that is outside. */
 static void unfold_row(const problem *p, const float *x, int64_t first, int64_t count, float *to) {
-    const int64_t stride = p->stride[COLUMN], step = stride * p->x_step[COLUMN];
+    const int64_t stride = p->stride[COLUMN];
     int64_t begin, end;
-    reached(first, stride, p->in[COLUMN], count, &begin, &end);
+    eb_clip(first, stride, p->in[COLUMN], count, &begin, &end);
+    const int64_t step = end - begin > 1 ? stride * p->x_step[COLUMN] : 0; /* of a single place it may overflow */
     for (int64_t n = 0; n < begin; n++) to[n] = 0;
     if (begin < end) copy_floats(to + begin, x + (first + begin * stride) * p->x_step[COLUMN], step, end - begin);
     for (int64_t n = end; n < count; n++) to[n] = 0;

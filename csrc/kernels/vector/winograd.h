@@ -39,11 +39,11 @@ static problem describe(const eb_node *node, const int m) {
 }
 
 /* Floats from one point to the next of `rows` rows: a line more, or all points would fall into one set of the cache. */
-EB_INLINE int64_t point_step(int64_t rows, int64_t row) { return rows * row + 64 / 4; }
+EB_INLINE int64_t point_step(int64_t rows, int64_t row) { return eb_add(eb_multiply(rows, row), 64 / 4); }
 EB_INLINE int64_t transformed_bytes(const problem *p, int64_t tiles, const int n) {
-    return n * n * point_step(tiles, p->row) * 4;
+    return eb_multiply(n * n * 4, point_step(tiles, p->row));
 }
-EB_INLINE int64_t sums_bytes(int64_t tiles, const int n) { return n * n * point_step(tiles, EB_NR) * 4; }
+EB_INLINE int64_t sums_bytes(int64_t tiles, const int n) { return eb_multiply(n * n * 4, point_step(tiles, EB_NR)); }
 
 /* --- the transforms ----------------------------------------------------------------------------------------------- */
 
@@ -260,7 +260,7 @@ static int is_winograd(const eb_node *node) {
 /* Additions and multiplications, those of the transforms included: along one axis, then along the other. */
 static int64_t operations_of(const problem *p, const int m) {
     const int64_t n = m + 2, there = m == 2 ? 4 : 20, back = m == 2 ? 4 : 16;
-    return p->tiles * (2 * n * n * p->C * p->O + 2 * n * there * p->C + (n + m) * back * p->O);
+    return eb_multiply(p->tiles, 2 * n * n * p->C * p->O + 2 * n * there * p->C + (n + m) * back * p->O);
 }
 
 /* Multiplications, and everything else in units of them: what a task of few rows waits for its weight, and the
@@ -296,7 +296,7 @@ static void cut(eb_node *node, const int m) {
         node->joins = panels;
         node->shared_bytes = transformed_bytes(&p, p.tiles, n);
     } else {
-        node->scratch_bytes += transformed_bytes(&p, rows, n);
+        node->scratch_bytes = eb_add(node->scratch_bytes, transformed_bytes(&p, rows, n));
     }
 }
 
