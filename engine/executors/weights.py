@@ -186,6 +186,8 @@ class Weights:
 
     def _detach(self) -> None:
         """Refer to nothing borrowed: a constant that is packed whole is unpacked at each access, others are copied."""
+        if len(self._independent) == len(self.artifact.constants):
+            return  # since an earlier binding
         for key, packed in self.packed.items():
             type_ = self.artifact.types[key.value]
             moved = math.prod(key.shape) == type_.size and not packed.step.kernel.transforms

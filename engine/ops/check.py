@@ -5,8 +5,8 @@ Also the rounding rule of the references: floats are computed in float64 and rou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -116,25 +116,29 @@ def in_range(op: str, indices: np.ndarray, least: int, size: int) -> None:
         raise IndexError(f"{op}: index {bad.reshape(-1)[0]} is outside of [{least}, {size})")
 
 
-def bounded(op: str, what: str, shape: Sequence[int], each: int = 1) -> None:
-    """ValueError where `shape` has `sizes.MOST` bytes or more, at `each` bytes an element.
+def bounded(op: str, what: str, shape: Sequence[Any], each: int = 1) -> None:
+    """ValueError for a negative size, and where `shape` has `sizes.MOST` bytes or more, at `each` bytes an element.
 
     Everything that an executor computes from shapes and attributes stays below that number, so 64-bit arithmetic on
     offsets cannot overflow. An axis without elements counts as one with a single element, because strides are products
     over all axes. Symbolic sizes are checked once a call has given them numbers.
     """
-    if sizes.is_fixed(shape) and each * math.prod(max(size, 1) for size in shape) >= sizes.MOST:
+    nbytes = each
+    for size in shape:  # binding asks for every type anew: one loop, no calls
+        if isinstance(size, sizes.Size):
+            return
+        if size < 0:
+            raise wrong(op, f"{what} of sizes of 0 or more", f"shape {list(shape)}")
+        nbytes *= size or 1
+    if nbytes >= sizes.MOST:
         raise wrong(op, f"{what} of less than 2**{sizes.MOST.bit_length() - 1} bytes", f"shape {list(shape)}")
 
 
 def bounded_type(op: str, what: str, type_: TensorType) -> None:
-    """ValueError for a rank over `MAX_RANK`, a negative size, or too many bytes (see `bounded`)."""
-    shape = type_.shape
-    if len(shape) > MAX_RANK:
-        raise wrong(op, f"{what} of rank {MAX_RANK} at most", f"shape {list(shape)}")
-    if any(sizes.is_fixed(size) and size < 0 for size in shape):
-        raise wrong(op, f"{what} of sizes of 0 or more", f"shape {list(shape)}")
-    bounded(op, what, shape, type_.itemsize)
+    """ValueError for a rank over `MAX_RANK`, and as `bounded`."""
+    if len(type_.shape) > MAX_RANK:
+        raise wrong(op, f"{what} of rank {MAX_RANK} at most", f"shape {list(type_.shape)}")
+    bounded(op, what, type_.shape, type_.itemsize)
 
 
 def result(op: str, dtype: str, shape: Sequence[int]) -> tuple[TensorType]:
