@@ -151,6 +151,11 @@ class Worker:
         return process.wait()
 
 
+def is_sanitized(native: Path | None) -> bool:
+    """True if this build of the extension module has both sanitizers."""
+    return native is not None and all(symbol in native.read_bytes() for symbol in (b"__asan_init", b"__ubsan_handle"))
+
+
 def _headline(report: str) -> str:
     """The line of a sanitizer's report that says what was wrong."""
     found = re.search(r"runtime error: .*|AddressSanitizer: .*|LeakSanitizer: .*", report)
