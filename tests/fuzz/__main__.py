@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.into:
         from suites.harness import machine, table
 
-        sanitized = "ASan and UBSan" if options.native else "no sanitizers"
+        sanitized = "ASan and UBSan" if campaign.is_sanitized(options.native) else "no sanitizers"
         heading = f"{table.heading(machine.environment())} Built with {sanitized}."
         table.write_between(options.into, "fuzz", f"{heading}\n\n{text}")
     return 1 if results.findings else 0

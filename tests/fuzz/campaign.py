@@ -47,11 +47,11 @@ class Verdict(NamedTuple):
     @property
     def signature(self) -> str:
         """Equal for findings that look alike: the error or report, and where in the engine it came from."""
-        first = re.sub(r"\d+|0x[0-9a-f]+", "N", self.finding.strip().splitlines()[0])[:100]
+        first = re.sub(r"0x[0-9a-f]+|\d+", "N", self.finding.strip().splitlines()[0])[:100]
         frames = re.findall(r'engine/(\S+)", line \d+,? in (\w+)', self.finding)
         c_frames = re.findall(r"in (\w+) \S*csrc/(\S+?):\d+", self.finding)
         where = (c_frames or frames or [("", "")])[0 if c_frames else -1]
-        subject = self.about.get("op", "") if not frames else ""
+        subject = "" if frames or c_frames else self.about.get("op", "")
         return " ".join((subject, first, *where)).strip()
 
 
@@ -149,6 +149,11 @@ class Worker:
                 pipe.close()
         self._process = None
         return process.wait()
+
+
+def is_sanitized(native: Path | None) -> bool:
+    """True if this build of the extension module has both sanitizers."""
+    return native is not None and all(symbol in native.read_bytes() for symbol in (b"__asan_init", b"__ubsan_handle"))
 
 
 def _headline(report: str) -> str:

@@ -29,7 +29,7 @@ MOST_FLOPS = 1 << 27
 MOST_BYTES = 1 << 27
 """A program with more declared work is bound and not run: it would take long, and rightly so."""
 MOST_COMPARED = 1 << 22
-"""Bytes moved by a program that is compared with the definitions; larger ones run natively alone."""
+"""Bytes of all values of a program that is compared with the definitions; larger ones run natively alone."""
 MOST_STEPS = 1 << 12
 """Steps of Python loops in the NumPy definitions; programs with larger windows run natively alone."""
 ADDRESS_SPACE = 6 << 30
@@ -134,12 +134,12 @@ class _Checker:
         self.stage = "bound"
         report = program.report()
         artifact = program.artifact
-        brought = sum(artifact.types[v].nbytes for v in artifact.inputs) if artifact.is_fixed else 0
-        self.is_compared = report.bytes <= MOST_COMPARED
-        work = max(report.flops, report.executed_flops) > MOST_FLOPS or report.bytes > MOST_BYTES
-        returned = sum(artifact.types[v].nbytes for v in artifact.call_outputs) if artifact.is_fixed else 0
+        example = artifact.at(artifact.scope.example)
+        self.is_compared = sum(t.nbytes for t in example.types) <= MOST_COMPARED
+        returned = sum(example.types[v].nbytes for v in example.call_outputs)
+        work = max(report.flops, report.executed_flops) > MOST_FLOPS or max(report.bytes, returned) > MOST_BYTES
         # What no machine has memory for is called nevertheless: it must fail as promised, and at once.
-        if brought > MOST_BYTES or (work and report.arena_bytes + returned < IMPOSSIBLE):
+        if not _can_be_passed(example) or (work and report.arena_bytes + returned < IMPOSSIBLE):
             return
         two, plain = self.load(threads=2), self.load(executor="interpreter")
         for sizes in self.sizes(artifact):
@@ -165,13 +165,18 @@ class _Checker:
         artifact = program.artifact
         try:
             fixed = artifact if artifact.is_fixed else artifact.at(sizes)
-            if any(fixed.types[v].nbytes > MOST_BYTES for v in fixed.inputs):
+            if not _can_be_passed(fixed):
                 return
             args, kwargs = self.arguments(fixed)
             leaves, states = self.results(program, args, kwargs)
         except ShapeError as error:
             if self.is_valid and artifact.is_fixed:
                 raise Finding(f"the right arguments are refused: {error}") from None
+            self.stage, self.error = "refused call", str(error)
+            return
+        except ConfigError as error:  # other sizes have another plan, which may not be able to use the variant
+            if "variant" not in self.config or artifact.is_fixed:
+                raise
             self.stage, self.error = "refused call", str(error)
             return
         except ExecutionError as error:
@@ -289,6 +294,12 @@ class _Checker:
             raise Finding(f"wrong arguments are taken: {[getattr(a, 'shape', a) for a in bad]}")
 
 
+def _can_be_passed(artifact: Artifact) -> bool:
+    """True where NumPy can make the inputs; it refuses even empty arrays whose other axes are very long."""
+    types = [artifact.types[v] for v in artifact.inputs]
+    return sum(math.prod(max(n, 1) for n in t.shape) * dtypes.dtype(t.dtype).size for t in types) <= MOST_BYTES
+
+
 def _changed(args: tuple[Any, ...], position: int, value: Any) -> tuple[Any, ...]:
     return (*args[:position], value, *args[position + 1 :])
 
@@ -313,9 +324,9 @@ def _is_quick(artifact: Artifact, instruction: Instruction) -> bool:
         return False
     is_last = attributes.get("channels_last", instruction.op == "expand_depthwise")
     size = x.shape[1:-1] if is_last else x.shape[2:]
-    padded = x.size // max(math.prod(size), 1)
+    padded = math.prod(max(n, 1) for n in x.shape) // math.prod(max(n, 1) for n in size)
     for axis in range(axes):
         step = attributes["stride"][axis] if instruction.op == "conv_transpose" else 1
         reach = attributes.get("dilation", (1,) * axes)[axis] * kernel[axis]
-        padded *= size[axis] * step + abs(attributes["low"][axis]) + abs(attributes["high"][axis]) + reach
+        padded *= max(size[axis], 1) * step + abs(attributes["low"][axis]) + abs(attributes["high"][axis]) + reach
     return padded <= MOST_COMPARED

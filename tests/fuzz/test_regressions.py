@@ -110,6 +110,12 @@ PROGRAMS: dict[str, tuple[list[Operand], TensorType, str, dict[str, Any]]] = {
         "conv",
         window(2, stride=MOST_INT, low=MOST_INT, high=MOST_INT, dilation=MOST_INT) | LAST,
     ),
+    "a convolution whose windows lie 2^22 elements apart": (
+        [f32(2, 6, 7, 4), ones(6, 4, 3, 2), None, None],
+        f32(2, 3, 3, 6),
+        "conv",
+        window(2, stride=1 << 22, low=1 << 22, high=1 << 22) | LAST,
+    ),
     "a transposed convolution with strides whose product is 0 modulo 2^64": (
         [f32(1, 1, 1, 1, 4), ones(4, 4, 1, 1, 1), None, None],
         f32(1, 1, 1, 1, 4),
