@@ -439,8 +439,15 @@ def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Acc
     return found
 
 
+MOST_OVERLAP = 1024
+"""No step overlaps with more: the pool runs that many nodes as one job (`MAX_NODES` of csrc/pool.c), jobs one by one.
+
+So a file of very many independent steps does not make binding quadratic.
+"""
+
+
 def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], threads: int) -> None:
-    """Set each step's `overlap`: all the steps back to the last one that it conflicts with.
+    """Set each step's `overlap`: the steps back to the last one that it conflicts with, at most `MOST_OVERLAP`.
 
     Two steps conflict where one writes bytes that the other reads or writes: a value that is needed, memory that is
     used again while an earlier value is still being read, scratch.
@@ -449,7 +456,8 @@ def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], threads: 
     for number, step in enumerate(steps):
         mine = accesses(step, arena_offsets, threads)
         step.overlap = 0
-        while step.overlap < number and not _conflict(mine, touched[number - 1 - step.overlap]):
+        most = min(number, MOST_OVERLAP)
+        while step.overlap < most and not _conflict(mine, touched[number - 1 - step.overlap]):
             step.overlap += 1
         touched.append(mine)
 
