@@ -1,5 +1,5 @@
-/* Where operands lie: the last check of a plan before anything runs, made on the very tables that run. Knows buffers and
- * extents; knows no kernel. Written apart from what plans memory. */
+/* Resolves the addresses of operands and checks the memory accesses of every node, on the tables that eb_run executes. Knows
+ * buffers and extents; knows no kernel. Shares no code with the memory planner. */
 #include "engine.h"
 #include "iterate.h"
 
@@ -28,7 +28,7 @@ static int extent_of(const eb_tensor *t, extent *found) {
 
 /* Resolve one operand and check where it lies; answers what is wrong, or NULL. */
 static const char *place_operand(const eb_memory *memory, eb_tensor *t, int is_output, extent *at) {
-    if (!extent_of(t, at)) return "an operand whose layout is none";
+    if (!extent_of(t, at)) return "an operand with an invalid layout";
     if (t->buffer < 0) { /* a part of the arena */
         int64_t part = -1 - (int64_t)t->buffer;
         if (part >= memory->parts) return "an operand in a part of the arena that does not exist";
@@ -63,10 +63,10 @@ static const char *place_node(const eb_memory *memory, eb_node *node, int32_t nu
         eb_tensor *t = &node->operands[i];
         extent at;
         if (t->dtype < 0) continue;
-        if (t->is_packed && eb_packed_bytes(node, i) > memory->bytes[t->buffer]) return "a packed operand that is too short";
         const char *wrong = place_operand(memory, t, i >= node->n_inputs, &at);
         if (wrong) return wrong;
-        if (t->buffer == 0 && overlaps(at, working)) return "working memory in an operand of its own";
+        if (t->is_packed && eb_packed_bytes(node, i) > memory->bytes[t->buffer]) return "a packed operand that is too short";
+        if (t->buffer == 0 && overlaps(at, working)) return "working memory overlaps an operand of the node";
     }
     return NULL;
 }

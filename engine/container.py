@@ -162,8 +162,9 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
 
     Args:
         path: the file, open inside of this block.
-        mapped: tensors are read-only arrays over the mapped file, which stays mapped while one of them exists. One that
-            is not aligned for its element type is a function that copies it. Otherwise tensors are `StoredTensor`s.
+        mapped: True: each tensor is a read-only array over the mapped file, which stays mapped while any of them
+            exists; for a tensor that is not aligned for its element type, a function that returns an aligned copy.
+            False: each tensor is a `StoredTensor`.
 
     Raises:
         ProgramError: the file is no safetensors file, ends too early or too late, or its header's hash is wrong.

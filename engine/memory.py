@@ -1,4 +1,4 @@
-"""Memory of arrays: at aligned addresses, and that of large results once more when nobody refers to them any longer.
+"""Aligned allocation, and recycling of the buffers of large outputs once the caller has released them.
 
 The system hands out a large piece page by page, filled with zeros, where each page is first written to: nearly two
 microseconds for 4 KiB on the virtual machine where it was measured. Whether the C library keeps a piece for the next
@@ -18,9 +18,9 @@ from engine.errors import ProgramError
 
 ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
 LARGE = 128 << 10
-"""Bytes from which on memory of a result is used once more: from here on the C library asks the system for it."""
+"""Outputs of at least this many bytes are recycled: from this size on the C library asks the system for memory."""
 MOST = 256 << 20
-"""Bytes that are kept for results to come, in all programs together; what results lie in does not count."""
+"""Limit on the free buffers kept for later outputs, bytes, for all programs together. Buffers in use do not count."""
 
 
 def total_bytes() -> int:
@@ -100,4 +100,4 @@ class _Lease:
 
 
 RESULTS = Recycler()
-"""Of all programs' large results."""
+"""The recycler that all programs share."""

@@ -40,8 +40,8 @@ def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]
     Args:
         path: a file written by `Artifact.save`.
         verify: as for `load`.
-        mapped: the constants are memory-mapped. Otherwise they are read, and checked, at each access, and only inside
-            of this block: who needs a constant afterwards keeps it in another form.
+        mapped: the constants are memory-mapped. Otherwise each access reads and verifies the constant, which works only
+            inside of this block. Call `Constants.keep` for constants that are needed later.
 
     Raises:
         ProgramError: as `load`; begins with the name of the file.

@@ -291,7 +291,7 @@ class NativeExecutor:
         return context
 
     def context(self) -> Context:
-        """A new one, for as many calls at once as there never were."""
+        """Creates a context; called when all existing ones are in use."""
         arena = aligned_empty(self.plan.arena_bytes)
         words = ffi.new("uintptr_t[]", self._addresses)
         words[0] = arena.ctypes.data
@@ -409,8 +409,13 @@ def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
 
 
 class Roof(NamedTuple):
-    """What some threads did at most: `rate` operations or bytes a second together, while a processor's clock was
-    `clock` Hz; one vector instruction of `isa` does `per_instruction` of them.
+    """Measured peak of several threads.
+
+    Attributes:
+        rate: operations or bytes a second, all threads together.
+        clock: frequency of a processor during the measurement, Hz.
+        per_instruction: operations or bytes of one vector instruction.
+        isa: its instruction set.
     """
 
     rate: float

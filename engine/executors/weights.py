@@ -159,8 +159,8 @@ class Weights:
         for key in wanted:
             uses.setdefault(key.value, []).append(key)
         sizes = {key: -(-step.packed[at] // ALIGNMENT) * ALIGNMENT for key, (step, at) in wanted.items()}
-        # One piece of memory for all: large pages make its first touch several times cheaper. One for what is read
-        # from a file, too: new memory for each constant would have to be touched for the first time each time.
+        # All packed weights share one buffer, because large pages make first-touch page faults several times
+        # cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
         slab, start = aligned_empty(sum(sizes.values())), 0
         forms = map(self.artifact.constants.form, uses)
         buffer = aligned_empty(max((form.nbytes for form in forms if isinstance(form, StoredTensor)), default=0))

@@ -3,7 +3,7 @@
 `resolve` finds the interpreter of PATH, asks it about its engine and gives the version a name that stays meaningful in
 records: ``engine@0123456789ab`` by the commit of the checkout, with ``-dirty`` where files differ from it, or
 ``engine@0.1.0+3f2a1b9c`` by version and content where the engine belongs to no checkout. From then on that name is the
-backend's. Only `Version.command` starts the other interpreter; this process never imports the other engine.
+backend's. `command` starts the other interpreter; this process never imports the other engine.
 
 A further way to name a version, such as a git revision, has to give `_find` a folder and nothing else.
 """

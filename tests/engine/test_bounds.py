@@ -129,7 +129,7 @@ PAST_PART, PAST_BUFFER = "reaches past its part of the arena", "reaches past its
 BROKEN: dict[str, tuple[Callable[[BoundPlan], BoundPlan], str]] = {
     "reads past a value": (place("arena", result=False, change=shift(1)), PAST_PART),
     "writes past a value": (place("arena", result=True, change=shift(1)), PAST_PART),
-    "reads before a value": (place("arena", result=False, change=shift(-1)), "layout is none"),
+    "reads before a value": (place("arena", result=False, change=shift(-1)), "invalid layout"),
     "reads past an input": (place("input", result=False, change=shift(1)), PAST_BUFFER),
     "reads past a state": (place("state", result=False, change=shift(1)), PAST_BUFFER),
     "reads past a constant": (place("constant", result=False, change=shift(1)), PAST_BUFFER),
@@ -147,7 +147,7 @@ BROKEN: dict[str, tuple[Callable[[BoundPlan], BoundPlan], str]] = {
     ),
     "scratch before the arena": (scratch(lambda _plan, step: step.shared_bytes - 64), "outside of the arena"),
     "scratch past the arena": (scratch(lambda plan, _step: plan.arena_bytes), "outside of the arena"),
-    "scratch in its own result": (scratch_in_own_operand, "working memory in an operand of its own"),
+    "scratch in its own result": (scratch_in_own_operand, "working memory overlaps an operand"),
     "runs beside steps that do not exist": (overlap, "nodes that do not exist"),
 }
 

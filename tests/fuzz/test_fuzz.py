@@ -137,8 +137,8 @@ def test_a_memory_plan_that_overlaps_is_found(tmp_path, monkeypatch):
         if name != "no_reuse":
             strategy = replace(planner.STRATEGIES[name], place=lambda requests: [0] * len(requests))
             monkeypatch.setitem(planner.STRATEGIES, name, strategy)
-    # Working memory in an operand is found before anything runs, other values in each other's place by their bits.
-    assert any("working memory in an operand" in finding for finding in findings(range(ROUND), tmp_path))
+    # Working memory in an operand is found before anything runs, an overlap of two values by the bits of run and trace.
+    assert any("working memory overlaps an operand" in finding for finding in findings(range(ROUND), tmp_path))
     assert any("a run and its trace" in finding for finding in findings(range(CYCLE), tmp_path))
 
 
