@@ -439,10 +439,9 @@ def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Acc
     return found
 
 
-MOST_OVERLAP = 1024
-"""No step overlaps with more: the pool runs that many nodes as one job (`MAX_NODES` of csrc/pool.c), jobs one by one.
-
-So a file of very many independent steps does not make binding quadratic.
+MOST_OVERLAP = 64
+"""No step overlaps with more: threads seldom run so far apart, and a file of very many independent steps must not make
+binding quadratic.
 """
 
 

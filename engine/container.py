@@ -170,6 +170,8 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
         ProgramError: the file is no safetensors file, ends too early or too late, or its header's hash is wrong.
         ValueError, LookupError, TypeError, AttributeError, OSError: as above; `convert_errors` converts them.
     """
+    if path.is_fifo():  # opening it would wait for a process that writes
+        raise ProgramError("a pipe, not a file")
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         index, start = _read_index(file, size)

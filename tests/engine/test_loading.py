@@ -360,3 +360,10 @@ def test_a_decoder_file_may_not_ask_for_a_cache_of_more_memory_than_there_is(tmp
     monkeypatch.setattr(engine.Decoder, "new_state", lambda _self: pytest.fail("the cache was made"))
     with pytest.raises(ProgramError, match=rf"^{path}: a call takes \d{{15}} bytes; this process can have"):
         engine.load_decoder(path)
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for mmap in (False, True):
+        with pytest.raises(ProgramError, match="a pipe, not a file"):
+            engine.load(tmp_path / "pipe", mmap=mmap)

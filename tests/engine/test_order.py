@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -77,15 +76,10 @@ def test_a_step_overlaps_with_those_that_it_does_not_conflict_with(name):
             verify.order(plan(steps, offsets), THREADS)
 
 
-def test_a_step_looks_back_no_further_than_a_job_of_the_pool_reaches():
+def test_a_step_overlaps_with_a_bounded_number_of_others():
     steps = [step([X], at("output", number)) for number in range(MOST_OVERLAP + 2)]
     allow_overlap(steps, (), THREADS)
     assert [s.overlap for s in steps[-2:]] == [MOST_OVERLAP, MOST_OVERLAP]
-
-
-def test_the_most_overlap_is_the_size_of_a_job(root):
-    (size,) = re.findall(r"MAX_NODES = (\d+)", (root / "csrc/pool.c").read_text())
-    assert int(size) == MOST_OVERLAP
 
 
 def test_an_empty_value_conflicts_with_nothing():

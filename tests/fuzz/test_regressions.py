@@ -98,6 +98,12 @@ def window(axes: int, **changed: int) -> dict[str, Any]:
 
 LAST = {"channels_last": True}
 PROGRAMS: dict[str, tuple[list[Operand], TensorType, str, dict[str, Any]]] = {
+    "a norm of equal elements whose epsilon is 0 as a float": (
+        [ones(5, 17), None, None, None],
+        f32(5, 17),
+        "layer_norm",
+        {"axes": 1, "epsilon": 5e-324},
+    ),
     "a convolution whose padding and dilation are the largest ints": (
         [f32(1, 1, 1, 4), ones(4, 4, 2, 2), None, None],
         f32(1, 1, 1, 4),

@@ -130,7 +130,7 @@ static int draw_conv(conv_shape *s, int is_transposed, int large) {
         int64_t out = (s->in[a] + s->low[a] + s->high[a] - reach) / s->stride[a] + 1;
         if (s->in[a] + s->low[a] + s->high[a] < reach) return 0;
         if (is_transposed) { /* what is left is as short as it can be, or has places that no tap reaches */
-            out = (s->in[a] - 1) * s->stride[a] + reach;
+            out = eb_add(eb_multiply(s->in[a] - 1, s->stride[a]), reach);
             s->low[a] = random_below(2) ? 0 : eb_min(out - 1, LARGEST);
             s->high[a] = random_below(3) ? eb_min(out - s->low[a] - 1, LARGEST) : -PICK(0, 2, large ? LARGEST : 5);
             out -= s->low[a] + s->high[a];

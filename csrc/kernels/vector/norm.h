@@ -2,6 +2,8 @@
  * need not follow the one before it. It is read
  * again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of
  * two large sums. */
+#include <float.h>
+
 #include "../../ops.h"
 #include "../../stream.h"
 #include "math.h"
@@ -10,6 +12,9 @@ enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions d
 
 /* private: n (elements a row), the first of a row's axes, rows a tile, whether the result goes past the caches */
 enum { AT_N, AT_FIRST, AT_TILE, AT_STREAM };
+
+/* An epsilon above zero as a float above zero: rounded to 0, a row of equal elements would give 0 / 0. */
+static inline float epsilon_of(double epsilon) { return epsilon > 0 && epsilon < FLT_MIN ? FLT_MIN : (float)epsilon; }
 
 typedef struct {
     const float *x, *weight, *bias, *addend, *second; /* x + addend + second: the latter two may be absent, in order */
@@ -227,7 +232,7 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
                              int addend_at, void (*function)(row *)) {
     const float *x = eb_data(eb_input(node, 0), bases);
     float *y = eb_data(eb_output(node), bases);
-    row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? (float)node->reals[0] : 0};
+    row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? epsilon_of(node->reals[0]) : 0};
     if (eb_is_present(node, 1)) r.weight = eb_data(eb_input(node, 1), bases);
     if (addend_at > 2 && eb_is_present(node, 2)) r.bias = eb_data(eb_input(node, 2), bases);
     const float *addend = eb_is_present(node, addend_at) ? eb_data(eb_input(node, addend_at), bases) : NULL;
@@ -331,7 +336,7 @@ static const float *find_row(const eb_node *node, void *const *bases, int t, int
 
 static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    row r = {.n = node->private[AT_N], .epsilon = (float)node->reals[EB_REAL_EMBEDDING_NORM_EPSILON]};
+    row r = {.n = node->private[AT_N], .epsilon = epsilon_of(node->reals[EB_REAL_EMBEDDING_NORM_EPSILON])};
     float *y = eb_data(eb_output(node), bases);
     if (eb_is_present(node, WEIGHT)) r.weight = eb_data(eb_input(node, WEIGHT), bases);
     if (eb_is_present(node, BIAS)) r.bias = eb_data(eb_input(node, BIAS), bases);
