@@ -188,8 +188,16 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
 
 
 def parse_json(text: bytes) -> Any:
-    """The value that UTF-8 `text` says. ValueError or RecursionError for what is none, or has a key twice."""
-    return json.loads(str(text, "utf-8"), object_pairs_hook=_object)
+    """The value that UTF-8 `text` says.
+
+    Raises:
+        ValueError, RecursionError: it is no JSON, has a key twice, or holds half of a surrogate pair, which no file and
+            no terminal can be given.
+    """
+    value = json.loads(str(text, "utf-8"), object_pairs_hook=_object)
+    if b"\\ud" in text.lower():
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -275,16 +283,26 @@ def _copy_aligned(raw: np.ndarray, entry: _Entry) -> np.ndarray:
     return copy.view(entry.dtype).reshape(entry.shape)
 
 
+def is_mapped(array: np.ndarray) -> bool:
+    """True for an array whose elements are in a mapped file."""
+    return _mapping_of(array) is not None
+
+
+def _mapping_of(array: np.ndarray) -> mmap.mmap | None:
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    mapped = owner.obj if isinstance(owner, memoryview) else None
+    return mapped if isinstance(mapped, mmap.mmap) else None
+
+
 def release(array: np.ndarray) -> None:
     """Give the pages of an array over a mapped file back to the system, which reads them again at the next access.
 
     Other arrays are left alone. It keeps a process that packs its weights from holding them twice.
     """
-    owner: object = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    mapped = owner.obj if isinstance(owner, memoryview) else None
-    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise"):
+    mapped = _mapping_of(array)
+    if mapped is None or not hasattr(mapped, "madvise"):
         return
     first = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
     begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE  # a page shared with a neighbour stays

@@ -133,6 +133,18 @@ class Constants(Mapping[int, np.ndarray]):
             self.release(value)
         return self._checksums[value]
 
+    def confirm(self, value: int) -> None:
+        """Compute the checksum of a mapped constant again, because another process can have written to its file.
+
+        Raises:
+            ProgramError: it has changed.
+        """
+        kept = self._kept[value]
+        if not isinstance(kept, np.ndarray) or not container.is_mapped(kept):
+            return
+        if container.checksum(kept) != self.checksum(value):
+            raise ProgramError(f"constant {value} has changed in the mapped file since its checksum was computed")
+
     def verify(self, value: int, expected: str) -> None:
         """Compare the elements with a SHA-256: now, or, where they are in an open file, each time that they are read.
 
@@ -344,7 +356,13 @@ class Artifact:
 
 
 def write(path: str | Path, document: Mapping[str, Any], artifact: Artifact) -> None:
-    """Write `document`, and the constants of `artifact` with their checksums, as one file."""
+    """Write `document`, and the constants of `artifact` with their checksums, as one file.
+
+    Raises:
+        ProgramError: the file cannot be written; or a mapped file, from which the constants come, has changed.
+    """
+    for value in artifact.constants:
+        artifact.constants.confirm(value)
     text = _canonical({**document, "checksums": artifact.checksums})
     container.write(container.path_of(path), {tensor_name(v): a for v, a in artifact.constants.items()}, text)
 

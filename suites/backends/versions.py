@@ -58,7 +58,7 @@ _named: dict[str, Version] = {}
 
 def is_version(name: str) -> bool:
     """True for the name of another version of the engine, resolved or not."""
-    return name.startswith(PREFIX) and name != PREFIX and ".py:" not in name
+    return name.startswith(PREFIX) and ".py:" not in name
 
 
 def get(name: str) -> Version:
@@ -83,6 +83,8 @@ def resolve(label: str, folder: Path) -> str:
     ref = BackendRef.parse(label)
     if not is_version(ref.name) or ref.name in _named:
         return label
+    if ref.name == PREFIX:
+        raise UsageError(f"backend {label!r}: the folder of a checkout or environment must follow the @")
     path = (folder / Path(ref.name.removeprefix(PREFIX)).expanduser()).resolve()
     try:
         found = _find(path)

@@ -159,6 +159,34 @@ def test_what_happens_to_the_file_later_does_not_change_a_program(compiled, tmp_
     assert engine.load(tmp_path / "again.engine").digest == compiled.digest
 
 
+@pytest.mark.parametrize("verify", ["full", "header"])
+def test_a_mapped_program_whose_file_was_overwritten_is_not_saved(compiled, tmp_path, verify):
+    path = tmp_path / "p.engine"
+    compiled.save(path)
+    program = engine.load(path, verify, mmap=True)
+    _ = program.digest  # computes the checksums, as verify="full" does
+    with path.open("r+b") as file:
+        start = 8 + int.from_bytes(file.read(8), "little")
+        size = path.stat().st_size - start
+        file.seek(start)
+        file.write(bytes(size))
+    with pytest.raises(ProgramError, match="has changed in the mapped file"):
+        program.save(tmp_path / "again.engine")
+    assert not (tmp_path / "again.engine").exists()
+
+
+@pytest.mark.parametrize("name", ["\ud800", "before \udfff"])
+def test_half_of_a_surrogate_pair_is_refused(compiled, tmp_path, name):
+    saved_with(compiled, tmp_path / "p.engine", lambda header: header.update(name=name))
+    with pytest.raises(ProgramError, match="surrogates not allowed"):
+        engine.load(tmp_path / "p.engine")
+
+
+def test_a_name_outside_of_ascii_is_kept(compiled, tmp_path):
+    saved_with(compiled, tmp_path / "p.engine", lambda header: header.update(name="Grüße \U0001f600"))
+    assert engine.load(tmp_path / "p.engine").report().name == "Grüße \U0001f600"
+
+
 def test_a_decoder_does_not_need_its_file_after_loading(tmp_path):
     expected = engine.load_decoder(DECODER).generate(np.array([[3, 17, 4]]), 6)
     path = Path(shutil.copy(DECODER, tmp_path))

@@ -134,6 +134,11 @@ def named(path, options=""):
     return versions.resolve(f"engine@{path}{options}", Path.cwd())
 
 
+def test_a_version_without_a_folder_is_refused():
+    with pytest.raises(UsageError, match="the folder of a checkout or environment must follow the @"):
+        versions.resolve("engine@[threads=2]", Path.cwd())
+
+
 def test_both_engines_take_turns_and_their_ratio_is_of_paired_rounds(rows):
     assert {line["status"] for line in rows.values()} == {"ok"}, [line["reason"] for line in rows.values()]
     (against,) = rows["engine"]["versions"]
