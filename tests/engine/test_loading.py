@@ -23,6 +23,7 @@ from tests.golden import models as golden
 
 MODES = [False, True]
 PROGRAM, DECODER = golden.FOLDER / "program-2.engine", golden.FOLDER / "decoder-2.engine"
+IMAGES = golden.FOLDER / "images-2.engine"
 SIZES = [(3, 4), (2, 3), (8, 9)]
 
 
@@ -82,6 +83,12 @@ def test_a_program_file_of_an_earlier_engine_gives_what_its_model_gives(mmap, ve
             # The last layer is bfloat16, with 8 bits of precision.
             torch.testing.assert_close(got[name], value, rtol=2**-7, atol=2**-7, msg=name)
         np.testing.assert_allclose(state["total"], model.total, rtol=2**-7)
+
+
+@pytest.mark.parametrize("mmap", MODES)
+def test_a_file_of_convolutions_of_an_earlier_engine_gives_what_its_model_gives(mmap):
+    loaded, model = engine.load(IMAGES, mmap=mmap), golden.set_weights(golden.Images())
+    torch.testing.assert_close(loaded(golden.image()), model(golden.image()), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("mmap", MODES)

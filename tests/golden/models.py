@@ -67,6 +67,32 @@ class Tied(nn.Module):
         return torch.where(kept, self.seen * weights, 0.0).sum(1) @ self.table.weight.t()
 
 
+class Images(nn.Module):
+    """Convolutions whose channels lie last in files of version 2, one of them computed with the 1 x 1 in front of it;
+    chains of pointwise ops; a tail of linear layers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.expand = nn.Conv2d(8, 32, 1)
+        self.depthwise = nn.Conv2d(32, 32, 3, padding=1, groups=32)
+        self.norm = nn.BatchNorm2d(32)
+        self.project = nn.Conv2d(32, 8, 1)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.stem(image))
+        x = x + self.project(self.norm(torch.relu(self.depthwise(torch.relu(self.expand(x))))))
+        x = nn.functional.max_pool2d(torch.exp(-x.abs()) * 2 + x.sin(), 2)
+        return self.head(x.mean((2, 3)))
+
+
+def image() -> torch.Tensor:
+    """Input of `Images`: float32 [1, 3, 192, 192]."""
+    return ((torch.arange(3 * 192 * 192) * 29 % 255) / 255).reshape(1, 3, 192, 192)
+
+
 def example() -> tuple[torch.Tensor, torch.Tensor]:
     """Inputs of `Small`: ids int64 [batch, length], scale float32 []."""
     return torch.arange(12).reshape(3, 4) % 10, torch.tensor(2.0)
@@ -77,6 +103,7 @@ def main() -> None:
     batch, length = torch.export.Dim("batch", min=2, max=8), torch.export.Dim("length", min=3, max=9)
     sizes = {"ids": {0: batch, 1: length}, "scale": None}
     engine.compile(set_weights(Small()), example(), dynamic_shapes=sizes).save(FOLDER / "program-2.engine")
+    engine.compile(set_weights(Images()), (image(),)).save(FOLDER / "images-2.engine")
     engine.compile_decoder(set_weights(Tied()), MAX_LENGTH).save(FOLDER / "decoder-2.engine")
 
 
