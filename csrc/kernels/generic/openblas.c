@@ -25,6 +25,8 @@ static eb_status plan(eb_node *node) {
         if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
     if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
     int64_t N = y->shape[y->rank - 1], K = x->shape[x->rank - 1], M = N ? eb_size(y) / N : 0;
+    /* BLAS does not read x and the weight where alpha is 0: it would make 0 of 0 * NaN. */
+    if ((float)node->reals[EB_REAL_LINEAR_ALPHA] == 0) return EB_NOT_APPLICABLE;
     if (K == 0 || M > INT32_MAX || N > INT32_MAX || K > INT32_MAX) return EB_NOT_APPLICABLE;
     node->private[0] = M;
     node->private[1] = N;
