@@ -10,7 +10,7 @@ MINUTES ?= 30
 FUZZ_OPTIONS ?=
 
 # The build reads these; a change of any of them builds the extension anew.
-NATIVE := CMakeLists.txt engine/_native_build.py $(shell find csrc -type f 2>/dev/null)
+NATIVE := CMakeLists.txt csrc/build_cffi.py $(shell find csrc -type f 2>/dev/null)
 
 # run-kernels,NAME,OPTIONS,RUNNER: build the C test program in build/NAME and run it.
 define run-kernels

@@ -7,9 +7,8 @@
 `engine.load` runs a saved program where torch is not installed. Everything public is named in `__all__`.
 """
 
-from engine.compiler import compile, load  # noqa: A004  # the name users expect beside torch.compile
+from engine.compiler import compile, compile_decoder, load, load_decoder  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
-from engine.decoder import Decoder, compile_decoder, load_decoder
 from engine.errors import (
     ConfigError,
     EngineError,
@@ -19,8 +18,9 @@ from engine.errors import (
     ShapeError,
     UnsupportedOp,
 )
-from engine.runtime import Program
-from engine.state import State
+from engine.runtime.decoder import Decoder
+from engine.runtime.program import Program
+from engine.runtime.state import State
 from engine.switches import Switch
 from engine.switches import all_switches as switches
 

@@ -20,7 +20,7 @@ from engine.suggest import unknown
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-    from engine.report import Report
+    from engine.runtime.report import Report
     from engine.torch_backend.graph import CompiledGraph
 
 _GRAPHS: list[weakref.ref[CompiledGraph]] = []

@@ -52,3 +52,7 @@ class InternalError(EngineError):
             f"{self.reason}\nThis is a defect of the engine, not of the model or the call. "
             "Please report it together with the traceback."
         )
+
+
+class VerificationError(InternalError):
+    """A graph, a memory plan or the order of a bound plan breaks a rule of the engine."""

@@ -60,7 +60,7 @@ def names(kind: str) -> tuple[str, ...]:
 @cache
 def kernel_variants() -> dict[str, tuple[str, ...]]:
     """Op name -> names of its kernel variants, best first, as the C registry lists them."""
-    from engine.executors import native
+    from engine.targets.cpu import native
 
     found: dict[str, dict[str, None]] = {}
     for kernel in native.kernels():

@@ -1,4 +1,4 @@
-"""Private names of torch that the suites need beside those of `engine.torch_internals`, each with the reason.
+"""Private names of torch that the suites need beside those of `engine.exporter.torch_internals`, each with the reason.
 
 torch is imported inside of functions: backends are also listed where nobody needs torch.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine import container
+from engine.program import container
 
 
 def saved_with(program: engine.Program | engine.Decoder, path: Path, change: Callable[[dict[str, Any]], Any]) -> None:

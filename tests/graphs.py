@@ -6,8 +6,8 @@ import copy
 
 import numpy as np
 
-from engine import passes, verify
-from engine.ir import Graph, Value
+from engine import passes
+from engine.graph import Graph, Value, verify
 
 RANDOM_SEED = 7
 

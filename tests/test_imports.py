@@ -17,7 +17,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = {
-    "errors",
     "dtypes",
     "memory",
     "processors",
@@ -29,30 +28,23 @@ TOOLS = {
 # What each stage may import of the engine beside itself and TOOLS. The row with the longest name that fits counts.
 STAGES: dict[str, set[str]] = {
     **{tool: set() for tool in TOOLS},
-    "ops": set(),
-    "ir": {"ops"},
     "config": {"switches"},
-    "verify": {"ops"},
-    "torch_internals": set(),
     "torch_ops": set(),
-    "exporter": {"ops", "ir", "config", "torch_internals", "torch_ops"},
-    "passes": {"ops", "ir", "config", "verify"},
+    "ops": set(),
+    "graph": {"ops"},
+    "exporter": {"ops", "graph", "config", "torch_ops"},
+    "passes": {"ops", "graph", "config"},
+    "program": {"ops", "graph"},
     "planner": {"ops"},
-    "container": set(),
-    "program": {"ops", "ir", "container"},
-    "program_file": {"ops", "ir", "container", "program"},
-    "bind": {"ops", "config", "program", "planner", "executors.native"},
-    "executors": {"ops", "program", "container", "_native"},
-    "boundary": {"ops", "program"},
-    "call": {"boundary", "executors.native"},
+    "targets": {"ops", "config", "program", "planner", "_native"},
 }
-ABOVE = {"quantize", "inspect", "dynamo", "torch_backend"}  # stand above the flow and may use all of it
+ABOVE = {"runtime", "compiler", "dynamo", "torch_backend"}  # stand above the flow
 
 # Where torch may be imported: at the top of a module, or only inside of functions.
-TORCH_AT_TOP = ("engine.exporter", "engine.torch_internals", "engine.torch_ops", "engine.torch_backend")
+TORCH_AT_TOP = ("engine.exporter", "engine.exporter.torch_internals", "engine.torch_ops", "engine.torch_backend")
 # Where private names of torch may be used.
-PRIVATE_OF_TORCH = ("engine.torch_internals", "suites.torch_internals")
-TORCH_INSIDE = ("engine.boundary", "engine.quantize", "engine.inspect")
+PRIVATE_OF_TORCH = ("engine.exporter.torch_internals", "suites.torch_internals")
+TORCH_INSIDE = ("engine.runtime.boundary", "engine.quantize", "engine.inspect")
 
 
 class Import(NamedTuple):
@@ -109,7 +101,7 @@ def _of(stage: str) -> list[Import]:
 
 
 def test_there_is_something_to_read():
-    assert {"engine.ops", "engine.ops.table", "engine.ir"} <= {i.importer for i in ENGINE}
+    assert {"engine.ops", "engine.ops.table", "engine.graph"} <= {i.importer for i in ENGINE}
     assert Import("engine.ops.table", "engine.dtypes", False, 0)[:3] in {i[:3] for i in ENGINE}
 
 
@@ -139,8 +131,8 @@ def test_the_engine_never_imports_the_suites():
     assert not [str(i) for i in ENGINE if _within(i.imported, ("suites",))]
 
 
-def test_executors_import_neither_exporter_nor_torch():
-    assert not [str(i) for i in _of("executors") if _within(i.imported, ("engine.exporter", "torch"))]
+def test_targets_import_neither_exporter_nor_torch():
+    assert not [str(i) for i in _of("targets") if _within(i.imported, ("engine.exporter", "torch"))]
 
 
 def test_nothing_in_the_flow_imports_what_stands_above_it():
@@ -191,7 +183,7 @@ def _is_private(name: str) -> bool:
 def test_private_names_of_torch_are_used_in_one_module(package):
     paths = {_module_name(p): p for p in sorted((ROOT / package).rglob("*.py"))}
     found = {name: list(_private_names(ast.parse(path.read_text()))) for name, path in paths.items()}
-    assert found[f"{package}.torch_internals"]
+    assert any(lines for name, lines in found.items() if name in PRIVATE_OF_TORCH)
     assert {name: lines for name, lines in found.items() if lines and name not in PRIVATE_OF_TORCH} == {}
 
 

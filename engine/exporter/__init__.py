@@ -21,10 +21,10 @@ from engine.exporter.context import Missing, tensor_type
 from engine.exporter.lower import Lowered, Walk
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.torch_internals import TreeSpec
 from engine.exporter.weights import identity, to_numpy
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
-from engine.torch_internals import TreeSpec
 
 __all__ = ["Captured", "Exported", "captured", "export", "lowered", "user_inputs"]
 

@@ -20,7 +20,14 @@ from engine.exporter.decompositions import chosen, composite
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
-from engine.torch_internals import FakeTensor, OpOverload, is_mutable, tree_flatten, tree_leaves, tree_unflatten
+from engine.exporter.torch_internals import (
+    FakeTensor,
+    OpOverload,
+    is_mutable,
+    tree_flatten,
+    tree_leaves,
+    tree_unflatten,
+)
 from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]

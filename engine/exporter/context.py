@@ -12,7 +12,7 @@ import torch
 from engine import dtypes
 from engine.exporter.registry import Refusal
 from engine.exporter.weights import to_numpy
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import MAX_RANK, TensorType
 from engine.sizes import Size, same
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.exporter.registry import overload
-from engine.torch_internals import OpOverload, can_decompose, decomposition
+from engine.exporter.torch_internals import OpOverload, can_decompose, decomposition
 
 CHOSEN = frozenset(map(overload, ("elu", "grid_sampler_2d", "leaky_relu")))
 

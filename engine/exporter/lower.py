@@ -19,9 +19,9 @@ from engine.exporter.context import Lowering, Missing, tensor_type
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
 from engine.exporter.sources import from_trace
 from engine.exporter.symbols import Symbols
+from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
 from engine.exporter.weights import to_numpy
-from engine.ir import Graph, Value
-from engine.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
+from engine.graph import Graph, Value
 
 _ASSERT = overload("_assert_scalar")
 Lowered = Any  # a Value, a Missing, a number, or a list of them

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.torch_internals import OpOverload, schema_arguments
+from engine.exporter.torch_internals import OpOverload, schema_arguments
 
 
 class Refusal(Exception):

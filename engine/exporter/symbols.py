@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from engine import sizes
 from engine.exporter.registry import Refusal
-from engine.torch_internals import FloorDiv, Max, Min, Mod, PythonMod
+from engine.exporter.torch_internals import FloorDiv, Max, Min, Mod, PythonMod
 
 _RELATIONS: dict[Any, Any] = {
     sympy.Eq: operator.eq,

@@ -19,7 +19,7 @@ from engine.exporter.lower import Lowered, Walk
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Ranges, Symbols
 from engine.exporter.weights import identity, to_numpy
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 
 Weights = Mapping[Node, torch.Tensor]
 Numbers = Mapping[Any, int]

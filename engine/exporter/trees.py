@@ -7,7 +7,7 @@ from typing import Any
 
 from engine import tree
 from engine.errors import UnsupportedOp
-from engine.torch_internals import TreeSpec, tree_unflatten
+from engine.exporter.torch_internals import TreeSpec, tree_unflatten
 
 _CONTAINERS = {tuple: "tuple", list: "list"}
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine import verify
 from engine.config import Config
-from engine.ir import Graph
+from engine.graph import Graph, verify
 from engine.passes import (
     absorb_groups,
     absorb_mask,

@@ -11,7 +11,7 @@ import math
 import ml_dtypes
 import numpy as np
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 
 
 def _allowed(mask: np.ndarray) -> np.ndarray | None:

@@ -6,7 +6,7 @@ ones that pad both ends, and a `slice` that drops what the padding behind has ma
 
 from __future__ import annotations
 
-from engine.ir import Graph, Node
+from engine.graph import Graph, Node
 from engine.sizes import is_fixed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from engine import dtypes
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 
 
 def _swaps_last_two(order: tuple[int, ...]) -> bool:

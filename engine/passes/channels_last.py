@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.sizes import same
 
 _RANKS = (3, 4, 5)  # of images with one to three spatial axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 
 COMPARED_BYTES = 16 << 10  # positions and masks of a few thousand tokens, made anew in each layer; no weights
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.sizes import same
 
 # Op -> the constant that changes nothing, and whether it may stand on the left.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
 
 _CONV = OneOf(tuple(call(op, Var("x"), Var("weight"), name="conv") for op in ("conv", "conv_transpose")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine import sizes
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
 LARGEST_GROWTH_BYTES = 4 << 20

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
 from engine.sizes import same
 

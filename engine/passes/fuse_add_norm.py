@@ -5,7 +5,7 @@ Only for values of one type and shape: a norm reads its addend row by row beside
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 

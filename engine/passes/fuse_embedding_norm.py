@@ -6,7 +6,7 @@ values that broadcast along leading axes. The order of the additions is kept, an
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops.fused import TERMS
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Var, apply, call
 

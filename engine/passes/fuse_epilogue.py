@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 

@@ -6,7 +6,7 @@ channels last. What lies between is the largest tensor of such a block and is re
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import is_fixed
 

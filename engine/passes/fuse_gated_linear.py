@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.passes.fuse_epilogue import ACTIVATIONS
 from engine.passes.pattern import Call, Match, Rule, Var, apply, call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
 
 _X = Var("x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS, STEPS
 from engine.sizes import same
 

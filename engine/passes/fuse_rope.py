@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 

@@ -5,7 +5,7 @@ Without the subtraction the two differ where exp overflows, so that form is left
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
 
 _EXP = call("exp", call("sub", Var("x"), call("amax", Var("x"), keepdims=True, name="max")), name="exp")

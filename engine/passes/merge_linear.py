@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from engine.ir import Graph, Node
+from engine.graph import Graph, Node
 
 
 def _key(node: Node) -> Hashable | None:

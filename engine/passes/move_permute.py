@@ -7,7 +7,7 @@ batches into the second axis and back, and both turns become views.
 
 from __future__ import annotations
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.passes.simplify_views import parts
 
 VIEWS = frozenset({"reshape", "permute", "slice"})

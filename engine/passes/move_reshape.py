@@ -6,7 +6,7 @@ result, or applied to it, then stands right behind the linear, where an epilogue
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 
 
 @dataclass(frozen=True)

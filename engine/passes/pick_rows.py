@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.sizes import at_most, same
 
 

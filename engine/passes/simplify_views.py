@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.ir import Graph, Node, Value
+from engine.graph import Graph, Node, Value
 from engine.sizes import same
 
 

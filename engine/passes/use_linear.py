@@ -5,7 +5,7 @@ A constant W that multiplies a transpose from the left, W @ x^T, is linear too: 
 
 from __future__ import annotations
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.passes.pattern import Match, Rule, Var, apply, call
 
 

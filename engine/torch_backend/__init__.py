@@ -10,9 +10,9 @@ from typing import Any
 from torch.fx import GraphModule
 
 from engine.config import Config
+from engine.exporter.torch_internals import CompileContext, TracingContext
 from engine.torch_backend.capture import capture, spelled_in_aten, written_over
 from engine.torch_backend.graph import CompiledGraph
-from engine.torch_internals import CompileContext, TracingContext
 
 
 def compile_graph(

@@ -20,7 +20,7 @@ from engine.exporter import aten as _handlers  # noqa: F401  # imported for what
 from engine.exporter.decompositions import CHOSEN
 from engine.exporter.registry import HANDLERS, overload
 from engine.exporter.sources import from_trace
-from engine.torch_internals import OpOverload, compile_functional_graphs, decomposition, keep_whole
+from engine.exporter.torch_internals import OpOverload, compile_functional_graphs, decomposition, keep_whole
 
 Boxed = Callable[[list[Any]], list[Any]]
 Finish = Callable[[GraphModule, Sequence[Any]], Boxed]

@@ -20,7 +20,6 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from engine import compiler, exporter, tree
-from engine.boundary import Boundary, as_array
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.exporter import Captured, trees
@@ -29,8 +28,9 @@ from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.program import Artifact, Constants, Signature
-from engine.report import Profile, Report
-from engine.runtime import Program
+from engine.runtime.boundary import Boundary, as_array
+from engine.runtime.program import Program
+from engine.runtime.report import Profile, Report
 from engine.sizes import Scope
 from engine.torch_backend.layouts import copied
 from engine.torch_backend.segments import Segmented

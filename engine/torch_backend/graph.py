@@ -19,13 +19,13 @@ from engine import sizes
 from engine.config import Config
 from engine.errors import ShapeError, UnsupportedOp
 from engine.exporter import traced
-from engine.report import Report
-from engine.runtime import Program
+from engine.exporter.torch_internals import version
+from engine.runtime.program import Program
+from engine.runtime.report import Report
 from engine.torch_backend import optimizer_steps
 from engine.torch_backend.layouts import laid, numbers, strides_of
 from engine.torch_backend.segments import Segmented, flat_program
 from engine.torch_backend.views import taken_out, viewed
-from engine.torch_internals import version
 
 _LOG = logging.getLogger("engine")
 _UNKNOWN = -1  # no tensor has this version

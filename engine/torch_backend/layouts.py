@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.torch_internals import is_contiguous
+from engine.exporter.torch_internals import is_contiguous
 
 Value = Callable[[Any], int]
 """What a symbol is."""

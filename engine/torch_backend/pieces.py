@@ -12,9 +12,9 @@ from torch.fx.node import map_arg
 
 from engine.exporter.lower import needed_by_outputs
 from engine.exporter.partition import segments
+from engine.exporter.torch_internals import HigherOrderOperator, OpOverload
 from engine.exporter.traced import Numbers, Weights
 from engine.torch_backend.views import viewed_by
-from engine.torch_internals import HigherOrderOperator, OpOverload
 
 _ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)
 

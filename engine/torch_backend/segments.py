@@ -20,15 +20,14 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch.fx import GraphModule, Node
 
-from engine import container
 from engine.compiler import finished
 from engine.config import Config
 from engine.exporter import traced
 from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.weights import to_numpy
-from engine.program import Signature
-from engine.report import NodeProfile, Profile, Report, ThreadProfile
-from engine.runtime import Program
+from engine.program import Signature, container
+from engine.runtime.program import Program
+from engine.runtime.report import NodeProfile, Profile, Report, ThreadProfile
 from engine.torch_backend.layouts import copied, laid, numbers, strides_of
 from engine.torch_backend.pieces import Piece, pieces, with_numbers
 from engine.tree import LEAF

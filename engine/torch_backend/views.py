@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import GraphModule, Node
 
+from engine.exporter.torch_internals import storage_key
 from engine.torch_backend.layouts import Value, laid, number, numbers, strides_of
-from engine.torch_internals import storage_key
 
 
 class View(NamedTuple):

@@ -61,8 +61,8 @@ class Engine(Backend):
         Reference kernels and the interpreter, whose speed nobody asks for, only by name.
         """
         from engine.config import DISPATCHES, ISAS, OUTPUTS
-        from engine.executors.native import isas
         from engine.switches import kernel_variants, names
+        from engine.targets.cpu.native import isas
 
         found = [Turn("pass", name, {"disable": name}, {"only": name}) for name in names("pass")]
         found += [Turn("planner", f"planner={name}", {"planner": name}) for name in names("planner")]

@@ -94,8 +94,8 @@ def _switches(_: Path) -> list[Row]:
 
 def _ops(_: Path) -> list[Row]:
     """ATen calls, and for each op that they become this build's kernels by instruction set, best first."""
-    from engine.executors.native import kernels
     from engine.exporter import coverage
+    from engine.targets.cpu.native import kernels
 
     by_op: dict[str, dict[str, list[str]]] = {}
     for kernel in kernels():

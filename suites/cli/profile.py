@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.report import bar
+from engine.runtime.report import bar
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting, stdout_as_stderr
 from suites.harness import plan, progress, roofs, spec, store, table
 from suites.harness import run as harness

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.torch_internals import TorchDispatchMode, is_mutable, tree_map
+from engine.exporter.torch_internals import TorchDispatchMode, is_mutable, tree_map
 from suites import models
 from suites.backends.base import flatten, to_numpy
 from suites.harness.case import Case

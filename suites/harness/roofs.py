@@ -159,7 +159,7 @@ def _left(began: float) -> bool:
 
 
 def _measured(name: str, threads: int, nbytes: int, seconds: float) -> Roof:
-    from engine.executors import native
+    from engine.targets.cpu import native
 
     unit = "B/s" if name not in COMPUTE else "OP/s" if name == "int8" else "FLOP/s"
     found = native.measure_roof(name if name in COMPUTE else "read", threads, nbytes, seconds)

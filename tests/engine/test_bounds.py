@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import engine
-from engine.bind import BoundPlan, Place, Step, Storage
-from engine.executors import native
 from engine.ops import Layout
+from engine.targets.bind import BoundPlan, Place, Step, Storage
+from engine.targets.cpu import native
 
 THREADS = 2
 

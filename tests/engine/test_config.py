@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import engine
-from engine.executors import native
 from engine.switches import kernel_variants
+from engine.targets.cpu import native
 from suites import models
 
 WRONG = {

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import engine
-from engine import container, program_file, sizes
+from engine import sizes
 from engine.errors import ProgramError
-from engine.executors import native
+from engine.program import container, reader
+from engine.targets.cpu import native
 from tests.files import saved_with
 from tests.golden import models as golden
 
@@ -210,5 +211,5 @@ def test_program_files_say_nan_and_infinity(tmp_path):
     """They are values of attributes, such as those that pad an image before its maximum is taken."""
     with container.opened(PROGRAM, mapped=False) as (text, _tensors):
         assert b"-Infinity" in text
-    (pad,) = (i for i in program_file.load(PROGRAM).instructions if i.op == "pad")
+    (pad,) = (i for i in reader.load(PROGRAM).instructions if i.op == "pad")
     assert pad.attributes["value"] == -np.inf

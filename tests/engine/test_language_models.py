@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import engine
-from engine import bind
-from engine.executors import native
 from engine.ops import TABLE
+from engine.targets import bind
+from engine.targets.cpu import native
 from suites import models
 from suites.harness.reference import Upcast
 

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 import engine
-from engine import container, program_file
 from engine.errors import ConfigError, ProgramError
+from engine.program import container, reader
 from tests.files import saved_with
 from tests.golden import models as golden
 
@@ -359,7 +359,7 @@ def test_constants_at_odd_addresses_of_a_file_are_aligned_before_kernels_read_th
 
 
 def test_mapped_constants_that_kernels_read_plain_are_not_copied():
-    with program_file.opened(PROGRAM, "full", mapped=True) as artifact:
+    with reader.opened(PROGRAM, "full", mapped=True) as artifact:
         for array in artifact.constants.values():
             assert not array.flags.owndata
             assert not array.flags.writeable

@@ -12,8 +12,9 @@ from torch.nn import functional
 from transformers.models.mamba import modeling_mamba
 
 import engine
-from engine import bind, torch_ops
-from engine.executors import native
+from engine import torch_ops
+from engine.targets import bind
+from engine.targets.cpu import native
 from suites import models
 from suites.models.nets import mamba
 from tests.engine.test_language_models import FACTOR, launched, relative_errors

@@ -11,10 +11,13 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import engine
-from engine import bind, exporter, passes, planner, verify
-from engine.executors import native
+from engine import exporter, passes, planner
+from engine.graph import verify
 from engine.ops import TABLE
-from engine.report import NodeProfile, Profile, ThreadProfile, bar
+from engine.planner import verify as verify_plan
+from engine.runtime.report import NodeProfile, Profile, ThreadProfile, bar
+from engine.targets import bind
+from engine.targets.cpu import native
 from suites import models
 from tests.graphs import evaluate
 
@@ -116,7 +119,7 @@ def test_reuse_of_memory_changes_no_bit(name, monkeypatch):
 
     def verified(requests, strategy="default"):
         made = plan(requests, strategy)
-        verify.plan(requests, made)
+        verify_plan.plan(requests, made)
         return made
 
     monkeypatch.setattr(planner, "plan", verified)

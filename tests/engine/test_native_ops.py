@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import bind, dtypes, program, verify
+from engine import dtypes, program
 from engine.config import Config
-from engine.errors import ExecutionError
-from engine.executors import native
-from engine.executors.weights import Weights
-from engine.ir import Graph, Value
-from engine.ops import TABLE
+from engine.errors import ConfigError, ExecutionError
+from engine.graph import Graph, Value, verify
+from engine.ops import TABLE, TensorType
 from engine.program import Signature
+from engine.switches import kernel_variants
+from engine.targets import bind
+from engine.targets.cpu import native
+from engine.targets.cpu.weights import Weights
 from tests.ops.case import Case, types_of
 from tests.ops.cases import CASES
 
@@ -181,3 +183,19 @@ def test_division_of_integers_by_zero_is_an_error(op):
     g.outputs = [g.emit(op, inputs)]
     with pytest.raises(ExecutionError, match="divided by zero"):
         run(g, [a, b], Config())
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5e-324])
+@pytest.mark.parametrize("variant", [*kernel_variants()["linear"]])
+def test_no_nan_is_lost_where_alpha_is_0(variant, alpha):
+    """BLAS does not read its operands then. `bind` refuses a variant that cannot run here."""
+    x, weight = np.full((4, 16), np.nan, np.float32), np.ones((8, 16), np.float32)
+    g = Graph("alpha")
+    g.outputs = [g.emit("linear", [g.add_input("x", TensorType("float32", x.shape)), g.constant(weight), None, None],
+                        transpose_weight=True, alpha=alpha)]  # fmt: skip
+    try:
+        (result,), _ = run(g, [x], Config(variant={"linear": variant}))
+    except ConfigError as error:
+        assert "linear" in str(error)  # noqa: PT017  # either outcome is right
+        return
+    assert np.isnan(result).all()

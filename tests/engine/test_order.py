@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import engine
-from engine import verify
-from engine.bind import MOST_OVERLAP, BoundPlan, Place, Step, Storage, allow_overlap, bind
-from engine.executors import native
+from engine.errors import VerificationError
 from engine.ops import Layout
+from engine.targets import verify
+from engine.targets.bind import MOST_OVERLAP, BoundPlan, Place, Step, Storage, allow_overlap, bind
+from engine.targets.cpu import native
 from suites import models
 
 THREADS = 3
@@ -72,7 +73,7 @@ def test_a_step_overlaps_with_those_that_it_does_not_conflict_with(name):
     verify.order(plan(steps, offsets), THREADS)
     if expected < len(steps) - 1:
         steps[-1].overlap += 1
-        with pytest.raises(verify.VerificationError, match="same bytes"):
+        with pytest.raises(VerificationError, match="same bytes"):
             verify.order(plan(steps, offsets), THREADS)
 
 

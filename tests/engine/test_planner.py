@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import planner, verify
-from engine.planner import Request
+from engine import planner
+from engine.errors import VerificationError
+from engine.planner import Request, verify
 
 requests = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 20), st.integers(0, 8)).map(
@@ -40,10 +41,10 @@ def test_buffers_that_never_meet_share_memory():
 def test_the_verifier_sees_an_overlap():
     wanted = [Request(64, 0, 1), Request(64, 1, 2)]
     broken = planner.Plan((0, 0), 64, 128)
-    with pytest.raises(verify.VerificationError, match="overlap"):
+    with pytest.raises(VerificationError, match="overlap"):
         verify.plan(wanted, broken)
 
 
 def test_the_verifier_sees_a_buffer_outside_of_the_arena():
-    with pytest.raises(verify.VerificationError, match="does not fit"):
+    with pytest.raises(VerificationError, match="does not fit"):
         verify.plan([Request(65, 0, 1)], planner.Plan((0,), 64, 64))

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import engine
-from engine import bind, processors
+from engine import processors
+from engine.targets import bind
 
 V2 = "31 23 0:28 {root} /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate"
 V1 = "32 31 0:29 {root} /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct"

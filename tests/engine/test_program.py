@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 import engine
-from engine import passes, program, program_file
+from engine import passes, program
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, ShapeError
-from engine.executors import interpreter
-from engine.ir import Graph
+from engine.graph import Graph
 from engine.ops import TensorType
-from engine.program import Signature
+from engine.program import Signature, reader
+from engine.targets import interpreter
 
 
 def small(seed: int = 0) -> program.Artifact:
@@ -48,7 +48,7 @@ def outputs(artifact: program.Artifact) -> list[np.ndarray]:
 def test_a_loaded_program_is_the_saved_one(tmp_path):
     artifact = small()
     artifact.save(tmp_path / "small.engine")
-    loaded = program_file.load(tmp_path / "small.engine")
+    loaded = reader.load(tmp_path / "small.engine")
     assert loaded.digest == artifact.digest
     assert loaded.passes == artifact.passes
     for a, b in zip(outputs(loaded), outputs(artifact), strict=True):
@@ -79,7 +79,7 @@ def test_truncated_files_are_refused_wherever_they_end(tmp_path):
     for length in [*range(64), *range(64, len(whole) - 1, 37), len(whole) - 1]:
         (tmp_path / "cut").write_bytes(whole[:length])
         with pytest.raises(ProgramError):
-            program_file.load(tmp_path / "cut")
+            reader.load(tmp_path / "cut")
 
 
 def test_every_altered_byte_is_noticed(tmp_path):
@@ -92,7 +92,7 @@ def test_every_altered_byte_is_noticed(tmp_path):
         damaged[position] ^= 1 << generator.randrange(8)
         (tmp_path / "bad").write_bytes(damaged)
         try:
-            loaded = program_file.load(tmp_path / "bad")
+            loaded = reader.load(tmp_path / "bad")
         except ProgramError:
             continue
         # Padding between header and tensors is the only thing that may differ without a meaning.
@@ -163,22 +163,22 @@ def test_hostile_headers_with_right_hashes_are_refused(tmp_path, change):
     small().save(path)
     rewrite(path, change)
     with pytest.raises(ProgramError):
-        program_file.load(path)
+        reader.load(path)
 
 
 def test_bytes_after_the_end_are_refused(tmp_path):
     small().save(tmp_path / "p")
     (tmp_path / "p").write_bytes((tmp_path / "p").read_bytes() + b"more")
     with pytest.raises(ProgramError, match="tensors end at"):
-        program_file.load(tmp_path / "p")
+        reader.load(tmp_path / "p")
 
 
 def test_missing_and_foreign_files_are_named(tmp_path):
     with pytest.raises(ProgramError, match="No such file"):
-        program_file.load(tmp_path / "nothing")
+        reader.load(tmp_path / "nothing")
     (tmp_path / "text").write_text("hello, this is a text and no program at all")
     with pytest.raises(ProgramError, match="text"):
-        program_file.load(tmp_path / "text")
+        reader.load(tmp_path / "text")
 
 
 @pytest.mark.parametrize("path", [None, 3, b"p.engine", ["p.engine"]])
@@ -199,9 +199,9 @@ def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     path.write_bytes(raw)
-    program_file.load(path, verify="header")
+    reader.load(path, verify="header")
     with pytest.raises(ProgramError, match="checksum"):
-        program_file.load(path, verify="full")
+        reader.load(path, verify="full")
 
 
 class Pair(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import engine
-from engine import verify
-from engine.ir import Graph, Value
+from engine.errors import VerificationError
+from engine.graph import Graph, Value, verify
 from engine.ops import TensorType
 
 
@@ -64,7 +64,7 @@ def test_damage_is_found(damage):
 def test_what_the_op_table_finds_is_the_cause():
     g = good()
     break_arity(g)
-    with pytest.raises(verify.VerificationError) as caught:
+    with pytest.raises(VerificationError) as caught:
         verify.graph(g)
     assert isinstance(caught.value.__cause__, ValueError)
 

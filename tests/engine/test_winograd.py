@@ -8,13 +8,14 @@ import torch
 from torch import nn
 
 import engine
-from engine import bind, program
+from engine import program
 from engine.config import Config
 from engine.errors import ConfigError
-from engine.executors import native
-from engine.ir import Graph
+from engine.graph import Graph
 from engine.ops import TensorType
 from engine.program import Signature
+from engine.targets import bind
+from engine.targets.cpu import native
 
 SPATIAL = {"stride": (1, 1), "low": (1, 1), "high": (1, 1), "dilation": (1, 1), "channels_last": True}
 

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from engine import verify
 from engine.errors import ConfigError, ShapeError
 from engine.exporter import export
+from engine.graph import verify
 from tests.exporter.cases import f32, i64
 from tests.exporter.evaluate import call
 

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
-from engine import verify
 from engine.exporter import export
+from engine.graph import verify
 from tests.exporter.cases import f32, i64
 from tests.exporter.evaluate import call
 

@@ -79,7 +79,7 @@ def _one(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from engine import container
+    from engine.program import container
     from tests.fuzz import samples
     from tests.fuzz.programs import Draft
 

@@ -17,12 +17,12 @@ import numpy as np
 
 import engine
 from engine import Config, dtypes, tree
-from engine.boundary import as_array
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
-from engine.executors import native
 from engine.ops import TensorType
 from engine.program import Artifact, Instruction
-from engine.runtime import Program
+from engine.runtime.boundary import as_array
+from engine.runtime.program import Program
+from engine.targets.cpu import native
 from tests.fuzz import compare
 from tests.fuzz.samples import Sample
 

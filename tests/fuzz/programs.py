@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine import dtypes, program, sizes, tree
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TABLE, TensorType
 from tests.fuzz.operands import MOST_ELEMENTS, REFUSALS, Application, draw
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine import container
-from engine.executors import native
 from engine.ops import TABLE
 from engine.planner import STRATEGIES
+from engine.program import container
 from engine.switches import kernel_variants
+from engine.targets.cpu import native
 from tests.fuzz import extremes, mutations
 from tests.fuzz.programs import Draft, build
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.executors import native
 from engine.ops import TABLE
+from engine.targets.cpu import native
 from tests.fuzz import extremes
 from tests.fuzz.campaign import Results
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from engine import planner
-from engine.boundary import Boundary
 from engine.errors import ShapeError
-from engine.executors import native
 from engine.ops import TABLE
+from engine.runtime.boundary import Boundary
+from engine.targets.cpu import native
 from tests.fuzz import campaign, extremes, mutations, oracle, samples, summary
 from tests.fuzz.campaign import Worker
 from tests.fuzz.programs import Draft

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import container, dtypes, program_file
+from engine import dtypes
 from engine.errors import ProgramError
 from engine.ops import TABLE, TensorType
-from engine.program import FORMAT, VERSION
+from engine.program import FORMAT, VERSION, container, reader
 from tests.fuzz.campaign import Worker
 
 Operand = TensorType | np.ndarray | None
@@ -243,7 +243,7 @@ def test_tensors_at_odd_addresses_are_refused_or_read_rightly(worker, tmp_path):
     verdict = worker.check(path)
     assert not verdict.finding, verdict.finding
     try:
-        constants = program_file.load(path).constants
+        constants = reader.load(path).constants
     except ProgramError:
         return
     assert all(array.flags.aligned for array in constants.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from tests.graphs import ops, run_pass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from engine.ir import Graph
+from engine.graph import Graph
 from engine.ops import TensorType
 from tests.graphs import ops
 

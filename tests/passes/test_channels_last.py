@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from tests.graphs import ops, run_pass
 

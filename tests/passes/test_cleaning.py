@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.ir import Graph
+from engine.graph import Graph
 from engine.ops import TensorType
 from tests.graphs import ops, run_pass
 

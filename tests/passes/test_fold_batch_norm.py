@@ -9,7 +9,7 @@ from torch import nn
 
 import engine
 from engine import exporter, passes
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from tests.graphs import ops, run_pass
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from tests.graphs import ops, run_pass
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import engine
-from engine import bind
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from engine.passes import PIPELINE
+from engine.targets import bind
 from suites import models
 from tests.graphs import ops, run_pass
 from tests.passes.test_fuse import weight

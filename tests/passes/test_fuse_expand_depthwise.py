@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from engine.passes import PIPELINE
 from engine.passes.fuse_expand_depthwise import WORTH

@@ -8,16 +8,17 @@ import struct
 import numpy as np
 import pytest
 
-from engine import bind, program, program_file, verify
+from engine import program
 from engine.config import Config
 from engine.errors import ProgramError
-from engine.executors import interpreter, native
-from engine.executors.weights import Weights
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value, verify
 from engine.ops import TensorType
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.passes import PASSES
-from engine.program import Artifact, Signature
+from engine.program import Artifact, Signature, reader
+from engine.targets import bind, interpreter
+from engine.targets.cpu import native
+from engine.targets.cpu.weights import Weights
 from tests.graphs import ops, random_inputs, run_pass
 
 
@@ -195,7 +196,7 @@ def test_hostile_programs_in_a_file_are_refused(tmp_path, steps):
     g.outputs = [g.emit("pointwise", g.inputs, program=(("exp", 0), ("relu", 1)))]
     path = tmp_path / "p"
     build(g).save(path)
-    assert program_file.load(path).instructions[0].attributes["program"] == (("exp", 0), ("relu", 1))
+    assert reader.load(path).instructions[0].attributes["program"] == (("exp", 0), ("relu", 1))
     raw = path.read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     index = json.loads(raw[8 : 8 + length])
@@ -206,4 +207,4 @@ def test_hostile_programs_in_a_file_are_refused(tmp_path, steps):
     encoded = json.dumps(index).encode()
     path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[8 + length :])
     with pytest.raises(ProgramError):
-        program_file.load(path)
+        reader.load(path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.ir import Graph, Value
+from engine.graph import Graph, Value
 from engine.ops import TensorType
 from tests.graphs import ops, run_pass
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.exporter.context import Lowering
 from engine.exporter.registry import FROM_META, aten
-from engine.ir import Value
+from engine.graph import Value
 
 
 @aten("gelu")

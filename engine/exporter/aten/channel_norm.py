@@ -10,7 +10,7 @@ import math
 
 from engine.exporter.context import Lowering, Missing
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 _MOMENTUM = "how fast kept statistics move, which they do in training only"
 _CUDNN = "chooses among kernels of another device"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.errors import ShapeError
 from engine.exporter.context import Lowering
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 Ints = Sequence[int]
 

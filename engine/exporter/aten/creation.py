@@ -7,7 +7,7 @@ import math
 from engine import dtypes
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import FROM_META, aten
-from engine.ir import Value
+from engine.graph import Value
 from engine.ops.create import clamped_diagonal
 from engine.sizes import Size, whole
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.exporter.context import Lowering
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 _GRADIENTS = "shapes the gradient, never the result"
 _POSITIONS = ("int64", "int32")

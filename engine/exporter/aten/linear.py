@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 
 def product(x: Lowering, a: Value, b: Value) -> Value:

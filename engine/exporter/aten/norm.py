@@ -9,7 +9,7 @@ import torch
 
 from engine.exporter.context import Lowering, Missing
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 from engine.ops.table import broadcast
 
 _FOR_GRADIENTS = "is a result for gradients, which are not computed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.exporter.context import Lowering
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 
 def _first(x: Lowering, value: Value, count: int | None, dim: int, descending: bool) -> list[Value]:

@@ -9,7 +9,7 @@ import torch
 from engine import torch_ops as _operators  # noqa: F401  # imported for what it registers with torch
 from engine.exporter.context import Lowering, dtype_name, torch_dtype
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 
 @aten("engine::selective_scan")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine import dtypes
 from engine.exporter.context import Lowering, Number, Operand
 from engine.exporter.registry import FROM_META, aten
-from engine.ir import Value
+from engine.graph import Value
 
 
 def _is_float(dtype: str) -> bool:

@@ -11,7 +11,7 @@ from engine.exporter.aten.conv import batched, spread
 from engine.exporter.aten.resample import resampled
 from engine.exporter.context import Lowering, Missing
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 Ints = Sequence[int]
 _INDICES = Missing("positions of the largest elements are not computed: take the values alone")

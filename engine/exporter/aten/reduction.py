@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import FROM_META, aten
-from engine.ir import Value
+from engine.graph import Value
 
 Dims = int | Sequence[int] | None
 _DTYPE = {"dtype": FROM_META}

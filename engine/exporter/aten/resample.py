@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 from engine.ops import MAX_RANK
 
 Step = tuple[int, np.ndarray, np.ndarray]  # axis, which elements [M, taps] (-1: none), how much of each

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.exporter.context import Lowering, Number
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 from engine.ops import MAX_RANK
 from engine.sizes import is_fixed
 

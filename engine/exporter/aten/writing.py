@@ -10,7 +10,7 @@ import numpy as np
 from engine import dtypes
 from engine.exporter.context import Lowering, Operand
 from engine.exporter.registry import aten
-from engine.ir import Value
+from engine.graph import Value
 
 _POSITIONS = ("int64", "int32")
 

@@ -13,17 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from engine import sharing, sizes
-from engine.boundary import Boundary
-from engine.compiler import artifact_of, check_load
 from engine.config import Config
-from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
-from engine.executors.weights import Weights
-from engine.ops import TensorType
-from engine.program import Artifact
-from engine.report import Report
-from engine.runtime import Program
-from engine.state import State
+from engine.errors import ConfigError, ExecutionError, ShapeError
+from engine.program import Artifact, sharing
+from engine.runtime.program import Program
+from engine.runtime.report import Report
+from engine.runtime.state import State
+from engine.targets.cpu.weights import Weights
 
 ENTRIES = ("prefill", "decode")
 FACTS = ("max_length", "batch")
@@ -237,99 +233,3 @@ def _alike(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:
     if torch is not None and isinstance(ids, torch.Tensor):
         return ids, *map(torch.from_numpy, arrays)
     return ids, *arrays
-
-
-def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config: Config | None = None) -> Decoder:
-    """Compile a language model that keeps a cache in buffers.
-
-    Args:
-        module: ``forward(ids, position, lengths)``: ids int64 [batch, length] are the tokens behind the first
-            `position` int64 [batch] of each text, of which `lengths` int64 [batch] tokens are then in the cache. It
-            writes to its buffers and returns the logits behind the last token of each text, [batch, vocab]. It is
-            exported twice: with position 0 and any length from 2 to `max_length`, and with length 1.
-        max_length: tokens that the buffers of the module hold a text.
-        batch: texts at once.
-        config: the switches; None is ``Config()``.
-
-    Raises:
-        ConfigError: `module` writes to no buffer, the two exports do not write to the same ones, or its buffers, or its
-            positions, end before `max_length`. The last is tried: by one token, in the last place.
-        UnsupportedOp, EngineError: as `compile`.
-    """
-    # Imported here: a process that only loads decoders does not have to have torch.
-    from engine.exporter import decoding
-
-    config = Config() if config is None else config
-    if config.fallback is not None:
-        raise ConfigError("fallback: a decoder has none, since torch could not share its cache")
-    for name, value in (("max_length", max_length), ("batch", batch)):
-        if type(value) is not int or value < 1 + (name == "max_length"):
-            raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
-    made = {
-        name: artifact_of(module, example, config, shapes)
-        for name, (example, shapes) in decoding.examples(batch, max_length).items()
-    }
-    artifacts = {name: one.artifact for name, one in made.items()}
-    _check(artifacts, batch)
-    facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in made.items()}
-    decoder = Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
-    decoder.check_room()
-    return decoder
-
-
-def _check(artifacts: Mapping[str, Artifact], batch: int) -> None:
-    """ConfigError unless both write to the same buffers and return one row of logits a text."""
-    kept = [{s.name: a.types[v] for s, v in zip(a.states, a.state_inputs, strict=True)} for a in artifacts.values()]
-    if not kept[0] or kept[0] != kept[1]:
-        raise ConfigError(
-            f"module: it must keep its cache in buffers, the same in both exports; prefill writes to {list(kept[0])}, "
-            f"decode to {list(kept[1])}"
-        )
-    for name, artifact in artifacts.items():
-        results = [artifact.types[v] for v in artifact.call_outputs]
-        if len(results) != 1 or len(results[0].shape) != 2 or results[0].shape[0] != batch:
-            raise ConfigError(f"module: {name} must return logits [{batch}, vocab], got {', '.join(map(str, results))}")
-
-
-def load_decoder(
-    path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None
-) -> Decoder:
-    """Load what `Decoder.save` wrote. Needs no torch and executes nothing from the file.
-
-    Args:
-        path: the file.
-        verify: as for `load`.
-        mmap: as for `load`, where the dangers are described.
-        config: as for `load`.
-
-    Raises:
-        ProgramError: as `load`, or the file holds no decoder.
-        ConfigError: as `load`.
-    """
-    check_load(verify, mmap, config)
-    with sharing.opened(path, verify, mapped=mmap) as (artifacts, facts):
-        if set(artifacts) != set(ENTRIES):
-            raise ProgramError(f"expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
-        if {name: type(facts.get(name)) for name in FACTS} != dict.fromkeys(FACTS, int):
-            raise ProgramError(f"expected whole numbers {', '.join(FACTS)}, got {facts}")
-        try:
-            _check(artifacts, facts["batch"])
-        except ConfigError as error:
-            raise ProgramError(f"no decoder: {error}") from None
-        _check_arguments(artifacts, facts)
-        return Decoder(artifacts, facts, config or Config(), borrowed=not mmap)
-
-
-def _check_arguments(artifacts: Mapping[str, Artifact], facts: Mapping[str, int]) -> None:
-    """ProgramError unless both entry points take ids, position and lengths, and return one array of logits."""
-    batch, longest = facts["batch"], facts["max_length"]
-    for name, artifact in artifacts.items():
-        boundary = Boundary(artifact)
-        length = 1 if name == "decode" else artifact.types[artifact.inputs[0]].shape[-1]
-        wanted = [TensorType("int64", shape) for shape in ((batch, length), (batch,), (batch,))]
-        one = all(map(sizes.same, boundary.input_types, wanted)) and len(boundary.input_types) == len(wanted)
-        if not one or not boundary.is_flat or not boundary.is_single:
-            raise ProgramError(f"{name} does not take ids [{batch}, length], position [{batch}] and lengths [{batch}]")
-    limits = [symbol.high for symbol in artifacts["prefill"].scope.symbols.values()] or [2]
-    if limits != [longest] or artifacts["decode"].scope.symbols:
-        raise ProgramError(f"max_length is {longest}, and prefill takes texts of {limits}")

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine import container, sizes, tree
-from engine.container import StoredTensor
+from engine import sizes, tree
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
-from engine.ir import Form, Graph, Value
+from engine.graph import Form, Graph, Value
 from engine.ops import TABLE, TensorType
 from engine.ops.check import bounded_type
 from engine.ops.table import Types
+from engine.program import container
+from engine.program.container import StoredTensor
 
 FORMAT = "enginebench"
 VERSION = 2

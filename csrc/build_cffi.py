@@ -1,6 +1,6 @@
 """Writes the C source of the extension module `engine._native`: the cffi binding of csrc/engine.h.
 
-CMake calls it with the Python that builds: ``python engine/_native_build.py csrc/engine.h OUT.c``. It imports nothing
+CMake calls it with the Python that builds: ``python csrc/build_cffi.py csrc/engine.h OUT.c``. It imports nothing
 of the package, so it runs before the package exists.
 """
 

@@ -18,7 +18,7 @@ from engine.ops import TensorType
 from engine.program import Artifact
 
 if TYPE_CHECKING:
-    from engine.state import State
+    from engine.runtime.state import State
 
 Rebuild = Callable[[list[Any]], Any]
 

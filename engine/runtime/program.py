@@ -13,16 +13,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from engine import dtypes
-from engine.boundary import Boundary, Rebuild
-from engine.call import UNUSUAL
 from engine.config import Config
 from engine.errors import ShapeError
-from engine.executors.weights import Weights
 from engine.ops import TensorType
 from engine.program import Artifact
-from engine.report import Profile, Report, Trace
-from engine.specialised import Specialised, counts
-from engine.state import State
+from engine.runtime.boundary import Boundary, Rebuild
+from engine.runtime.report import Profile, Report, Trace
+from engine.runtime.specialised import Specialised, counts
+from engine.runtime.state import State
+from engine.targets.cpu.call import UNUSUAL
+from engine.targets.cpu.weights import Weights
 
 
 class Program:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from engine import dtypes, planner
 from engine.config import MOST_THREADS, Config
 from engine.errors import ConfigError, ProgramError
-from engine.executors import native
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
 from engine.processors import count_processors
 from engine.program import Artifact, Instruction
+from engine.targets.cpu import native
 
 
 class Storage(NamedTuple):

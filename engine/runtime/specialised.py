@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.bind import BoundPlan, Step, bind, threads_of
-from engine.boundary import Boundary, Rebuild, as_array
-from engine.call import UNUSUAL, short_way
 from engine.config import Config
 from engine.errors import ConfigError
-from engine.executors import interpreter, native
-from engine.executors.weights import Weights
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
-from engine.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
-from engine.state import State
+from engine.runtime.boundary import Boundary, Rebuild, as_array
+from engine.runtime.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
+from engine.runtime.state import State
+from engine.targets import interpreter
+from engine.targets.bind import BoundPlan, Step, bind, threads_of
+from engine.targets.cpu import native
+from engine.targets.cpu.call import UNUSUAL, short_way
+from engine.targets.cpu.weights import Weights
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]

@@ -8,12 +8,14 @@ has. All others it leaves to those three, which also say what is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.boundary import Boundary
-from engine.executors import native
+from engine.targets.cpu import native
+
+if TYPE_CHECKING:
+    from engine.runtime.boundary import Boundary
 
 # What a short way answers to arguments that are not for it.
 UNUSUAL: Any = object()

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine import container, sizes, tree
+from engine import sizes, tree
 from engine.errors import ProgramError
-from engine.ir import Form
+from engine.graph import Form
 from engine.ops import MAX_RANK, TABLE, Op, TensorType
-from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Signature, Slot, tensor_name
+from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Signature, Slot, container, tensor_name
 
 
 def load(path: str | Path, verify: str = "full") -> Artifact:

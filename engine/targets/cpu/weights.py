@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from engine import dtypes
-from engine.container import StoredTensor
-from engine.executors import native
 from engine.memory import ALIGNMENT, aligned_empty
+from engine.program.container import StoredTensor
+from engine.targets.cpu import native
 
 if TYPE_CHECKING:
-    from engine.bind import BoundPlan, Step
     from engine.ops import TensorType
     from engine.program import Artifact
+    from engine.targets.bind import BoundPlan, Step
 
 
 class PackedKey(NamedTuple):

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine import program, program_file
+from engine import program
 from engine.errors import ProgramError
-from engine.ir import Form, identity
+from engine.graph import Form, identity
 from engine.ops import TensorType
-from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Slot
+from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Slot, reader
 
 
 def shared(artifacts: Mapping[str, Artifact]) -> dict[str, Artifact]:
@@ -85,18 +85,18 @@ def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dic
 
     Args:
         path: a file that `save` wrote.
-        verify: as for `program_file.load`.
-        mapped: as for `program_file.opened`.
+        verify: as for `reader.load`.
+        mapped: as for `reader.opened`.
 
     Raises:
-        ProgramError: as `program_file.opened`.
+        ProgramError: as `reader.opened`.
     """
-    with program_file.opened_document(path, mapped=mapped) as (header, tensors):
+    with reader.opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" not in header:
             raise ProgramError("it holds one program, which engine.load reads")
         entries = header["entries"]
         named = [entry["constants"] for entry in entries.values()]
         if any(one != named[0] for one in named):
             raise ValueError("the entries name different constants")
-        constants = program_file.find_constants(header, named[0], tensors, verify)
-        yield {name: program_file.parse(entry, constants) for name, entry in entries.items()}, dict(header["facts"])
+        constants = reader.find_constants(header, named[0], tensors, verify)
+        yield {name: reader.parse(entry, constants) for name, entry in entries.items()}, dict(header["facts"])

@@ -19,9 +19,9 @@ from engine.errors import ExecutionError, InternalError
 from engine.memory import aligned_empty
 
 if TYPE_CHECKING:
-    from engine.bind import BoundPlan, Place, Step
-    from engine.executors.weights import BufferKey, Weights
     from engine.program import Artifact
+    from engine.targets.bind import BoundPlan, Place, Step
+    from engine.targets.cpu.weights import BufferKey, Weights
 
 OK: int = lib.EB_OK
 NEEDS_DENSE: int = lib.EB_NEEDS_DENSE

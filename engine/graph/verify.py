@@ -1,0 +1,56 @@
+"""Checks a graph; written apart from the passes that make graphs, and shares no code with them.
+
+A finding is a `VerificationError`: a defect of the engine, never a mistake of the user.
+"""
+
+from __future__ import annotations
+
+from engine.errors import VerificationError
+from engine.graph.ir import Graph, Value
+from engine.ops import TABLE
+
+
+def graph(g: Graph) -> None:
+    """Order, arity, attributes and types of every node; outputs exist; names are unique.
+
+    Raises:
+        VerificationError: naming the first node at fault.
+    """
+    known: set[Value] = set(g.inputs)
+    names: set[str] = set()
+    for value in g.inputs:
+        _name(names, value)
+    for node in g.nodes:
+        where = f"node {node!r}"
+        if TABLE.get(node.op.name) is not node.op:
+            raise VerificationError(f"{where}: not an op of the table")
+        for position, operand in enumerate(node.inputs):
+            if operand is None:
+                if not node.op.inputs[position].endswith("?"):
+                    raise VerificationError(f"{where}: required input {position} is absent")
+            elif not operand.is_constant and operand not in known:
+                raise VerificationError(f"{where}: reads %{operand.name} before it is made")
+        try:
+            node.op.check_arity(len(node.inputs))
+            complete = node.op.complete(node.attributes)
+            types = node.op.infer([None if v is None else v.type for v in node.inputs], node.attributes)
+        except ValueError as error:
+            raise VerificationError(f"{where}: {error}") from error
+        if dict(node.attributes) != complete:
+            raise VerificationError(f"{where}: attributes are not complete")
+        if [v.type for v in node.outputs] != list(types):
+            raise VerificationError(f"{where}: types say {types}")
+        for value in node.outputs:
+            if value.node is not node:
+                raise VerificationError(f"{where}: %{value.name} belongs to another node")
+            _name(names, value)
+            known.add(value)
+    for output in g.outputs:
+        if not output.is_constant and output not in known:
+            raise VerificationError(f"output %{output.name} is never made")
+
+
+def _name(names: set[str], value: Value) -> None:
+    if value.name in names:
+        raise VerificationError(f"two values are called %{value.name}")
+    names.add(value.name)

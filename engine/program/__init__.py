@@ -1,0 +1,27 @@
+"""The program as data: an artifact of linear instructions and constants, its file, constants that several share."""
+
+from engine.program.artifact import (
+    FORMAT,
+    VERSION,
+    Artifact,
+    Constants,
+    Instruction,
+    Signature,
+    Slot,
+    from_graph,
+    tensor_name,
+    write,
+)
+
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Artifact",
+    "Constants",
+    "Instruction",
+    "Signature",
+    "Slot",
+    "from_graph",
+    "tensor_name",
+    "write",
+]

@@ -1,0 +1,1 @@
+"""What a user holds: programs, decoders, states, and the reports about them."""

@@ -1,0 +1,1 @@
+"""What runs an artifact: a folder or a module for each target, and what all of them share."""
