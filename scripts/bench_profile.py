@@ -33,7 +33,7 @@ def calls(name: str, options: dict[str, int]) -> tuple[list[Callable[[], int]], 
     """A plain run of a model and the same run counted, its number of launches, and what must stay alive meanwhile."""
     model, inputs = models.get(name).build(**options)
     program = engine.compile(model, inputs)
-    boundary, executor = program._example.boundary, program._example.native  # noqa: SLF001  # a run without the way into it
+    boundary, executor = program._example.boundary, program._example.executable  # noqa: SLF001  # a run without the way into it
     arrays = boundary.unpack(inputs, {})
     outputs = boundary.allocate(arrays)
     plain, counted, kept = executor.plain_and_counted(arrays, outputs)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from engine import dtypes, memory, sizes, tree
+from engine import dtypes, sizes, tree
 from engine.errors import ProgramError, ShapeError
 from engine.ops import TensorType
 from engine.program import Artifact
+from engine.targets.base import Device
+from engine.targets.host import HOST
 
 if TYPE_CHECKING:
     from engine.runtime.state import State
@@ -29,10 +31,13 @@ class Boundary:
     Args:
         artifact: whose signature counts.
         rebuild: makes the user's own output structure from leaves; None uses plain containers.
+        device: where programs read arguments and write results.
         recycle: put large results into memory of earlier ones that nobody refers to any longer. All sizes are known.
     """
 
-    def __init__(self, artifact: Artifact, rebuild: Rebuild | None = None, *, recycle: bool = False) -> None:
+    def __init__(
+        self, artifact: Artifact, rebuild: Rebuild | None = None, *, device: Device = HOST, recycle: bool = False
+    ) -> None:
         signature = artifact.signature
         self.signature = signature
         self.input_types = [artifact.types[v] for v in artifact.call_inputs]
@@ -48,10 +53,12 @@ class Boundary:
         self.arrays: list[tuple[Any, tuple[int, ...]]] = [
             (dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types
         ]
-        self.recycled = [recycle and t.nbytes >= memory.LARGE for t in self.output_types]
+        self._device = device
+        makers = [device.new_array(t, recycle=recycle) for t in self.output_types]
+        self.recycled = [maker is not None for maker in makers]
         self.new_arrays: list[Callable[[], Any]] = [
-            partial(memory.RESULTS.array if again else np.empty, t.shape, dtypes.dtype(t.dtype).numpy)
-            for t, again in zip(self.output_types, self.recycled, strict=True)
+            maker or partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy)
+            for t, maker in zip(self.output_types, makers, strict=True)
         ]
         self.where = _where(self.input_types, artifact.scope)
         # The same in torch's terms, once a call has met torch.
@@ -133,7 +140,7 @@ class Boundary:
         if self.tensor is not None and isinstance(leaf, self.tensor):
             dtype, shape = self.tensors[position]
             strided = leaf.layout is self.strided
-            if leaf.dtype is not dtype or leaf.shape != shape or not leaf.is_cpu or not strided:
+            if leaf.dtype is not dtype or leaf.shape != shape or not self._device.admits(leaf) or not strided:
                 what = "" if strided else f"{leaf.layout} "
                 got = f"{what}{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}"
                 raise self._wrong(position, got)
@@ -179,7 +186,7 @@ class Boundary:
 
     def _wrong(self, position: int, got: str) -> ShapeError:
         expected = self.input_types[position]
-        return ShapeError(f"input {self.names[position]!r}: expected {expected} on cpu, got {got}")
+        return ShapeError(f"input {self.names[position]!r}: expected {expected} on {self._device.name}, got {got}")
 
     # --- outputs -------------------------------------------------------------------------------------------------
 
@@ -235,15 +242,3 @@ def _tensor_of(from_numpy: Callable[[np.ndarray], Any], new: Callable[[], np.nda
 
 def _clone(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value.clone()
-
-
-def as_array(value: Any) -> np.ndarray:
-    """A dense array or CPU tensor as a NumPy array over the same memory."""
-    if isinstance(value, np.ndarray):
-        return value
-    value = value.detach()
-    if str(value.dtype) == "torch.bfloat16":
-        import torch
-
-        return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
-    return np.asarray(value.numpy())

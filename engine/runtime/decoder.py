@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from engine import targets
 from engine.config import Config
 from engine.errors import ConfigError, ExecutionError, ShapeError
 from engine.program import Artifact, sharing
 from engine.runtime.program import Program
 from engine.runtime.report import Report
 from engine.runtime.state import State
-from engine.targets.cpu.weights import Weights
+from engine.targets.base import Device
 
 ENTRIES = ("prefill", "decode")
 FACTS = ("max_length", "batch")
@@ -28,10 +29,10 @@ FACTS = ("max_length", "batch")
 class Cache(State):
     """The state of one batch of texts: the module's buffers, and how many tokens of each text they hold."""
 
-    def __init__(self, artifact: Artifact, batch: int) -> None:
+    def __init__(self, artifact: Artifact, device: Device, batch: int) -> None:
         self.artifact = artifact
         self._lengths = np.zeros(batch, np.int64)
-        super().__init__(artifact)
+        super().__init__(artifact, device)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -73,10 +74,11 @@ class Decoder:
         self.max_length, self.batch = int(facts["max_length"]), int(facts["batch"])
         self.config = config
         self._artifacts = dict(artifacts)
-        weights = Weights(artifacts["prefill"], borrowed=borrowed)
-        with weights.gathering():
+        self._target = targets.get({"native": "cpu"}.get(config.executor, config.executor))
+        prepared = self._target.prepare(artifacts["prefill"], borrowed=borrowed)
+        with prepared.gathering():
             self._prefill, self._decode = (
-                Program(artifacts[name], config, weights=weights, export_seconds=export_seconds.get(name))
+                Program(artifacts[name], config, prepared=prepared, export_seconds=export_seconds.get(name))
                 for name in ENTRIES
             )
         self._state = self.new_state()
@@ -85,7 +87,7 @@ class Decoder:
 
     def new_state(self) -> Cache:
         """An empty cache of one's own, for ``state=``."""
-        return Cache(self._artifacts["prefill"], self.batch)
+        return Cache(self._artifacts["prefill"], self._target.device, self.batch)
 
     def prefill(self, ids: Any, lengths: Any = None, state: Cache | None = None) -> Any:
         """Begin texts anew: put them into the cache. Returns the logits behind the last token of each, [batch, vocab].

@@ -10,9 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
-from engine import dtypes
+from engine import targets
 from engine.config import Config
 from engine.errors import ShapeError
 from engine.ops import TensorType
@@ -21,8 +19,7 @@ from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.specialised import Specialised, counts
 from engine.runtime.state import State
-from engine.targets.cpu.call import UNUSUAL
-from engine.targets.cpu.weights import Weights
+from engine.targets.base import UNUSUAL, Prepared
 
 
 class Program:
@@ -46,7 +43,7 @@ class Program:
         *,
         rebuild: Rebuild | None = None,
         borrowed: bool = False,
-        weights: Weights | None = None,
+        prepared: Prepared | None = None,
         export_seconds: float | None = None,
         started: float | None = None,
     ) -> None:
@@ -56,9 +53,8 @@ class Program:
         self._rebuild = rebuild
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
-        self._weights = Weights(artifact, borrowed=borrowed) if weights is None else weights
-        if config.executor != "native":
-            self._weights.keep_all_plain()
+        self._target = targets.get({"native": "cpu"}.get(config.executor, config.executor))
+        self._prepared = self._target.prepare(artifact, borrowed=borrowed) if prepared is None else prepared
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, ...], Specialised] = OrderedDict()
         self._example = self._at(tuple(artifact.scope.example.values()))
@@ -80,7 +76,7 @@ class Program:
         artifact = self.artifact
         if not artifact.is_fixed:
             artifact = artifact.at(dict(zip(artifact.scope.symbols, sizes, strict=True)))
-        return Specialised(artifact, self.config, self._weights, self._rebuild)
+        return Specialised(artifact, self.config, self._target, self._prepared, self._rebuild)
 
     def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Specialised:
         """What runs for the sizes of these arguments. Raises ShapeError where there can be nothing."""
@@ -98,19 +94,19 @@ class Program:
                 return result
         if not self.artifact.states:
             return self._for(args, kwargs)(args, kwargs)
-        state, arrays, kwargs = self._state_of(kwargs)
+        state, values, kwargs = self._state_of(kwargs)
         chosen = self._for(args, kwargs)
         with state.lock:
-            return chosen(args, kwargs, arrays, state)
+            return chosen(args, kwargs, values, state)
 
     # --- what outlives a call ------------------------------------------------------------------------------------
 
     def new_state(self) -> State:
         """What the model's buffers hold at first, in memory of its own, for ``program(..., state=...)``."""
-        return State(self.artifact)
+        return State(self.artifact, self._target.device)
 
-    def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, list[np.ndarray], dict[str, Any]]:
-        """The argument `state`, its arrays in the artifact's order, the other arguments.
+    def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, list[Any], dict[str, Any]]:
+        """The argument `state`, its buffers in the artifact's order, the other arguments.
 
         Raises:
             ShapeError: it is missing or another program's.
@@ -121,12 +117,12 @@ class Program:
             raise ShapeError(f"the model writes to {names}: call it with state=program.new_state(), got {state!r}")
         # Every call pays for this, and a decoder has dozens of buffers: nothing is made but what is compared.
         try:
-            arrays = state.arrays(self._buffers)
+            values = state.values_of(self._buffers)
         except KeyError:
             raise self._foreign(state) from None
-        if len(state) != len(arrays) or [(array.dtype, array.shape) for array in arrays] != self._kept_types:
+        if state.types != self._buffers:
             raise self._foreign(state)
-        return state, arrays, {name: value for name, value in kwargs.items() if name != "state"}
+        return state, values, {name: value for name, value in kwargs.items() if name != "state"}
 
     @cached_property
     def _buffers(self) -> dict[str, TensorType]:
@@ -134,20 +130,15 @@ class Program:
         slots = zip(self.artifact.states, self.artifact.state_inputs, strict=True)
         return {slot.name: self.artifact.types[value] for slot, value in slots}
 
-    @cached_property
-    def _kept_types(self) -> list[tuple[np.dtype, tuple[int, ...]]]:
-        return [(dtypes.dtype(t.dtype).numpy, t.shape) for t in self._buffers.values()]
-
     def _foreign(self, state: State) -> ShapeError:
-        got = {name: TensorType(dtypes.from_numpy(array.dtype).name, array.shape) for name, array in state.items()}
-        return ShapeError(f"state: expected one of this program, with {self._buffers}, got one with {got}")
+        return ShapeError(f"state: expected one of this program, with {self._buffers}, got one with {state.types}")
 
-    def _copied(self, kwargs: Mapping[str, Any]) -> tuple[list[np.ndarray], Mapping[str, Any]]:
+    def _copied(self, kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """What the argument `state` holds, copied, and the other arguments."""
         if not self.artifact.states:
             return [], kwargs
-        _state, arrays, others = self._state_of(kwargs)
-        return [array.copy() for array in arrays], others
+        state, _values, others = self._state_of(kwargs)
+        return state.copies_of(self._buffers), others
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -195,31 +186,29 @@ class Program:
         """
         wanted = self.artifact.scope.chosen(sizes)
         chosen = self._at(tuple(wanted.values())) if sizes else self._example
-        plan, artifact = chosen.plan, chosen.artifact
-        kernels = Counter(s.kernel.name for s in plan.steps)
+        artifact, summary = chosen.artifact, chosen.executable.summary()
         counted = [counts(artifact, i) for i in artifact.instructions]
-        executed = {s.instruction: s.operations for s in plan.steps if s.operations}
         return Report(
             name=artifact.name,
             sizes=tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in self.artifact.scope.symbols.items()),
             guards=tuple(map(str, self.artifact.scope.guards)),
             nodes=len(artifact.instructions),
-            launches=len(plan.steps) if self.config.executor == "native" else len(artifact.instructions),
+            launches=summary.launches,
             fallback_nodes=0,
-            copies=sum(s.instruction is None for s in plan.steps),
-            in_place=plan.in_place,
-            arena_bytes=plan.arena_bytes,
-            arena_lower_bound_bytes=plan.lower_bound,
+            copies=summary.copies,
+            in_place=summary.in_place,
+            arena_bytes=summary.arena_bytes,
+            arena_lower_bound_bytes=summary.lower_bound,
             weight_bytes=artifact.weight_bytes,
-            packed_bytes=sum(p.data.nbytes for p in self._weights.packed.values()),
+            packed_bytes=self._prepared.packed_bytes,
             flops=sum(f for f, _ in counted),
-            executed_flops=sum(executed.get(number, flops) for number, (flops, _) in enumerate(counted)),
+            executed_flops=sum(summary.operations.get(number, flops) for number, (flops, _) in enumerate(counted)),
             bytes=sum(b for _, b in counted),
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
-            packing_seconds=self._weights.packing_seconds,
+            packing_seconds=self._prepared.packing_seconds,
             passes=artifact.passes,
-            kernels=tuple(kernels.most_common()),
+            kernels=tuple(Counter(summary.kernels).most_common()),
             switches=self.config.to_dict(),
             digest=self.artifact.structure_digest,
             run_digest=chosen.run_digest,

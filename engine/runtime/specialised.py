@@ -9,7 +9,7 @@ import hashlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -21,19 +21,16 @@ from engine.config import Config
 from engine.errors import ConfigError
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
-from engine.runtime.boundary import Boundary, Rebuild, as_array
+from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
 from engine.runtime.state import State
-from engine.targets import interpreter
-from engine.targets.bind import BoundPlan, Step, bind, threads_of
-from engine.targets.cpu import native
-from engine.targets.cpu.call import UNUSUAL, short_way
-from engine.targets.cpu.weights import Weights
+from engine.targets.base import UNUSUAL, Prepared, Roofs, Target
+from engine.targets.plan import Step
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
-States = Sequence[np.ndarray]
-"""What outlives a call, in the order of `Artifact.states`."""
+States = Sequence[Any]
+"""What outlives a call: values of the device, in the order of `Artifact.states`."""
 
 
 class Specialised:
@@ -42,7 +39,8 @@ class Specialised:
     Args:
         artifact: all of its sizes are known.
         config: the switches.
-        weights: the constants as kernels want them; shared by everything made of one artifact.
+        target: what runs it.
+        prepared: the constants as the target wants them; shared by everything made of one artifact.
         rebuild: makes the user's own output structure from leaves; None uses plain containers.
 
     Raises:
@@ -50,41 +48,16 @@ class Specialised:
         ConfigError: a variant was asked for that nothing here can use.
     """
 
-    def __init__(self, artifact: Artifact, config: Config, weights: Weights, rebuild: Rebuild | None) -> None:
+    def __init__(
+        self, artifact: Artifact, config: Config, target: Target, prepared: Prepared, rebuild: Rebuild | None
+    ) -> None:
         self.artifact = artifact
-        # The plan has scratch for so many threads, so the executor must not count processors again.
-        self.config = replace(config, threads=threads_of(config)) if config.threads == "auto" else config
-        self.boundary = Boundary(artifact, rebuild, recycle=config.outputs == "recycled")
-        self.plan = _NO_PLAN
-        self._weights = weights
-        if config.executor == "native":
-            self.plan = bind(artifact, self.config, keep=config.dispatch == "per_node")
-            weights.prepare(self.plan)
-        self._execute = self._executor()
-
-    def _executor(self) -> Callable[[list[Any], list[Any]], None]:
-        """Fills outputs from inputs: dense arrays or CPU tensors of the artifact's types."""
-        if self.config.executor == "interpreter":
-            return self._interpret
-        return self.native.run if self.config.dispatch == "whole" else self.native.run_steps
-
-    def _interpret(self, inputs: list[Any], outputs: list[Any]) -> None:
-        results = interpreter.run(self.artifact, [as_array(i) for i in inputs])
-        states = inputs[len(self.artifact.call_inputs) :]
-        for target, result in zip((*outputs, *states), results, strict=True):
-            as_array(target)[...] = result
-
-    @cached_property
-    def native(self) -> native.NativeExecutor:
-        """The executor of the plan."""
-        return native.NativeExecutor(self.artifact, self.plan, self._weights, threads_of(self.config))
-
-    @cached_property
-    def short_way(self) -> Callable[[Args], Any]:
-        """From usual arguments to the result; answers `UNUSUAL` to others."""
-        if self.config.executor != "native" or self.config.dispatch != "whole" or self.artifact.states:
-            return lambda _args: UNUSUAL
-        return short_way(self.boundary, self.native)
+        # The plan has working memory for so many lanes, so processors must not be counted again.
+        self.config = replace(config, threads=target.lanes(config)) if config.threads == "auto" else config
+        self.boundary = Boundary(artifact, rebuild, device=target.device, recycle=config.outputs == "recycled")
+        self._target, self._prepared = target, prepared
+        self.executable = target.executable(artifact, self.config, prepared)
+        self.short_way = self.executable.short_way(self.boundary) or (lambda _args: UNUSUAL)
 
     def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
         """Run once, which changes `states`: the arrays of `state`, or copies of them. Raises ShapeError and
@@ -96,51 +69,52 @@ class Specialised:
                 return result
         inputs = self.boundary.unpack(args, kwargs, state)
         outputs = self.boundary.allocate(inputs)
-        self._execute([*inputs, *states], outputs)
+        self.executable.run(inputs, outputs, states)
         return self.boundary.pack(outputs)
 
     @cached_property
     def run_digest(self) -> str:
-        """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, executor."""
-        steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self.plan.steps]
-        config = (self.config.executor, self.config.dispatch, threads_of(self.config), any(self.boundary.recycled))
-        facts = [self.artifact.structure_digest, steps, self.plan.arena_offsets, config]
+        """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, target."""
+        facts = [
+            self.artifact.structure_digest,
+            self._target.name,
+            self.executable.identity(),
+            any(self.boundary.recycled),
+        ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     # --- profiling -------------------------------------------------------------------------------------------------
 
     def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
         """As `Program.profile`."""
-        if self.config.executor != "native":
-            raise ConfigError("profile measures inside of the native executor; the interpreter's times are in trace()")
         inputs = self.boundary.unpack(args, kwargs)
         outputs = self.boundary.allocate(inputs)
-        inputs += states
-        executor = self.native
         samples, calls = [], []
-        executor.run_timed(inputs, outputs)
+        self.executable.run_timed(inputs, outputs, states)
         for _ in range(runs):
-            samples.append(executor.run_timed(inputs, outputs))
+            samples.append(self.executable.run_timed(inputs, outputs, states))
             start = time.perf_counter()
             self(args, kwargs, states)
             calls.append(time.perf_counter() - start)
         times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
-        isa = self.config.isa or native.isas()[-1]
-        flops, bandwidth = (native.peak_flops(isa), native.read_bandwidth()) if roofs else (0.0, 0.0)
-        tick = native.tick_seconds()
+        limits = self._target.roofs(self.config) if roofs else Roofs()
+        tick = times.tick_seconds
         total = float(times.busy.sum()) * tick
         nodes = tuple(
-            self._node_profile(number, float(ticks) * tick, total, flops, bandwidth)
+            self._node_profile(number, float(ticks) * tick, total, limits)
             for number, ticks in enumerate(times.busy.sum(0))
         )
         threads = tuple(
             ThreadProfile(float(busy) * tick, float(times.wall - busy) * tick) for busy in times.busy.sum(1)
         )
         call = statistics.median(calls)
-        return Profile(nodes, threads, times.wall * tick, call, runs, flops, bandwidth, native.clock())
+        return Profile(nodes, threads, times.wall * tick, call, runs, limits.flops, limits.bandwidth, times.clock)
 
-    def _node_profile(self, number: int, seconds: float, total: float, peak: float, bandwidth: float) -> NodeProfile:
-        step = self.plan.steps[number]
+    def _node_profile(self, number: int, seconds: float, total: float, roofs: Roofs) -> NodeProfile:
+        plan = self.executable.plan
+        if plan is None:
+            raise ConfigError("profile: this target has no plan of steps")
+        step = plan.steps[number]
         output = step.operands[step.n_inputs]
         shape = () if output is None else output.layout.shape
         if step.instruction is None:
@@ -151,11 +125,14 @@ class Specialised:
             flops, nbytes = counts(self.artifact, instruction)
             nbytes -= _untouched(step)
             source = instruction.source
-        executed = step.operations or flops
-        limits = {"compute": executed / peak if peak else 0.0, "memory": nbytes / bandwidth if bandwidth else 0.0}
+        executed = step.planned.operations or flops
+        limits = {
+            "compute": executed / roofs.flops if roofs.flops else 0.0,
+            "memory": nbytes / roofs.bandwidth if roofs.bandwidth else 0.0,
+        }
         bound = max(limits, key=lambda k: limits[k])
         # Data that fits a cache can be read faster than memory: no share of that roof is claimed for it.
-        in_cache = bound == "memory" and nbytes < _CACHE_BYTES
+        in_cache = bound == "memory" and nbytes < roofs.cache_bytes
         share = None if in_cache or not seconds or not limits[bound] else limits[bound] / seconds
         return NodeProfile(
             step.op,
@@ -175,16 +152,10 @@ class Specialised:
 
     def trace(self, args: Args, kwargs: Kwargs, states: States, keep: Iterable[int] | None) -> Trace:
         """As `Program.trace`; `states` stay as they are."""
-        inputs = [*self.boundary.unpack(args, kwargs), *states]
-        kept = frozenset(keep or ())
-        recorder = _Recorder(self.artifact, kept)
-        if self.config.executor == "interpreter":
-            interpreter.run(self.artifact, [as_array(i) for i in inputs], recorder)
-        else:
-            plan = bind(self.artifact, self.config, keep=True)
-            self._weights.prepare(plan)
-            executor = native.NativeExecutor(self.artifact, plan, self._weights, threads_of(self.config))
-            _trace_native(executor, inputs, recorder)
+        inputs = self.boundary.unpack(args, kwargs)
+        recorder = _Recorder(self.artifact, frozenset(keep or ()))
+        executable = self._target.executable(self.artifact, self.config, self._prepared, keep=True)
+        executable.trace(inputs, states, recorder)
         return Trace(tuple(recorder.nodes))
 
 
@@ -198,12 +169,6 @@ def _untouched(step: Step) -> int:
     replaced = [p for p in step.operands[1 : step.n_inputs] if p is not None and p.dtype == x.dtype]
     whole, part = (sum(TensorType(p.dtype, p.layout.shape).nbytes for p in group) for group in ((x, output), replaced))
     return max(whole - part, 0)
-
-
-# What the interpreter has: arrays of NumPy's own.
-_NO_PLAN = BoundPlan((), (), (), (), 0, 0, 0)
-# Below this many bytes an operand set may stay in a last-level cache.
-_CACHE_BYTES = 64 << 20
 
 
 def counts(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
@@ -249,34 +214,6 @@ class _Recorder:
                 tuple(a.copy() for a in outputs) if keep else None,
             )
         )
-
-
-def _trace_native(executor: native.NativeExecutor, inputs: list[Any], recorder: _Recorder) -> None:
-    """Run with an arena in which every value keeps its memory, then read the values after each instruction."""
-    artifact, plan = executor.artifact, executor.plan
-    types = (artifact.types[v] for v in artifact.call_outputs)
-    outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
-    states = [state.copy() for state in inputs[len(artifact.call_inputs) :]]  # the run writes to them
-    known: dict[int, np.ndarray] = dict(artifact.constants)
-    known |= zip(artifact.inputs, (as_array(i) for i in inputs), strict=True)
-    seconds: dict[int, float] = {}
-    clock = time.perf_counter()
-
-    def observe(number: int) -> None:
-        nonlocal clock
-        step, now = plan.steps[number], time.perf_counter()
-        if step.instruction is not None:
-            seconds[step.instruction] = now - clock
-        clock = time.perf_counter()
-
-    roots = {("input", n): known[v] for n, v in enumerate(artifact.call_inputs)}
-    roots |= {("state", n): known[v] for n, v in enumerate(artifact.state_inputs)}
-    roots |= {("constant", v): a for v, a in artifact.constants.items()}
-    with executor.reading([*inputs[: len(artifact.call_inputs)], *states], outputs, roots, observe) as read:
-        for index, instruction in enumerate(artifact.instructions):
-            before = [None if v is None else read(plan.places[v]) for v in instruction.inputs]
-            after = [read(plan.places[v]) for v in instruction.outputs]
-            recorder(index, instruction, before, after, seconds.get(index, 0.0))
 
 
 def summarise(array: np.ndarray) -> TensorStatistics:

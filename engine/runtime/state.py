@@ -4,75 +4,77 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from engine import dtypes
-from engine.memory import ALIGNMENT, aligned_empty
-
-if TYPE_CHECKING:
-    from engine.ops import TensorType
-    from engine.program import Artifact
+from engine.ops import TensorType
+from engine.program import Artifact
+from engine.targets.base import Buffer, Device
 
 
 class State(Mapping[str, np.ndarray]):
     """Arrays by the names of the model's buffers, each of its buffer's shape and dtype; `Program.new_state` creates it.
 
-    Each call that is given the state changes the arrays in place. Any number of states may be in use with one program
+    The memory is the device's: where this process can address it, an array is a view of it, otherwise a copy. Each call
+    that is given the state changes the memory in place. Any number of states may be in use with one program
     at once; a call locks its state while it runs.
 
     Attributes:
+        types: element type and shape of each buffer.
         lock: held by a thread that uses the arrays. A thread that holds it may call the program with the state.
     """
 
-    def __init__(self, artifact: Artifact) -> None:
-        self._initial = [
-            (slot.name, None if slot.initial is None else artifact.constants[slot.initial], artifact.types[value])
-            for slot, value in zip(artifact.states, artifact.state_inputs, strict=True)
-        ]
-        self._memory, self._arrays = _allocate({name: type_ for name, _, type_ in self._initial})
-        first = self._memory.ctypes.data
-        self._addresses = range(first, first + self._memory.size)
+    def __init__(self, artifact: Artifact, device: Device) -> None:
+        self._initial = {
+            slot.name: None if slot.initial is None else artifact.constants[slot.initial] for slot in artifact.states
+        }
+        slots = zip(artifact.states, artifact.state_inputs, strict=True)
+        self.types = {slot.name: artifact.types[value] for slot, value in slots}
+        self._device = device
+        self._memory, self._values = _lay_out(self.types, device)
         self.lock = threading.RLock()
         self.reset()
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[name]
+        return self._device.read(self._values[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._values)
 
-    def arrays(self, names: Iterable[str]) -> list[np.ndarray]:
-        """The arrays of these names, in order. KeyError for an unknown name."""
-        return [self._arrays[name] for name in names]
+    def values_of(self, names: Iterable[str]) -> list[Any]:
+        """The buffers of these names, in order, as programs of the device take them. KeyError for an unknown name."""
+        return [self._values[name] for name in names]
+
+    def copies_of(self, names: Iterable[str]) -> list[Any]:
+        """As `values_of`, of what the buffers hold now, in memory of its own."""
+        chosen = list(names)
+        values = _lay_out(self.types, self._device)[1]
+        for name in chosen:
+            self._device.write(values[name], self[name])
+        return [values[name] for name in chosen]
 
     def has_memory_of(self, value: Any) -> bool:
-        """True if a dense array or CPU tensor shares memory with the arrays of this state.
-
-        Every call asks this for each of its inputs. All arrays lie in one piece of memory, so the number of buffers
-        does not matter; and an array without a base is no view of it.
+        """True if a dense array or tensor shares memory with this state. Every call asks it for each of its inputs;
+        all buffers lie in one piece of memory, so their number does not matter.
         """
-        if isinstance(value, np.ndarray):
-            return value.base is not None and np.may_share_memory(value, self._memory)
-        return value.data_ptr() in self._addresses
+        return self._memory.shares_memory_with(value)
 
     def reset(self) -> None:
         """Give every buffer the value that it had when the model was compiled."""
         with self.lock:
-            for name, initial, _type in self._initial:
-                self._arrays[name][...] = 0 if initial is None else initial
+            for name, initial in self._initial.items():
+                self._device.write(self._values[name], 0 if initial is None else initial)
 
 
-def _allocate(types: Mapping[str, TensorType]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Uninitialised arrays of these types at aligned addresses, and the bytes that all of them lie in."""
-    sizes = [-(-type_.nbytes // ALIGNMENT) * ALIGNMENT for type_ in types.values()]
-    memory, arrays, start = aligned_empty(sum(sizes)), {}, 0
+def _lay_out(types: Mapping[str, TensorType], device: Device) -> tuple[Buffer, dict[str, Any]]:
+    """Uninitialised values of these types, and the piece of memory that all of them lie in."""
+    sizes = [-(-type_.nbytes // device.alignment) * device.alignment for type_ in types.values()]
+    memory, values, start = device.allocate(sum(sizes)), {}, 0
     for (name, type_), size in zip(types.items(), sizes, strict=True):
-        array = memory[start : start + type_.nbytes].view(dtypes.dtype(type_.dtype).numpy)
-        arrays[name] = array.reshape(type_.shape)
+        values[name] = memory.value(start, type_)
         start += size
-    return memory, arrays
+    return memory, values

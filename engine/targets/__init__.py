@@ -1,1 +1,30 @@
-"""What runs an artifact: a folder or a module for each target, and what all of them share."""
+"""What runs a program. A target is one folder or module here and one entry of the table; the rest of the engine, the
+suites and the scripts reach it by `get`.
+"""
+
+from __future__ import annotations
+
+from engine.errors import ConfigError
+from engine.suggest import unknown
+from engine.targets.base import Target
+from engine.targets.cpu import CPU
+from engine.targets.interpreter import INTERPRETER
+
+TARGETS: dict[str, Target] = {}
+
+
+def register(target: Target) -> None:
+    """Let `Config(target=...)` name `target`; ConfigError where another one has its name."""
+    if TARGETS.setdefault(target.name, target) is not target:
+        raise ConfigError(f"target {target.name!r}: there is one of this name already")
+
+
+def get(name: str) -> Target:
+    """The target of that name; ConfigError for an unknown one."""
+    if name not in TARGETS:
+        raise ConfigError(unknown("target", name, TARGETS))
+    return TARGETS[name]
+
+
+for _target in (CPU, INTERPRETER):
+    register(_target)

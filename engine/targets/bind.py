@@ -1,155 +1,64 @@
-"""Program + machine -> BoundPlan: kernels chosen, copies inserted, memory planned. Torch-free; never reads inputs.
+"""Program + target -> BoundPlan: kernels chosen, copies inserted, memory planned. Torch-free; never reads inputs.
 
 Values become places in buffers. A view costs nothing: it is another layout of the same buffer. Where a kernel cannot
 take a layout, a dense copy is inserted before it. The memory planner then places every buffer that a kernel fills.
+What a target knows is behind its `StepPlanner`; views, in-place writes, live ranges and the order of steps are the same
+for all of them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
-from engine import dtypes, planner
-from engine.config import MOST_THREADS, Config
-from engine.errors import ConfigError, ProgramError
+from engine import planner
+from engine.errors import ProgramError
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
-from engine.processors import count_processors
 from engine.program import Artifact, Instruction
-from engine.targets.cpu import native
+from engine.targets.base import NeedsDense, StepPlanner
+from engine.targets.order import allow_overlap
+from engine.targets.plan import BoundPlan, Place, Step, Storage
 
 
-class Storage(NamedTuple):
-    """What a value's bytes belong to: ``input``, ``output``, ``state``, ``constant``, ``arena``; and which of them."""
-
-    kind: str
-    number: int
-
-
-@dataclass(slots=True)
-class Place:
-    """Where a value lies: its storage and how it lies in it."""
-
-    storage: Storage
-    dtype: str
-    layout: Layout
-
-
-@dataclass(slots=True)
-class Step:
-    """One kernel call.
-
-    Attributes:
-        instruction: position in the artifact, or None for a copy that the binder inserted.
-        op: name of the op.
-        operands: inputs, then outputs; None for an absent input.
-        n_inputs: how many of them are inputs.
-        kernel: the chosen kernel.
-        wanted: the configuration names this kernel; it runs the step even where another would be faster.
-        tiles: independent pieces of work.
-        scratch_bytes: a thread.
-        shared_bytes: of all threads together, just before `scratch_offset`.
-        operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
-        packed: input position -> bytes of the packed copy that the kernel wants.
-        planned: what the kernel made of it, for the executor; set by `native.plan_step`.
-        scratch_offset: bytes from the arena's start; thread t uses the t-th share.
-        overlap: how many of the steps just before it may still run while it does.
-    """
-
-    instruction: int | None
-    op: str
-    operands: list[Place | None]
-    n_inputs: int
-    ints: list[int]
-    reals: list[float]
-    kernel: native.Kernel
-    wanted: bool = False
-    tiles: int = 1
-    scratch_bytes: int = 0
-    shared_bytes: int = 0
-    operations: int = 0
-    packed: dict[int, int] = field(default_factory=dict)
-    planned: native.Planned = field(init=False, repr=False, compare=False)
-    scratch_offset: int = 0
-    overlap: int = 0
-
-    def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
-        """The same on other operands that lie alike, with all that a kernel's plan says; before memory is planned."""
-        step = Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.kernel, self.wanted)
-        step.tiles, step.operations, step.packed, step.planned = self.tiles, self.operations, self.packed, self.planned
-        step.scratch_bytes, step.shared_bytes = self.scratch_bytes, self.shared_bytes
-        return step
-
-    def working_memory(self, threads: int) -> int:
-        """Bytes beside the operands: what threads share, then each thread's scratch, each part aligned."""
-        return planner.aligned(self.shared_bytes) + planner.aligned(self.scratch_bytes) * threads
-
-
-@dataclass(frozen=True)
-class BoundPlan:
-    """A program made ready for one machine and one set of shapes.
-
-    Attributes:
-        steps: kernel calls in order.
-        places: value -> place, final (arena offsets are in `arena_offsets`).
-        arena_offsets: arena storage index -> bytes from the arena's start.
-        arena_sizes: arena storage index -> bytes.
-        arena_bytes: size of the arena.
-        lower_bound: no plan for these buffers can be smaller.
-        in_place: how many steps write over an input that dies there.
-    """
-
-    steps: tuple[Step, ...]
-    places: tuple[Place, ...]
-    arena_offsets: tuple[int, ...]
-    arena_sizes: tuple[int, ...]
-    arena_bytes: int
-    lower_bound: int
-    in_place: int
-
-
-def bind(artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
+def bind(
+    artifact: Artifact, steps: StepPlanner, *, strategy: str = "default", lanes: int = 1, keep: bool = False
+) -> BoundPlan:
     """Choose kernels and plan memory.
 
     Args:
-        artifact: the program.
-        config: isa, variant, planner and threads are read.
+        artifact: the program; no size in it is a formula.
+        steps: what the target makes of each step.
+        strategy: name of the memory planning strategy.
+        lanes: workers of one call, each with working memory of its own.
         keep: give every value memory of its own, so that all can be read after the run (trace, per-node dispatch).
 
     Raises:
-        ProgramError: no kernel of the registry can run an instruction, or a call takes more memory than there is.
-        ConfigError: a variant was asked for and no instruction of that op can use it.
+        ProgramError: no kernel can run an instruction, or a call takes more memory than there is.
+        ConfigError: a kernel was asked for that no step can use.
     """
-    lowering = _Lowering(artifact, config, keep=keep)
+    binder = _Binder(artifact, steps, keep=keep)
     for position, instruction in enumerate(artifact.instructions):
-        lowering.lower(position, instruction)
-    lowering.return_outputs()
-    lowering.update_states()
-    return lowering.finish()
+        binder.add(position, instruction)
+    binder.return_outputs()
+    binder.update_states()
+    steps.check_used()
+    return binder.finish(strategy, lanes)
 
 
-def threads_of(config: Config) -> int:
-    """Number of threads of one call: that of `config`; for ``"auto"`` the processors that this process may use now."""
-    return min(count_processors(), MOST_THREADS) if config.threads == "auto" else int(config.threads)
-
-
-class _Lowering:
+class _Binder:
     """The state of one `bind`."""
 
-    def __init__(self, artifact: Artifact, config: Config, *, keep: bool) -> None:
+    def __init__(self, artifact: Artifact, planner: StepPlanner, *, keep: bool) -> None:
         self.artifact = artifact
-        self.config = config
+        self.planner = planner
         self.keep = keep
-        self.kernels = native.kernels_for(config.isa)
-        if "openblas" in config.variant.values():
-            native.offer_openblas()
         self.steps: list[Step] = []
         self.places: dict[int, Place] = {}
         self.tenants: dict[Storage, list[Place]] = {}
         self.arena: list[TensorType] = []
-        self.forced: dict[str, bool] = {}
         self.chosen: dict[tuple[Any, ...], Step] = {}
         for kind, values in (("input", artifact.call_inputs), ("state", artifact.state_inputs)):
             for number, value in enumerate(values):
@@ -172,7 +81,7 @@ class _Lowering:
 
     # --- instructions to steps -----------------------------------------------------------------------------------
 
-    def lower(self, position: int, instruction: Instruction) -> None:
+    def add(self, position: int, instruction: Instruction) -> None:
         """Add the steps of one instruction, or none where it is a view."""
         op = TABLE[instruction.op]
         inputs = [None if v is None else self.places[v] for v in instruction.inputs]
@@ -218,7 +127,7 @@ class _Lowering:
         ints: list[int],
         reals: list[float],
     ) -> Step | None:
-        """The first kernel that can run the step; dense copies of its inputs are inserted where it wants them."""
+        """The step as a kernel can run it, or None; dense copies of its inputs are inserted where it wants them."""
         operands = [*inputs, *outputs]
         # A model repeats its layers: a step that looks like an earlier one is planned like it. Of reals the bits count:
         # == does not tell the sign of a zero.
@@ -231,25 +140,18 @@ class _Lowering:
         )
         if (like := self.chosen.get(looks)) is not None:
             return like.again(position, operands)
-        candidates = self.kernels.get(op, ())
-        variant = self.config.variant.get(op)
-        if variant is not None:
-            self.forced.setdefault(op, False)
-            candidates = (*(k for k in candidates if k.variant == variant), *candidates)
-        for kernel in candidates:
-            step = Step(position, op, operands, len(inputs), ints, reals, kernel, wanted=kernel.variant == variant)
-            status = native.plan_step(step)
-            if status == native.NEEDS_DENSE:
-                dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]
-                step = replace(step, operands=[*dense, *outputs])
-                status = native.plan_step(step)
-            if status == native.OK:
-                if variant == kernel.variant:
-                    self.forced[op] = True
-                if step.operands is operands:  # without a copy in front of it
-                    self.chosen[looks] = step
-                return step
-        return None
+        step = Step(position, op, operands, len(inputs), ints, reals)
+        planned = self.planner.plan(step, copied=False)
+        if isinstance(planned, NeedsDense):
+            dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]
+            step = replace(step, operands=[*dense, *outputs])
+            planned = self.planner.plan(step, copied=True)
+        if planned is None or isinstance(planned, NeedsDense):
+            return None
+        step.planned = planned
+        if step.operands is operands:  # without a copy in front of it
+            self.chosen[looks] = step
+        return step
 
     # --- outputs ---------------------------------------------------------------------------------------------------
 
@@ -321,11 +223,8 @@ class _Lowering:
 
     # --- memory ----------------------------------------------------------------------------------------------------
 
-    def finish(self) -> BoundPlan:
+    def finish(self, strategy: str, lanes: int) -> BoundPlan:
         """In-place writes, live ranges, offsets."""
-        for op, used in self.forced.items():
-            if not used:
-                raise ConfigError(f"variant {op}={self.config.variant[op]!r}: no {op} of this program can use it here")
         in_place = 0 if self.keep else self._write_in_place()
         first: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -341,19 +240,18 @@ class _Lowering:
             slots[index] = len(requests)
             live = (0, end) if self.keep else (first[index], last[index])
             requests.append(planner.Request(self.arena[index].nbytes, *live))
-        threads = threads_of(self.config)
         scratch: dict[int, int] = {}
         for number, step in enumerate(self.steps):
-            if nbytes := step.working_memory(threads):
+            if nbytes := step.working_memory(lanes):
                 scratch[number] = len(requests)
                 requests.append(planner.Request(nbytes, number, number))
-        plan = planner.plan(requests, "no_reuse" if self.keep else self.config.planner)
+        plan = planner.plan(requests, "no_reuse" if self.keep else strategy)
         for number, request in scratch.items():
             step = self.steps[number]
-            step.scratch_offset = plan.offsets[request] + planner.aligned(step.shared_bytes)
+            step.scratch_offset = plan.offsets[request] + planner.aligned(step.planned.shared_bytes)
         offsets = tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena)))
         occupied = tuple(requests[slots[i]].nbytes if i in slots else 0 for i in range(len(self.arena)))
-        allow_overlap(self.steps, offsets, threads)
+        allow_overlap(self.steps, offsets, lanes)
         written = (self.artifact.types[value].nbytes for value in self.artifact.outputs)  # results and states
         check_total(plan.arena_bytes + sum(written), "a call")
         return BoundPlan(
@@ -405,65 +303,3 @@ class _Lowering:
         others = [(i, p) for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]
         safe = TABLE[step.op].inplace
         return all(p.storage != victim.storage or (i in safe and p.layout == victim.layout) for i, p in others)
-
-
-# --- order -----------------------------------------------------------------------------------------------------------
-
-
-class Access(NamedTuple):
-    """Bytes ``[start, stop)`` of one memory that a step reads or writes."""
-
-    memory: tuple[str, int]
-    start: int
-    stop: int
-    writes: bool
-
-
-def accesses(step: Step, arena_offsets: Sequence[int], threads: int) -> list[Access]:
-    """What `step` touches: its operands from their first to their last byte, and its working memory. Not what no step
-    writes: inputs and constants.
-    """
-    found = []
-    for position, place in enumerate(step.operands):
-        if place is None or place.storage.kind in ("input", "constant") or not (span := place.layout.span):
-            continue
-        kind, number = place.storage
-        size = dtypes.dtype(place.dtype).size
-        start = place.layout.offset * size
-        if kind == "arena":  # all of it is one memory: buffers that are not alive together share bytes
-            start, number = start + arena_offsets[number], 0
-        found.append(Access((kind, number), start, start + span * size, position >= step.n_inputs))
-    if nbytes := step.working_memory(threads):
-        start = step.scratch_offset - planner.aligned(step.shared_bytes)
-        found.append(Access(("arena", 0), start, start + nbytes, writes=True))
-    return found
-
-
-MOST_OVERLAP = 64
-"""No step overlaps with more: threads seldom run so far apart, and a file of very many independent steps must not make
-binding quadratic.
-"""
-
-
-def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], threads: int) -> None:
-    """Set each step's `overlap`: the steps back to the last one that it conflicts with, at most `MOST_OVERLAP`.
-
-    Two steps conflict where one writes bytes that the other reads or writes: a value that is needed, memory that is
-    used again while an earlier value is still being read, scratch.
-    """
-    touched: list[list[Access]] = []
-    for number, step in enumerate(steps):
-        mine = accesses(step, arena_offsets, threads)
-        step.overlap = 0
-        most = min(number, MOST_OVERLAP)
-        while step.overlap < most and not _conflict(mine, touched[number - 1 - step.overlap]):
-            step.overlap += 1
-        touched.append(mine)
-
-
-def _conflict(some: Sequence[Access], others: Sequence[Access]) -> bool:
-    return any(
-        (a.writes or b.writes) and a.memory == b.memory and a.start < b.stop and b.start < a.stop
-        for a in some
-        for b in others
-    )

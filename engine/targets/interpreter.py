@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from engine.config import Config
 from engine.errors import ExecutionError, ProgramError
 from engine.memory import check_total
 from engine.ops import TABLE
-from engine.program import Artifact, Instruction
-
-Observer = Callable[[int, Instruction, list["np.ndarray | None"], list[np.ndarray], float], None]
+from engine.program import Artifact
+from engine.program.container import StoredTensor
+from engine.targets.base import Context, Executable, Observer, Prepared, Summary, Target
+from engine.targets.host import HOST, as_array
 
 
 def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | None = None) -> list[np.ndarray]:
@@ -45,3 +48,66 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
         if observe is not None:
             observe(position, instruction, operands, results, seconds)
     return [np.array(values[v], order="C", copy=True) for v in artifact.outputs]
+
+
+class _Plain(Prepared):
+    """Constants as they are, in memory of their own where others are borrowed."""
+
+    def __init__(self, artifact: Artifact, *, borrowed: bool) -> None:
+        if not borrowed:
+            return
+        for value in artifact.constants:
+            form = artifact.constants.form(value)
+            array = np.asarray(form() if callable(form) else form, order="C")
+            owned = array.base is None or isinstance(form, StoredTensor)
+            artifact.constants.keep(value, array if owned else array.copy())
+
+
+class _CallContext(Context):
+    def __init__(self, artifact: Artifact, states: Sequence[Any]) -> None:
+        self._artifact, self._states = artifact, states
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """As `Context.run`; the run has ended when it returns."""
+        results = run(self._artifact, [as_array(value) for value in (*inputs, *self._states)])
+        for target, result in zip((*outputs, *self._states), results, strict=True):
+            as_array(target)[...] = result
+
+
+class InterpreterExecutable(Executable):
+    """An artifact as it is: there is nothing to bind."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+
+    def context(self, states: Sequence[Any] = ()) -> Context:
+        """As `Executable.context`."""
+        return _CallContext(self._artifact, states)
+
+    def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
+        """As `Executable.trace`."""
+        run(self._artifact, [as_array(value) for value in (*inputs, *states)], observe)
+
+    def summary(self) -> Summary:
+        """As `Executable.summary`: a launch is an instruction."""
+        return Summary(launches=len(self._artifact.instructions))
+
+
+class InterpreterTarget(Target):
+    """The NumPy definitions of the op table, instruction by instruction."""
+
+    name = "interpreter"
+    summary = "the NumPy definition of each op: slow, exact, readable"
+    device = HOST
+
+    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
+        """As `Target.prepare`."""
+        return _Plain(artifact, borrowed=borrowed)
+
+    def executable(self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False) -> Executable:
+        """As `Target.executable`."""
+        del config, prepared, keep
+        return InterpreterExecutable(artifact)
+
+
+INTERPRETER = InterpreterTarget()

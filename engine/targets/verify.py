@@ -9,10 +9,10 @@ import numpy as np
 
 from engine import dtypes
 from engine.errors import VerificationError
-from engine.targets.bind import BoundPlan, Place
+from engine.targets.plan import BoundPlan, Place
 
 
-def order(made: BoundPlan, threads: int) -> None:
+def order(made: BoundPlan, lanes: int) -> None:
     """No step may run beside one that it conflicts with, byte by byte: a simulation of what each byte saw last.
 
     Takes memory and time of the order of all bytes touched: for tests.
@@ -53,8 +53,8 @@ def order(made: BoundPlan, threads: int) -> None:
                 kind, index = place.storage
                 memory = (kind, 0 if kind == "arena" else index)
                 touched.append((memory, bytes_of(place), position >= step.n_inputs))
-        if step.scratch_bytes or step.shared_bytes:
-            where = step.scratch_offset + np.arange(-step.shared_bytes, step.scratch_bytes * threads)
+        if step.planned.scratch_bytes or step.planned.shared_bytes:
+            where = step.scratch_offset + np.arange(-step.planned.shared_bytes, step.planned.scratch_bytes * lanes)
             touched.append((("arena", 0), locate(("arena", 0), where), True))
         for memory, where, writes in touched:
             latest = int(memories[memory][: 2 if writes else 1, where].max(initial=-1))

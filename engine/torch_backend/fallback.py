@@ -28,10 +28,11 @@ from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.program import Artifact, Constants, Signature
-from engine.runtime.boundary import Boundary, as_array
+from engine.runtime.boundary import Boundary
 from engine.runtime.program import Program
 from engine.runtime.report import Profile, Report
 from engine.sizes import Scope
+from engine.targets.host import as_array
 from engine.torch_backend.layouts import copied
 from engine.torch_backend.segments import Segmented
 

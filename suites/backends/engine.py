@@ -60,9 +60,9 @@ class Engine(Backend):
 
         Reference kernels and the interpreter, whose speed nobody asks for, only by name.
         """
+        from engine import targets
         from engine.config import DISPATCHES, ISAS, OUTPUTS
         from engine.switches import kernel_variants, names
-        from engine.targets.cpu.native import isas
 
         found = [Turn("pass", name, {"disable": name}, {"only": name}) for name in names("pass")]
         found += [Turn("planner", f"planner={name}", {"planner": name}) for name in names("planner")]
@@ -71,7 +71,9 @@ class Engine(Backend):
                 Turn("kernel", f"{op}={name}", {f"variant.{op}": name}, usual=name != "reference") for name in variants
             ]
         found.append(Turn("threads", "threads=1", {"threads": "1"}))
-        found += [Turn("isa", f"isa={name}", {"isa": name}) for name in ISAS if name in isas()]
+        found += [
+            Turn("isa", f"isa={name}", {"isa": name}) for name in ISAS if name in targets.get("cpu").available("isa")
+        ]
         found += [Turn("dispatch", f"dispatch={name}", {"dispatch": name}) for name in DISPATCHES]
         found += [Turn("outputs", f"outputs={name}", {"outputs": name}) for name in OUTPUTS]
         return found

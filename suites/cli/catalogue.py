@@ -94,11 +94,11 @@ def _switches(_: Path) -> list[Row]:
 
 def _ops(_: Path) -> list[Row]:
     """ATen calls, and for each op that they become this build's kernels by instruction set, best first."""
+    from engine import targets
     from engine.exporter import coverage
-    from engine.targets.cpu.native import kernels
 
     by_op: dict[str, dict[str, list[str]]] = {}
-    for kernel in kernels():
+    for kernel in targets.get("cpu").kernels():
         by_op.setdefault(kernel.op, {}).setdefault(kernel.isa, []).append(kernel.variant)
     shown = {
         op: "; ".join(f"{isa} {', '.join(variants)}" for isa, variants in by_isa.items())

@@ -10,8 +10,10 @@ import torch
 
 import engine
 from engine.ops import Layout
-from engine.targets.bind import BoundPlan, Place, Step, Storage
+from engine.targets.base import Planned
 from engine.targets.cpu import native
+from engine.targets.cpu.executable import CpuExecutable
+from engine.targets.plan import BoundPlan, Place, Step, Storage
 
 THREADS = 2
 
@@ -39,7 +41,7 @@ def program() -> engine.Program:
 
 
 def execute(program: engine.Program, plan: BoundPlan) -> None:
-    native.NativeExecutor(program.artifact, plan, program._weights, THREADS)
+    CpuExecutable(program.artifact, plan, program._prepared, THREADS)
 
 
 def changed(plan: BoundPlan, number: int, change: Callable[[Step], None]) -> BoundPlan:
@@ -47,7 +49,9 @@ def changed(plan: BoundPlan, number: int, change: Callable[[Step], None]) -> Bou
     old = plan.steps[number]
     step = replace(old, operands=[None if p is None else replace(p) for p in old.operands])
     change(step)
-    assert native.plan_step(step) == native.OK
+    planned = native.plan(step, step.kernel)
+    assert isinstance(planned, Planned)
+    step.planned = planned
     return replace(plan, steps=(*plan.steps[:number], step, *plan.steps[number + 1 :]))
 
 
@@ -55,7 +59,7 @@ def find(plan: BoundPlan, kind: str, *, result: bool) -> tuple[int, int]:
     """(step, position) of an operand in storage of that kind, the step's result or one of its inputs."""
     for number, step in enumerate(plan.steps):
         for position, place in enumerate(step.operands):
-            if place is None or place.storage.kind != kind or position in step.packed:
+            if place is None or place.storage.kind != kind or position in step.planned.packed:
                 continue
             if (position >= step.n_inputs) == result:
                 return number, position
@@ -63,10 +67,10 @@ def find(plan: BoundPlan, kind: str, *, result: bool) -> tuple[int, int]:
 
 
 def test_the_plan_of_the_model_has_all_that_is_changed_below(program):
-    plan = program._example.plan
+    plan = program._example.executable.plan
     execute(program, plan)
     assert any(step.working_memory(THREADS) for step in plan.steps)
-    assert any(step.packed for step in plan.steps)
+    assert any(step.planned.packed for step in plan.steps)
     for kind in ("input", "state", "constant", "arena"):
         find(plan, kind, result=False)
 
@@ -115,7 +119,7 @@ def scratch(offset: Callable[[BoundPlan, Step], int]) -> Callable[[BoundPlan], B
 def scratch_in_own_operand(plan: BoundPlan) -> BoundPlan:
     def offset(plan: BoundPlan, step: Step) -> int:
         own = [p.storage.number for p in step.operands if p is not None and p.storage.kind == "arena"]
-        return plan.arena_offsets[own[0]] + step.shared_bytes
+        return plan.arena_offsets[own[0]] + step.planned.shared_bytes
 
     return scratch(offset)(replace(plan, arena_bytes=plan.arena_bytes + (1 << 20)))
 
@@ -145,7 +149,7 @@ BROKEN: dict[str, tuple[Callable[[BoundPlan], BoundPlan], str]] = {
         lambda plan: replace(plan, arena_offsets=(-64, *plan.arena_offsets[1:])),
         "past the arena",
     ),
-    "scratch before the arena": (scratch(lambda _plan, step: step.shared_bytes - 64), "outside of the arena"),
+    "scratch before the arena": (scratch(lambda _plan, step: step.planned.shared_bytes - 64), "outside of the arena"),
     "scratch past the arena": (scratch(lambda plan, _step: plan.arena_bytes), "outside of the arena"),
     "scratch in its own result": (scratch_in_own_operand, "working memory overlaps an operand"),
     "runs beside steps that do not exist": (overlap, "nodes that do not exist"),
@@ -155,7 +159,7 @@ BROKEN: dict[str, tuple[Callable[[BoundPlan], BoundPlan], str]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_step_that_leaves_its_memory_is_found_before_it_runs(program, name):
     change, says = BROKEN[name]
-    plan = program._example.plan
+    plan = program._example.executable.plan
     fresh = tuple(changed(plan, number, lambda _step: None).steps[number] for number in range(len(plan.steps)))
     broken = change(replace(plan, steps=fresh))
     with pytest.raises(engine.errors.InternalError, match=says):

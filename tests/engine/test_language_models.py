@@ -9,8 +9,7 @@ import torch
 
 import engine
 from engine.ops import TABLE
-from engine.targets import bind
-from engine.targets.cpu import native
+from engine.targets.cpu import CPU, native
 from suites import models
 from suites.harness.reference import Upcast
 
@@ -58,7 +57,7 @@ def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, options):
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     model, inputs = models.get(name).build(batch=2, sequence=9)
     program = engine.compile(model, inputs, engine.Config(isa=isa))
-    steps = bind.bind(program.artifact, program.config).steps
+    steps = CPU.bind(program.artifact, program.config).steps
     assert {s.kernel.isa for s in steps if s.op in OPS} == {isa}
     ours, eagers = relative_errors(model, inputs, program(*inputs))
     assert ours <= FACTOR * eagers

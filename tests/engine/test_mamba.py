@@ -13,8 +13,7 @@ from transformers.models.mamba import modeling_mamba
 
 import engine
 from engine import torch_ops
-from engine.targets import bind
-from engine.targets.cpu import native
+from engine.targets.cpu import CPU, native
 from suites import models
 from suites.models.nets import mamba
 from tests.engine.test_language_models import FACTOR, launched, relative_errors
@@ -40,7 +39,7 @@ def test_it_is_as_exact_as_transformers_loop_at_several_sizes(options):
 def test_every_instruction_set_is_as_exact_as_eager(isa):
     model, inputs = models.get("mamba-tiny").build(batch=2, sequence=9)
     program = engine.compile(model, inputs, engine.Config(isa=isa))
-    steps = bind.bind(program.artifact, program.config).steps
+    steps = CPU.bind(program.artifact, program.config).steps
     assert {s.kernel.isa for s in steps if s.op in LAYER} == {isa}
     ours, eagers = relative_errors(model, inputs, program(*inputs))
     assert ours <= FACTOR * eagers

@@ -16,8 +16,7 @@ from engine.graph import verify
 from engine.ops import TABLE
 from engine.planner import verify as verify_plan
 from engine.runtime.report import NodeProfile, Profile, ThreadProfile, bar
-from engine.targets import bind
-from engine.targets.cpu import native
+from engine.targets.cpu import CPU, native
 from suites import models
 from tests.graphs import evaluate
 
@@ -104,7 +103,7 @@ def test_convolution_networks_are_as_exact_as_eager(name, sizes):
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     model, inputs = models.get(name).build()
     program = engine.compile(model, inputs, engine.Config(isa=isa))
-    steps = bind.bind(program.artifact, program.config).steps
+    steps = CPU.bind(program.artifact, program.config).steps
     # what one vector kernel a set computes: the test must not compare one set thrice
     assert {s.kernel.isa for s in steps if s.op in ("linear", "layer_norm", "attention")} == {isa}
     results = [r.clone() for r in tree_leaves(program(*inputs))]
@@ -283,7 +282,7 @@ def test_a_counted_run_computes_what_a_plain_one_does():
     arrays = [x.numpy() for x in inputs]
     for number in range(2):
         outputs = [np.zeros_like(expected)]
-        *calls, _kept = program._example.native.plain_and_counted(arrays, outputs)
+        *calls, _kept = program._example.executable.plain_and_counted(arrays, outputs)
         assert calls[number]() == native.OK
         np.testing.assert_array_equal(outputs[0], expected)
 

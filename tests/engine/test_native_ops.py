@@ -12,9 +12,10 @@ from engine.graph import Graph, Value, verify
 from engine.ops import TABLE, TensorType
 from engine.program import Signature
 from engine.switches import kernel_variants
-from engine.targets import bind
-from engine.targets.cpu import native
+from engine.targets.cpu import CPU, native
+from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.weights import Weights
+from engine.targets.plan import BoundPlan
 from tests.ops.case import Case, types_of
 from tests.ops.cases import CASES
 
@@ -81,15 +82,15 @@ def build(case: Case, lay) -> tuple[Graph, list[np.ndarray]]:
     return g, given
 
 
-def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndarray], bind.BoundPlan]:
+def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndarray], BoundPlan]:
     tree = {"tuple": [{"tuple": ["*"] * len(given)}, {"dict": {}}]}
     names = tuple(v.name for v in g.inputs)
     signature = Signature(tree, "*", tuple(range(len(given))), (0,), names)
     artifact = program.from_graph(g, signature)
-    plan = bind.bind(artifact, config)
+    plan = CPU.bind(artifact, config)
     weights = Weights(artifact)
     weights.prepare(plan)
-    executor = native.NativeExecutor(artifact, plan, weights, bind.threads_of(config))
+    executor = CpuExecutable(artifact, plan, weights, CPU.lanes(config))
     # Poisoned, so that an element that is never written shows.
     results = [np.full(v.shape, 85, np.uint8).astype(dtypes.dtype(v.dtype).numpy) for v in g.outputs]
     arrays = [np.array(a, order="C") for a in given]

@@ -11,8 +11,10 @@ import engine
 from engine.errors import VerificationError
 from engine.ops import Layout
 from engine.targets import verify
-from engine.targets.bind import MOST_OVERLAP, BoundPlan, Place, Step, Storage, allow_overlap, bind
-from engine.targets.cpu import native
+from engine.targets.base import Kernel, Planned
+from engine.targets.cpu import CPU
+from engine.targets.order import MOST_OVERLAP, allow_overlap
+from engine.targets.plan import BoundPlan, Place, Step, Storage
 from suites import models
 
 THREADS = 3
@@ -24,10 +26,8 @@ def at(kind: str, number: int, *, length: int = FLOATS, offset: int = 0) -> Plac
 
 
 def step(inputs: list[Place], output: Place, *, scratch: int | None = None, shared: int = 0) -> Step:
-    made = Step(None, "copy", [*inputs, output], len(inputs), [], [], native.kernels()[0])
-    if scratch is not None:
-        made.scratch_bytes, made.scratch_offset, made.shared_bytes = 64, scratch, shared
-    return made
+    planned = Planned(Kernel("copy", "copy", "any"), scratch_bytes=0 if scratch is None else 64, shared_bytes=shared)
+    return Step(None, "copy", [*inputs, output], len(inputs), [], [], planned, scratch_offset=scratch or 0)
 
 
 X, Y, A, B, C = at("input", 0), at("output", 0), at("arena", 0), at("arena", 1), at("arena", 2)
@@ -94,7 +94,7 @@ def test_an_empty_value_conflicts_with_nothing():
 @pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "mlp"])
 def test_no_model_overlaps_what_conflicts(name, planner):
     program = engine.compile(*models.get(name).build(), engine.Config(threads=THREADS, planner=planner))
-    made = bind(program.artifact, program.config)
+    made = CPU.bind(program.artifact, program.config)
     verify.order(made, THREADS)
 
 
@@ -113,12 +113,12 @@ def test_what_is_joined_lies_in_memory_of_its_own():
     answers = []
     for threads in (1, 2, 4):
         program = engine.compile(model, inputs, engine.Config(threads=threads))
-        made = bind(program.artifact, program.config)
+        made = CPU.bind(program.artifact, program.config)
         joined = [s for s in made.steps if s.op == "attention"]
         assert len(joined) == 2
-        assert all(s.shared_bytes > 0 and s.tiles == 4 for s in joined)
-        assert all(s.scratch_offset + s.scratch_bytes * threads <= made.arena_bytes for s in joined)
-        assert all(s.scratch_offset >= s.shared_bytes for s in joined)
+        assert all(s.planned.shared_bytes > 0 and s.planned.tiles == 4 for s in joined)
+        assert all(s.scratch_offset + s.planned.scratch_bytes * threads <= made.arena_bytes for s in joined)
+        assert all(s.scratch_offset >= s.planned.shared_bytes for s in joined)
         verify.order(made, threads)
         answers += [program(*inputs) for _ in range(20)]
     assert all(torch.equal(a, answers[0]) for a in answers)
@@ -146,7 +146,7 @@ def test_branches_overlap_and_give_the_same_bits_at_any_number_of_threads():
     expected = None
     for threads in (1, 2, 4):
         program = engine.compile(model, (x,), engine.Config(threads=threads, planner="no_reuse"))
-        assert max(s.overlap for s in bind(program.artifact, program.config).steps) > 0
+        assert max(s.overlap for s in CPU.bind(program.artifact, program.config).steps) > 0
         for _ in range(20):
             answer = program(x)
             expected = answer if expected is None else expected

@@ -12,7 +12,7 @@ from torch import nn
 
 import engine
 from engine import processors
-from engine.targets import bind
+from engine.targets.cpu import CPU, target
 
 V2 = "31 23 0:28 {root} /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate"
 V1 = "32 31 0:29 {root} /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct"
@@ -124,9 +124,9 @@ def test_the_affinity_mask_counts():
 def test_automatic_threads_are_the_processors_that_may_be_used(monkeypatch):
     """Those when memory was planned: scratch is planned for so many, and more threads would write past it."""
     model, x = nn.Sequential(nn.Linear(64, 64), nn.Softmax(-1)).eval(), torch.randn(300, 64)
-    monkeypatch.setattr(bind, "count_processors", lambda: 1)
+    monkeypatch.setattr(target, "count_processors", lambda: 1)
     program = engine.compile(model, (x,), engine.Config(threads="auto"))
-    monkeypatch.setattr(bind, "count_processors", lambda: 3)
+    monkeypatch.setattr(target, "count_processors", lambda: 3)
     assert len(program.profile(x, runs=1, roofs=False).threads) == 1
     later = engine.compile(model, (x,), engine.Config(threads="auto"))
     assert len(later.profile(x, runs=1, roofs=False).threads) == 3
@@ -136,5 +136,5 @@ def test_automatic_threads_are_the_processors_that_may_be_used(monkeypatch):
 
 
 def test_automatic_threads_are_no_more_than_a_program_may_have(monkeypatch):
-    monkeypatch.setattr(bind, "count_processors", lambda: 5000)
-    assert bind.threads_of(engine.Config(threads="auto")) == 1024
+    monkeypatch.setattr(target, "count_processors", lambda: 5000)
+    assert CPU.lanes(engine.Config(threads="auto")) == 1024

@@ -14,8 +14,7 @@ from engine.errors import ConfigError
 from engine.graph import Graph
 from engine.ops import TensorType
 from engine.program import Signature
-from engine.targets import bind
-from engine.targets.cpu import native
+from engine.targets.cpu import CPU, native
 
 SPATIAL = {"stride": (1, 1), "low": (1, 1), "high": (1, 1), "dilation": (1, 1), "channels_last": True}
 
@@ -27,7 +26,7 @@ def chosen(x: tuple[int, int, int, int], channels: int, **changed) -> str:
     weight = g.constant(np.zeros((channels, x[3], 3, 3), np.float32), "weight")
     g.outputs = [g.emit("conv", [value, weight, None, None], **{**SPATIAL, **changed})]
     signature = Signature({"tuple": [{"tuple": ["*"]}, {"dict": {}}]}, "*", (0,), (0,), ("x",))
-    (step,) = bind.bind(program.from_graph(g, signature), Config()).steps
+    (step,) = CPU.bind(program.from_graph(g, signature), Config()).steps
     return step.kernel.variant
 
 

@@ -20,6 +20,7 @@ from engine.errors import ShapeError
 from engine.ops import TABLE
 from engine.runtime.boundary import Boundary
 from engine.targets.cpu import native
+from engine.targets.cpu.executable import CpuExecutable
 from tests.fuzz import campaign, extremes, mutations, oracle, samples, summary
 from tests.fuzz.campaign import Worker
 from tests.fuzz.programs import Draft
@@ -146,7 +147,7 @@ def test_an_error_that_is_not_promised_is_found(tmp_path, monkeypatch):
     def fail(self):
         raise MemoryError("planted")
 
-    monkeypatch.setattr(native.NativeExecutor, "context", fail)
+    monkeypatch.setattr(CpuExecutable, "lend", fail)
     assert findings(range(1), tmp_path) == ["MemoryError: planted"]
 
 

@@ -9,7 +9,7 @@ import engine
 from engine.graph import Graph, Value
 from engine.ops import TensorType
 from engine.passes import PIPELINE
-from engine.targets import bind
+from engine.targets.cpu import CPU
 from suites import models
 from tests.graphs import ops, run_pass
 from tests.passes.test_fuse import weight
@@ -202,7 +202,7 @@ def test_bert_begins_with_one_launch_of_the_same_bits(batch):
     for a, b in zip(fused(*inputs), apart(*inputs), strict=True):
         assert a.equal(b)
     names = [
-        step.kernel.variant for step in bind.bind(fused.artifact, engine.Config()).steps if step.op == "embedding_norm"
+        step.kernel.variant for step in CPU.bind(fused.artifact, engine.Config()).steps if step.op == "embedding_norm"
     ]
     assert names == ["vector"]
 

@@ -16,8 +16,8 @@ from engine.ops import TensorType
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.passes import PASSES
 from engine.program import Artifact, Signature, reader
-from engine.targets import bind, interpreter
-from engine.targets.cpu import native
+from engine.targets.cpu import CPU, native
+from engine.targets.cpu.executable import CpuExecutable, interpreter
 from engine.targets.cpu.weights import Weights
 from tests.graphs import ops, random_inputs, run_pass
 
@@ -135,11 +135,11 @@ def swish_gate() -> Graph:
 
 def run_native(g: Graph, inputs: list[np.ndarray], isa: str) -> np.ndarray:
     artifact = build(g)
-    plan = bind.bind(artifact, Config(isa=isa))
+    plan = CPU.bind(artifact, Config(isa=isa))
     weights = Weights(artifact)
     weights.prepare(plan)
     result = np.empty(g.outputs[0].shape, np.float32)
-    native.NativeExecutor(artifact, plan, weights, 1).run(inputs, [result])
+    CpuExecutable(artifact, plan, weights, 1).run(inputs, [result])
     return result
 
 
@@ -165,7 +165,7 @@ def test_a_chain_may_write_over_an_input_that_dies_there():
     a, b = (g.emit("floor", [x]) for x in g.inputs)
     fused = g.emit("pointwise", [a, b], program=(("relu", 0), ("mul", 1, 2), ("sub", 3, 0)))
     g.outputs = [g.emit("ceil", [fused])]
-    plan = bind.bind(build(g), Config())
+    plan = CPU.bind(build(g), Config())
     assert plan.in_place >= 1
     inputs = random_inputs(g)
     x, y = (np.floor(i) for i in inputs)

@@ -1,1 +1,7 @@
-"""The C library as a target."""
+"""The C library as a target. The only importer of `engine._native`; nobody outside of this folder imports anything of
+it.
+"""
+
+from engine.targets.cpu.target import CPU
+
+__all__ = ["CPU"]

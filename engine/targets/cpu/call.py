@@ -1,31 +1,58 @@
 """The short way through a call: a flat list of usual tensors in, checks, addresses, run and outputs in one frame.
 
 A small model runs in under a microsecond, and each Python function on the way there costs a tenth of that. So this one
-does what `Boundary.unpack`, `Boundary.allocate` and `NativeExecutor.run` do, for the arguments that nearly every call
+does what `Boundary.unpack`, `Boundary.allocate` and `CpuExecutable.run` do, for the arguments that nearly every call
 has. All others it leaves to those three, which also say what is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from engine.errors import ExecutionError
+from engine.ops import TensorType
+from engine.targets.base import UNUSUAL
 from engine.targets.cpu import native
 
-if TYPE_CHECKING:
-    from engine.runtime.boundary import Boundary
 
-# What a short way answers to arguments that are not for it.
-UNUSUAL: Any = object()
+class Boundary(Protocol):
+    """What is read of an `engine.runtime.boundary.Boundary`."""
+
+    is_flat: bool
+    is_single: bool
+    input_types: list[TensorType]
+    output_types: list[TensorType]
+    arrays: list[tuple[Any, tuple[int, ...]]]
+    new_arrays: list[Callable[[], Any]]
+    tensor: Any
+    strided: Any
+    tensors: list[tuple[Any, tuple[int, ...]]]
+    new_tensors: list[Callable[[], Any]]
+
+    def pack(self, outputs: list[Any]) -> Any:
+        """The results in the model's own structure."""
 
 
-def short_way(boundary: Boundary, executor: native.NativeExecutor) -> Callable[[tuple[Any, ...]], Any]:
+class Lender(Protocol):
+    """What is read of a `CpuExecutable`: `free` is what no call has borrowed, and `lend` makes more."""
+
+    free: list[Any]
+
+    def lend(self) -> Any:
+        """As `CpuExecutable.lend`."""
+
+    def failure(self, status: int, number: int) -> ExecutionError:
+        """As `CpuExecutable.failure`."""
+
+
+def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ...]], Any]:
     """A function from positional arguments to the model's result, or to `UNUSUAL` before anything ran.
 
     Raises (when called):
-        ExecutionError: as `NativeExecutor.run`.
+        ExecutionError: as `CpuExecutable.run`.
     """
     count = len(boundary.input_types)
     arrays, new_arrays = boundary.arrays, boundary.new_arrays
@@ -33,17 +60,17 @@ def short_way(boundary: Boundary, executor: native.NativeExecutor) -> Callable[[
         return lambda _args: UNUSUAL
     if any(t.dtype == "bfloat16" for t in (*boundary.input_types, *boundary.output_types)):
         arrays = [(None, ())] * count  # `address_of` knows no such array; tensors of it are as usual as any
-    free, single, address_of = executor.free, boundary.is_single, native.address_of
+    free, single, address_of = executable.free, boundary.is_single, native.address_of
     ndarray: Any = np.ndarray
 
     def call(args: tuple[Any, ...]) -> Any:
         if len(args) != count:
             return UNUSUAL
         try:
-            context = free.pop()
+            lent = free.pop()
         except IndexError:
-            context = executor.context()
-        run, pointers, words, failed, _arena = context
+            lent = executable.lend()
+        run, pointers, words, failed, _arena = lent
         makers = new_arrays
         position = 0
         for leaf in args:
@@ -70,7 +97,7 @@ def short_way(boundary: Boundary, executor: native.NativeExecutor) -> Callable[[
             else:
                 break
         if position < count:
-            free.append(context)
+            free.append(lent)
             return UNUSUAL
         outputs = []
         for make in makers:
@@ -82,9 +109,9 @@ def short_way(boundary: Boundary, executor: native.NativeExecutor) -> Callable[[
             else:
                 words[position] = output.data_ptr()
         status = run()
-        free.append(context)
+        free.append(lent)
         if status:
-            raise executor.failure(status, failed[0])
+            raise executable.failure(status, failed[0])
         return outputs[0] if single else boundary.pack(outputs)
 
     return call

@@ -11,19 +11,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from engine import dtypes
 from engine.memory import ALIGNMENT, aligned_empty
+from engine.ops import TensorType
+from engine.program import Artifact
 from engine.program.container import StoredTensor
+from engine.targets.base import Prepared
 from engine.targets.cpu import native
-
-if TYPE_CHECKING:
-    from engine.ops import TensorType
-    from engine.program import Artifact
-    from engine.targets.bind import BoundPlan, Step
+from engine.targets.plan import BoundPlan, Step
 
 
 class PackedKey(NamedTuple):
@@ -76,7 +75,7 @@ def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
     return array
 
 
-class Weights:
+class Weights(Prepared):
     """Constants as kernels want them: plain, or packed once and shared by every plan of one program.
 
     A constant that kernels want packed is not kept twice. Pages of a mapped file are given back after packing. Borrowed
@@ -112,7 +111,7 @@ class Weights:
             for position, place in enumerate(step.operands):
                 if place is None or place.storage.kind != "constant":
                     continue
-                if position in step.packed:
+                if position in step.planned.packed:
                     wanted.setdefault(_packed_key(step, position), (step, position))
                 else:
                     plain.add(place.storage.number)
@@ -135,11 +134,10 @@ class Weights:
             if self._borrowed:
                 self._detach()
 
-    def keep_all_plain(self) -> None:
-        """Make every constant independent of what is borrowed; for executors that read them plain."""
-        if self._borrowed:
-            for value in self.artifact.constants:
-                self._keep_plain(value)
+    @property
+    def packed_bytes(self) -> int:
+        """As `Prepared.packed_bytes`."""
+        return sum(packed.data.nbytes for packed in self.packed.values())
 
     def _keep_plain(self, value: int) -> None:
         if value in self._plain:
@@ -158,7 +156,7 @@ class Weights:
         uses: dict[int, list[PackedKey]] = {}
         for key in wanted:
             uses.setdefault(key.value, []).append(key)
-        sizes = {key: -(-step.packed[at] // ALIGNMENT) * ALIGNMENT for key, (step, at) in wanted.items()}
+        sizes = {key: -(-step.planned.packed[at] // ALIGNMENT) * ALIGNMENT for key, (step, at) in wanted.items()}
         # All packed weights share one buffer, because large pages make first-touch page faults several times
         # cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
         slab, start = aligned_empty(sum(sizes.values())), 0
@@ -168,7 +166,7 @@ class Weights:
             source = self._source(value, buffer)
             for key in keys:
                 step, position = wanted[key]
-                packed = Packed(step, position, slab[start : start + step.packed[position]])
+                packed = Packed(step, position, slab[start : start + step.planned.packed[position]])
                 native.pack(step, position, source.ctypes.data + key.first, packed.data)
                 self.packed[key] = packed
                 self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
@@ -202,5 +200,5 @@ class Weights:
         """(key of the buffer, its address, its bytes) for constant operand `position` of `step`, after `prepare`."""
         place = step.operands[position]
         assert place is not None  # noqa: S101  # callers pass constant operands only
-        key: BufferKey = _packed_key(step, position) if position in step.packed else place.storage.number
+        key: BufferKey = _packed_key(step, position) if position in step.planned.packed else place.storage.number
         return key, *self._addresses[key]

@@ -1,0 +1,404 @@
+"""What the engine asks of a target: the protocols between the shared stages and what runs a program.
+
+A target is reached through the table of `engine.targets`, never by its name. What crosses this seam are artifacts,
+steps, buffers and values; a value is whatever the device of the target says it is, an array or an opaque handle.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from engine.config import Config
+from engine.errors import ConfigError
+from engine.ops import TensorType
+from engine.program import Artifact, Instruction
+
+if TYPE_CHECKING:
+    from engine.targets.plan import BoundPlan, Step
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+class Buffer(ABC):
+    """Bytes in one memory space of a device.
+
+    Attributes:
+        nbytes: how many.
+        space: which memory of the device they are in; ``"host"``: this process can address them.
+    """
+
+    nbytes: int
+    space: str
+
+    @abstractmethod
+    def value(self, start: int, type_: TensorType) -> Any:
+        """The dense value of `type_` whose first byte is byte `start`, as the device's programs take it."""
+
+    @abstractmethod
+    def shares_memory_with(self, value: Any) -> bool:
+        """True where a user's dense array or tensor lies in these bytes, at least in part."""
+
+
+class Device(ABC):
+    """Where a target's programs run, and the memory that they read and write.
+
+    Attributes:
+        name: for messages, such as ``"cpu"``.
+        alignment: of buffers, and of values that share one, bytes.
+    """
+
+    name: str
+    alignment: int = 64
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Buffer:
+        """Uninitialised bytes. ProgramError where the device has no such memory."""
+
+    @abstractmethod
+    def read(self, value: Any) -> np.ndarray:
+        """The elements of a value of this device: a view of them where the host can address them, else a copy."""
+
+    @abstractmethod
+    def write(self, value: Any, elements: np.ndarray | int) -> None:
+        """Make `elements`, which are broadcast, those of a value of this device."""
+
+    def admits(self, tensor: Any) -> bool:
+        """True for a torch tensor that programs take without being asked to move it to another device."""
+        return bool(tensor.is_cpu)
+
+    def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
+        """What makes memory for a result of `type_` that the user gets; None: NumPy and torch make it themselves.
+
+        Args:
+            type_: of the result; no size in it is a formula.
+            recycle: earlier results that nobody refers to any longer may lend theirs.
+        """
+        del type_, recycle
+        return None
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+class Kernel(NamedTuple):
+    """A kernel of a target.
+
+    Attributes:
+        name: unique within the target.
+        variant: what `Config.variant` calls it, among the kernels of its op.
+        isa: the instruction set that it is written for; "" where a target has only one.
+        transforms: its packed weights are computed from the plain ones, not moved.
+        row: a number for the target's own use.
+    """
+
+    name: str
+    op: str
+    variant: str
+    dtype: str = ""
+    isa: str = ""
+    transforms: bool = False
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """How a kernel will run a step. It depends on how operands look, never on where they lie.
+
+    Attributes:
+        kernel: the chosen kernel.
+        tiles: independent pieces of work.
+        scratch_bytes: working memory of a lane.
+        shared_bytes: working memory of all lanes together.
+        operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
+        packed: input position -> bytes of the packed copy of a constant that the kernel wants.
+        handle: what the target needs to run the step; nobody else looks at it.
+    """
+
+    kernel: Kernel
+    tiles: int = 1
+    scratch_bytes: int = 0
+    shared_bytes: int = 0
+    operations: int = 0
+    packed: Mapping[int, int] = field(default_factory=dict)
+    handle: Any = None
+
+
+class NeedsDense:
+    """What a planner answers where a kernel would run the step if its inputs were dense."""
+
+
+NEEDS_DENSE = NeedsDense()
+
+
+class StepPlanner(ABC):
+    """Plans the steps of one program."""
+
+    @abstractmethod
+    def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
+        """How `step` will run; None where no kernel can run it.
+
+        Args:
+            step: an op on operands that lie somewhere in some layout.
+            copied: inputs that were not dense have been copied already. Then `NEEDS_DENSE` is no answer.
+        """
+
+    def check_used(self) -> None:
+        """ConfigError where the configuration asks for a kernel that no step of the program can use."""
+        return
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+class RunTimes(NamedTuple):
+    """Times of one run by the target's own clock.
+
+    Attributes:
+        busy: [lanes, steps] int64 ticks: what each lane spent in each step.
+        wall: ticks from the first to the last thing that the run does.
+        tick_seconds: of one tick.
+        clock: the clock's name.
+    """
+
+    busy: np.ndarray
+    wall: int
+    tick_seconds: float
+    clock: str
+
+
+class Summary(NamedTuple):
+    """What a report says of an executable.
+
+    Attributes:
+        launches: steps that run, copies included.
+        copies: steps that the binder inserted.
+        in_place: steps that write over an input which dies there.
+        arena_bytes: working memory of a call.
+        lower_bound: no memory plan for these values can need less.
+        kernels: name of the kernel of each launch.
+        operations: instruction -> arithmetic that its kernel carries out, where that is not the op's.
+    """
+
+    launches: int
+    copies: int = 0
+    in_place: int = 0
+    arena_bytes: int = 0
+    lower_bound: int = 0
+    kernels: tuple[str, ...] = ()
+    operations: Mapping[int, int] = {}  # never written to
+
+
+Observer = Callable[[int, Instruction, list["np.ndarray | None"], list[np.ndarray], float], None]
+"""Called after each instruction with its position, itself, its inputs, its outputs and the seconds it took."""
+
+
+class Context(ABC):
+    """What one call at a time uses: working memory, a stream, whatever was captured for fixed addresses."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Enqueue one run.
+
+        Args:
+            inputs: dense values of the artifact's call inputs; the user's own where the device admits them.
+            outputs: dense memory for the call outputs, written by the time that `synchronize` returns.
+
+        Raises:
+            ExecutionError: a kernel failed; names op and source. `synchronize` may raise it instead.
+        """
+
+    def synchronize(self) -> None:
+        """Wait for what `run` enqueued. Raises ExecutionError as `run`, for the step that failed."""
+        return
+
+    def warm_up(self) -> None:
+        """Do what only the first run would do, such as compiling kernels or capturing; computes nothing."""
+        return
+
+
+class Executable(ABC):
+    """A program made ready for one target and one set of shapes. Any number of threads may call `run` at once.
+
+    Attributes:
+        fixed: kinds of storage, of ``"input"``, ``"output"`` and ``"state"``, whose addresses must be those of the
+            first run. The runtime then copies what a call brings to memory that stays where it is.
+        plan: steps and memory; None for a target that does not bind (the interpreter).
+    """
+
+    fixed: frozenset[str] = frozenset()
+    plan: BoundPlan | None = None
+
+    @abstractmethod
+    def context(self, states: Sequence[Any] = ()) -> Context:
+        """What a call needs that changes `states`: values of the device, in the order of `Artifact.states`."""
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
+        """One run from its first to its last step. Raises as `Context.run`."""
+        context = self.context(states)
+        context.run(inputs, outputs)
+        context.synchronize()
+
+    @abstractmethod
+    def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
+        """Run instruction by instruction; `states` stay as they are. Raises as `Context.run`."""
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """For the report."""
+
+    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
+        """One run, measured by the target's clock. Raises as `Context.run`; ConfigError where it has none."""
+        del inputs, outputs, states
+        raise ConfigError("profile: this target has no clock of its own; trace() has the time of each instruction")
+
+    def identity(self) -> Any:
+        """JSON-able facts that decide what runs, for the digest."""
+        return None
+
+    def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+        """A faster way from positional arguments to the model's result, or None.
+
+        Args:
+            boundary: the `engine.runtime.boundary.Boundary` of the artifact.
+
+        Returns:
+            A function that answers `UNUSUAL`, before anything has run, to arguments that are not for it.
+        """
+        del boundary
+        return None  # one answer of two
+
+
+UNUSUAL: Any = object()
+"""What a short way answers to arguments that are not for it."""
+
+
+class Prepared:
+    """The constants of an artifact in the forms that a target's programs read; shared by all of its plans.
+
+    Attributes:
+        packing_seconds: spent so far on putting constants into other layouts.
+    """
+
+    packing_seconds: float = 0.0
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of constants that were put into another layout."""
+        return 0
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Several executables are made in this block; constants of others are referred to until its end."""
+        yield
+
+
+class Roofs(NamedTuple):
+    """What a processor that runs one lane can do at most, measured; 0 where it is not known.
+
+    Attributes:
+        flops: float32 operations a second.
+        bandwidth: bytes read a second.
+        cache_bytes: operands of fewer bytes may come from a cache, so no share of the bandwidth is said of them.
+    """
+
+    flops: float = 0.0
+    bandwidth: float = 0.0
+    cache_bytes: int = 0
+
+
+class Roof(NamedTuple):
+    """Measured peak of several threads.
+
+    Attributes:
+        rate: operations or bytes a second, all threads together.
+        clock: frequency of a processor during the measurement, Hz.
+        per_instruction: operations or bytes of one vector instruction.
+        isa: its instruction set.
+    """
+
+    rate: float
+    clock: float
+    per_instruction: float
+    isa: str
+
+
+class Target(ABC):
+    """One way to run programs.
+
+    Attributes:
+        name: what `Config.target` calls it.
+        summary: one line for people.
+        device: where its programs run.
+    """
+
+    name: str
+    summary: str
+    device: Device
+
+    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
+        """Why the target cannot run `instruction`, in a few words; None where it can."""
+        del instruction, artifact
+        return None
+
+    @abstractmethod
+    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
+        """The constants of `artifact`, before any executable of it is made.
+
+        Args:
+            artifact: whose constants these are. From then on this target owns how they lie in memory.
+            borrowed: they may be memory of the model, or in a file that will be closed: once the first executable is
+                made (or the block of `Prepared.gathering` ends), nothing refers to them.
+        """
+
+    @abstractmethod
+    def executable(self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False) -> Executable:
+        """`artifact`, all of whose sizes are known, ready to run.
+
+        Args:
+            artifact: the program.
+            config: the switches.
+            prepared: what `prepare` made of the constants.
+            keep: give every value memory of its own, so that all can be read after the run.
+
+        Raises:
+            ProgramError: it cannot run here, or takes more memory than there is.
+            ConfigError: `config` asks for what nothing here can use.
+        """
+
+    def lanes(self, config: Config) -> int:
+        """Number of workers of one call, each with working memory of its own."""
+        del config
+        return 1
+
+    def kernels(self) -> Sequence[Kernel]:
+        """Every kernel that this build has, best first."""
+        return ()
+
+    def available(self, switch: str) -> tuple[str, ...]:
+        """Values of `switch` that this machine can run, the least capable first; () where the switch has no meaning."""
+        del switch
+        return ()
+
+    def roofs(self, config: Config) -> Roofs:
+        """The roofs of one lane, measured now (0.1 s)."""
+        del config
+        return Roofs()
+
+    def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
+        """The roof `what` of `lanes` workers at once; None where this machine has none.
+
+        Args:
+            what: ``fp32``, ``bf16``, ``int8``: operations of that type, two a multiply-add; ``read``: bytes read;
+                ``copy``: bytes read and written.
+            lanes: each works on a processor of its own where there are enough.
+            nbytes: for ``read`` and ``copy``: what each reads, or copies half of to the other half, again and again.
+            seconds: spent on it, beside making the workers and their memory.
+        """
+        del what, lanes, nbytes, seconds
+        return None

@@ -1,0 +1,311 @@
+"""Runs a bound plan by the C library: builds its tables, lends arenas to calls. Knows no graph and no passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes
+from engine._native import ffi, lib
+from engine.errors import ExecutionError, InternalError
+from engine.program import Artifact
+from engine.targets.base import Context, Executable, Observer, RunTimes, Summary
+from engine.targets.cpu import call, native
+from engine.targets.cpu.weights import BufferKey, Weights
+from engine.targets.host import HOST, as_array
+from engine.targets.plan import BoundPlan, Place, Step
+
+_NODE_BYTES, _TENSOR_BYTES = ffi.sizeof("eb_node"), ffi.sizeof("eb_tensor")
+_FAILURES = {
+    lib.EB_INDEX_OUT_OF_RANGE: "an index is out of range",
+    lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
+}
+Lent = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
+"""What a call borrows: the C call, base pointers, the same as integers, the number of a step that failed, the arena."""
+
+
+class _CallContext(Context):
+    """One call at a time with the same states. Memory is borrowed for each run, so that idle contexts hold none."""
+
+    def __init__(self, executable: CpuExecutable, states: Sequence[Any]) -> None:
+        self._executable, self._states = executable, states
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """As `Context.run`; the run has ended when it returns."""
+        self._executable.run(inputs, outputs, self._states)
+
+
+class CpuExecutable(Executable):
+    """A bound plan as C tables. Any number of threads may call `run` at once: each call borrows an arena.
+
+    Args:
+        artifact: what the plan was made of.
+        plan: bound for the cpu.
+        weights: prepared for the plan.
+        threads: of one call; the plan has working memory for so many.
+        per_node: one C call a step instead of one a run.
+    """
+
+    plan: BoundPlan
+
+    def __init__(
+        self, artifact: Artifact, plan: BoundPlan, weights: Weights, threads: int, *, per_node: bool = False
+    ) -> None:
+        self.plan = plan
+        self.artifact = artifact
+        self.threads = threads
+        self._per_node = per_node
+        self.count = len(plan.steps)
+        self._weights = weights  # their memory is what the tables refer to
+        self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
+        self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
+        types = [artifact.types[value] for value in (*artifact.inputs, *artifact.call_outputs)]
+        self._sizes = [plan.arena_bytes, *(t.nbytes for t in types)]  # bytes of each buffer
+        self._buffers: dict[BufferKey, int] = {}
+        self._nodes = ffi.new("eb_node[]", max(self.count, 1))
+        self._operands = ffi.new("eb_tensor[]", sum(len(step.operands) for step in plan.steps))
+        first = 0
+        for number, step in enumerate(plan.steps):
+            self._fill(self._nodes + number, self._operands + first, step)
+            first += len(step.operands)
+        self._place()
+        self.free: list[Lent] = []  # what no call has borrowed
+
+    def _fill(self, node: Any, operands: Any, step: Step) -> None:
+        """Make `node` and `operands` what the kernel planned, and say where the operands lie."""
+        ffi.memmove(node, step.planned.handle.node, _NODE_BYTES)
+        ffi.memmove(operands, step.planned.handle.operands, len(step.operands) * _TENSOR_BYTES)
+        node.operands = operands
+        node.scratch_buffer, node.scratch_offset, node.overlap = 0, step.scratch_offset, step.overlap
+        for position, place in enumerate(step.operands):
+            if place is None:
+                continue
+            tensor = operands[position]
+            kind, index = place.storage
+            if kind == "arena":
+                tensor.buffer = -1 - index  # until eb_place_operands
+            elif kind == "input":
+                tensor.buffer = 1 + index
+            elif kind == "state":  # behind the inputs of the call
+                tensor.buffer = 1 + len(self.artifact.call_inputs) + index
+            elif kind == "output":
+                tensor.buffer = 1 + self._n_inputs + index
+            else:
+                if position in step.planned.packed:  # that part of the constant alone
+                    tensor.offset = 0
+                key, address, nbytes = self._weights.address(step, position)
+                tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
+                if tensor.buffer == len(self._addresses):
+                    self._addresses.append(address)
+                    self._sizes.append(nbytes)
+
+    def _place(self) -> None:
+        """Let C decide where operands in the arena lie, and check that every step stays inside its memory.
+
+        C makes the check on the tables that it runs: in Python it would cost a tenth of binding.
+
+        Raises:
+            InternalError: a step reaches outside of its memory, so the plan is wrong.
+        """
+        sizes, offsets, parts = (
+            ffi.new("int64_t[]", numbers) for numbers in (self._sizes, self.plan.arena_offsets, self.plan.arena_sizes)
+        )
+        first_constant = 1 + self._n_inputs + self._n_outputs
+        counts = (len(self._sizes), len(self.artifact.call_inputs), first_constant, len(parts))
+        memory = ffi.new("eb_memory *", [*counts, sizes, offsets, parts])
+        wrong = ffi.new("const char **")
+        number = lib.eb_place_operands(self._nodes, self.count, self.threads, memory, wrong)
+        if number >= 0:
+            raise InternalError(f"{self._name(number)}: {ffi.string(wrong[0]).decode()}")
+
+    def _name(self, number: int) -> str:
+        """Step `number` for people: its op, and its line in the user's model."""
+        if number >= self.count:
+            return "the plan"
+        step = self.plan.steps[number]
+        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
+        return f"{step.op}{where}"
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def context(self, states: Sequence[Any] = ()) -> Context:
+        """As `Executable.context`."""
+        return _CallContext(self, states)
+
+    def _borrow(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Lent:
+        """What one call at a time may use, with the addresses of its inputs (states behind them) and outputs."""
+        try:
+            lent = self.free.pop()
+        except IndexError:
+            lent = self.lend()
+        _call, pointers, words, _failed, _arena = lent
+        for position, value in enumerate((*inputs, *outputs), 1):
+            if not isinstance(value, np.ndarray):
+                words[position] = value.data_ptr()
+            else:
+                try:
+                    pointers[position] = native.address_of(value)
+                except ValueError:  # bfloat16
+                    pointers[position] = native.address_of(value.view(np.int16))
+        return lent
+
+    def lend(self) -> Lent:
+        """Makes what a call borrows; called when all that exists is in use."""
+        arena = HOST.allocate(self.plan.arena_bytes).memory
+        words = ffi.new("uintptr_t[]", self._addresses)
+        words[0] = arena.ctypes.data
+        pointers, failed = ffi.cast("void **", words), ffi.new("int32_t *")
+        call = partial(lib.eb_run, self._nodes, 0, self.count, pointers, self.threads, ffi.NULL, failed)
+        return call, pointers, words, failed, arena
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
+        """As `Executable.run`: dense arrays or CPU tensors of the artifact's types."""
+        if self._per_node:
+            with self._reading([*inputs, *states], outputs, {}):
+                return
+        lent = self._borrow((*inputs, *states), outputs)
+        status = lent[0]()
+        self.free.append(lent)
+        if status:
+            raise self.failure(status, lent[3][0])
+
+    def _counters(self) -> tuple[np.ndarray, Any]:
+        """Zeros for ticks [threads, steps], and the eb_profile that has a run count into them."""
+        busy = np.zeros((self.threads, self.count), np.int64)
+        return busy, ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
+
+    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
+        """As `Executable.run_timed`, measured inside of C.
+
+        With one thread the readings of the clock that divide the steps are shared, so the steps sum to the run.
+        """
+        lent = self._borrow((*inputs, *states), outputs)
+        _call, pointers, _words, failed, _arena = lent
+        busy, profile = self._counters()
+        status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, profile, failed)
+        self.free.append(lent)
+        if status != native.OK:
+            raise self.failure(status, failed[0])
+        return RunTimes(busy, profile.wall, native.tick_seconds(), native.clock())
+
+    def plain_and_counted(
+        self, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> tuple[Callable[[], int], Callable[[], int], object]:
+        """The C call of `run` and that of `run_timed`, to compare what they cost; each answers a status.
+
+        The caller keeps `inputs`, `outputs`, this executor and the third answer alive for as long as it calls.
+        """
+        lent = self._borrow(inputs, outputs)
+        busy, profile = self._counters()
+        counted = partial(lib.eb_run, self._nodes, 0, self.count, lent[1], self.threads, profile, lent[3])
+        return lent[0], counted, (lent, busy)
+
+    @contextmanager
+    def _reading(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        roots: Mapping[tuple[str, int], np.ndarray],
+        observe: Callable[[int], None] | None = None,
+    ) -> Iterator[Callable[[Place], np.ndarray]]:
+        """Run one C call a step, then lend a reader of what lies in memory.
+
+        Args:
+            inputs: as for `run`, states behind them.
+            outputs: as for `run`.
+            roots: arrays of the storages that are not the arena, such as ``("input", 0)``.
+            observe: called with the number of each step after it ran.
+
+        Yields:
+            A function from a place to a strided view of it, valid inside of the block.
+        """
+        lent = self._borrow(inputs, outputs)
+        _call, pointers, _words, failed, arena = lent
+
+        def read(place: Place) -> np.ndarray:
+            kind, layout = dtypes.dtype(place.dtype), place.layout
+            root, start = roots.get((place.storage.kind, place.storage.number), arena), layout.offset * kind.size
+            if place.storage.kind == "arena":
+                start += self.plan.arena_offsets[place.storage.number]
+            strides = [s * kind.size for s in layout.strides]
+            return np.lib.stride_tricks.as_strided(
+                root.reshape(-1).view(np.uint8)[start:][: kind.size * layout.span].view(kind.numpy),
+                layout.shape,
+                strides,
+                writeable=False,
+            )
+
+        try:
+            for number in range(self.count):
+                status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
+                if status != native.OK:
+                    raise self.failure(status, failed[0])
+                if observe is not None:
+                    observe(number)
+            yield read
+        finally:
+            self.free.append(lent)
+
+    def failure(self, status: int, number: int) -> ExecutionError:
+        """What step `number` answered, for the user."""
+        what = _FAILURES.get(status, f"kernel {self.plan.steps[number].kernel.name} answered {status}")
+        return ExecutionError(f"{self._name(number)}: {what}")
+
+    # --- reading it --------------------------------------------------------------------------------------------------
+
+    def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
+        """As `Executable.trace`. The plan must give every value memory of its own."""
+        artifact, plan = self.artifact, self.plan
+        types = (artifact.types[v] for v in artifact.call_outputs)
+        outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
+        states = [state.copy() for state in states]  # the run writes to them
+        seconds: dict[int, float] = {}
+        clock = time.perf_counter()
+
+        def passed(number: int) -> None:
+            nonlocal clock
+            step, now = plan.steps[number], time.perf_counter()
+            if step.instruction is not None:
+                seconds[step.instruction] = now - clock
+            clock = time.perf_counter()
+
+        roots = {("input", n): as_array(value) for n, value in enumerate(inputs)}
+        # What a state holds before the run, which a trace shows as an input: the run overwrites the copy above.
+        roots |= {("state", n): state.copy() for n, state in enumerate(states)}
+        roots |= {("constant", v): a for v, a in artifact.constants.items()}
+        with self._reading([*inputs, *states], outputs, roots, passed) as read:
+            for index, instruction in enumerate(artifact.instructions):
+                before = [None if v is None else read(plan.places[v]) for v in instruction.inputs]
+                after = [read(plan.places[v]) for v in instruction.outputs]
+                observe(index, instruction, before, after, seconds.get(index, 0.0))
+
+    def summary(self) -> Summary:
+        """As `Executable.summary`."""
+        plan = self.plan
+        return Summary(
+            launches=len(plan.steps),
+            copies=sum(step.instruction is None for step in plan.steps),
+            in_place=plan.in_place,
+            arena_bytes=plan.arena_bytes,
+            lower_bound=plan.lower_bound,
+            kernels=tuple(step.kernel.name for step in plan.steps),
+            operations={
+                s.instruction: s.planned.operations
+                for s in plan.steps
+                if s.instruction is not None and s.planned.operations
+            },
+        )
+
+    def identity(self) -> Any:
+        """Steps, where their operands lie, and the number of threads."""
+        steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self.plan.steps]
+        return [steps, self.plan.arena_offsets, self.threads, self._per_node]
+
+    def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+        """As `Executable.short_way`; none for a program with states."""
+        return None if self._per_node or self.artifact.states else call.short_way(boundary, self)

@@ -1,0 +1,110 @@
+"""The cpu: kernels of the C library, planned step by step, run by its pool of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.config import MOST_THREADS, Config
+from engine.errors import ConfigError
+from engine.ops import TABLE
+from engine.processors import count_processors
+from engine.program import Artifact, Instruction
+from engine.targets.base import Kernel, NeedsDense, Planned, Prepared, Roof, Roofs, StepPlanner, Target
+from engine.targets.bind import bind
+from engine.targets.cpu import native
+from engine.targets.cpu.executable import CpuExecutable
+from engine.targets.cpu.weights import Weights
+from engine.targets.host import HOST
+from engine.targets.plan import BoundPlan, Step
+
+_CACHE_BYTES = 64 << 20
+
+
+class _Planner(StepPlanner):
+    """Plans each step by the first kernel of the registry that this machine has and that accepts the operands."""
+
+    def __init__(self, config: Config) -> None:
+        self._variants = config.variant
+        self._kernels = native.kernels_for(config.isa)
+        self._used: dict[str, bool] = {}  # op of the program for which a variant is wanted -> whether a step has it
+        if "openblas" in config.variant.values():
+            native.offer_openblas()
+
+    def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
+        """As `StepPlanner.plan`. A variant that the configuration names is tried before all others."""
+        kernels = self._kernels.get(step.op, ())
+        variant = self._variants.get(step.op)
+        if variant is not None:
+            self._used.setdefault(step.op, False)
+            kernels = (*(kernel for kernel in kernels if kernel.variant == variant), *kernels)
+        for kernel in kernels:
+            planned = native.plan(step, kernel, wanted=kernel.variant == variant)
+            if isinstance(planned, Planned):
+                if variant == kernel.variant:
+                    self._used[step.op] = True
+                return planned
+            if planned is not None and not copied:
+                return planned
+        return None
+
+    def check_used(self) -> None:
+        """As `StepPlanner.check_used`."""
+        for op, used in self._used.items():
+            if not used:
+                raise ConfigError(f"variant {op}={self._variants[op]!r}: no {op} of this program can use it here")
+
+
+class CpuTarget(Target):
+    """Programs run on this machine's processors."""
+
+    name = "cpu"
+    summary = "C kernels for this machine's instruction sets, on a pool of threads"
+    device = HOST
+
+    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
+        """None: every op of the table is a view or has a kernel for each of its element types."""
+        del artifact
+        known = TABLE[instruction.op].view is not None or instruction.op in native.kernels_for(None)
+        return None if known else f"{instruction.op}: no kernel in this build"
+
+    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
+        """As `Target.prepare`: kernels say how they want constants laid out."""
+        return Weights(artifact, borrowed=borrowed)
+
+    def bind(self, artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
+        """Steps and memory of `artifact` on this machine; as `engine.targets.bind.bind`."""
+        return bind(artifact, _Planner(config), strategy=config.planner, lanes=self.lanes(config), keep=keep)
+
+    def executable(
+        self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
+    ) -> CpuExecutable:
+        """As `Target.executable`."""
+        assert isinstance(prepared, Weights)  # noqa: S101  # made by `prepare`
+        per_node = config.dispatch == "per_node"
+        plan = self.bind(artifact, config, keep=keep or per_node)
+        prepared.prepare(plan)
+        return CpuExecutable(artifact, plan, prepared, self.lanes(config), per_node=per_node)
+
+    def lanes(self, config: Config) -> int:
+        """Threads of a call: those of `config`; for ``"auto"`` the processors that this process may use now."""
+        return min(count_processors(), MOST_THREADS) if config.threads == "auto" else int(config.threads)
+
+    def kernels(self) -> Sequence[Kernel]:
+        """The registry of the C library."""
+        return native.kernels()
+
+    def available(self, switch: str) -> tuple[str, ...]:
+        """Instruction sets of this machine."""
+        return native.isas() if switch == "isa" else ()
+
+    def roofs(self, config: Config) -> Roofs:
+        """Of one core, by its best instruction set or that of `config`."""
+        isa = config.isa or native.isas()[-1]
+        return Roofs(native.peak_flops(isa), native.read_bandwidth(), _CACHE_BYTES)
+
+    def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
+        """As `Target.measure_roof`; of `nbytes` 4096 at least."""
+        return native.measure_roof(what, lanes, nbytes, seconds)
+
+
+CPU = CpuTarget()

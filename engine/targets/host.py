@@ -1,0 +1,150 @@
+"""Memory that this process can address, as a device: for the cpu, the interpreter, and results of any target.
+
+Large results lie where earlier ones did that nobody refers to any longer. The system hands out a large piece page by
+page, filled with zeros, where each page is first written to: nearly two microseconds for 4 KiB on the virtual machine
+where it was measured. Whether the C library keeps a piece for the next call depends on what else the process allocates,
+so that one program's time differs from process to process.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes
+from engine.memory import ALIGNMENT, aligned_empty
+from engine.ops import TensorType
+from engine.targets.base import Buffer, Device
+
+LARGE = 128 << 10
+"""Results of at least this many bytes are recycled: from this size on the C library asks the system for memory."""
+MOST = 256 << 20
+"""Limit on the free pieces kept for later results, bytes, for all programs together. Those in use do not count."""
+
+
+class HostBuffer(Buffer):
+    """Aligned bytes of this process.
+
+    Attributes:
+        memory: uint8 [nbytes], uninitialised at first.
+    """
+
+    space = "host"
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.memory = aligned_empty(nbytes)
+        self._addresses = range(self.memory.ctypes.data, self.memory.ctypes.data + nbytes)
+
+    def value(self, start: int, type_: TensorType) -> np.ndarray:
+        """An array over the bytes."""
+        part = self.memory[start : start + type_.nbytes]
+        return part.view(dtypes.dtype(type_.dtype).numpy).reshape(type_.shape)
+
+    def shares_memory_with(self, value: Any) -> bool:
+        """As `Buffer.shares_memory_with`. Calls ask it for each input: an array without a base is no view of it."""
+        if isinstance(value, np.ndarray):
+            return value.base is not None and np.may_share_memory(value, self.memory)
+        return value.data_ptr() in self._addresses
+
+
+class HostDevice(Device):
+    """Values are NumPy arrays, and torch's tensors on the cpu."""
+
+    name = "cpu"
+    alignment = ALIGNMENT
+
+    def allocate(self, nbytes: int) -> HostBuffer:
+        """As `Device.allocate`."""
+        return HostBuffer(nbytes)
+
+    def read(self, value: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return value
+
+    def write(self, value: np.ndarray, elements: np.ndarray | int) -> None:
+        """As `Device.write`."""
+        value[...] = elements
+
+    def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
+        """Recycled memory for large results."""
+        if not recycle or type_.nbytes < LARGE:
+            return None
+        return partial(RESULTS.array, type_.shape, dtypes.dtype(type_.dtype).numpy)
+
+
+HOST = HostDevice()
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A dense array or CPU tensor as a NumPy array over the same memory."""
+    if isinstance(value, np.ndarray):
+        return value
+    value = value.detach()
+    if str(value.dtype) == "torch.bfloat16":
+        torch = sys.modules["torch"]  # which made the tensor; the engine imports it nowhere on this path
+        return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
+    return np.asarray(value.numpy())
+
+
+class Recycler:
+    """Makes arrays over memory that earlier ones lay in. Threads may share one.
+
+    Args:
+        most: bytes of free pieces that are kept; those that have been free longest go first.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._free: deque[np.ndarray] = deque()  # the latest on the right; each of its methods is atomic
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array in memory that nothing refers to but this array and what is made of it."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        return np.asarray(_Lease(self, self._piece(nbytes), nbytes)).view(dtype).reshape(shape)
+
+    def _piece(self, nbytes: int) -> np.ndarray:
+        for _ in range(len(self._free)):
+            try:
+                piece = self._free.pop()
+            except IndexError:  # other threads were faster
+                break
+            if nbytes <= piece.size <= 2 * nbytes:
+                return piece
+            self._free.appendleft(piece)
+        return aligned_empty(nbytes)
+
+    def take_back(self, piece: np.ndarray) -> None:
+        """Keep a piece that nobody uses any longer."""
+        self._free.append(piece)
+        while sum(one.size for one in tuple(self._free)) > self._most:
+            try:
+                self._free.popleft()
+            except IndexError:  # other threads were faster
+                break
+
+
+class _Lease:
+    """What arrays in a piece refer to as their base: when the last of them is gone, so is this, and it is free."""
+
+    def __init__(self, recycler: Recycler, piece: np.ndarray, nbytes: int) -> None:
+        self._recycler, self._piece = recycler, piece
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (nbytes,),
+            "data": (piece.ctypes.data, False),
+        }
+
+    def __del__(self) -> None:
+        self._recycler.take_back(self._piece)
+
+
+RESULTS = Recycler()
+"""The recycler that all programs share."""

@@ -1,0 +1,68 @@
+"""Which steps of a plan may run side by side: those that share no bytes, unless both only read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine import dtypes, planner
+from engine.targets.plan import Step
+
+
+class Access(NamedTuple):
+    """Bytes ``[start, stop)`` of one memory that a step reads or writes."""
+
+    memory: tuple[str, int]
+    start: int
+    stop: int
+    writes: bool
+
+
+def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Access]:
+    """What `step` touches: its operands from their first to their last byte, and its working memory. Not what no step
+    writes: inputs and constants.
+    """
+    found = []
+    for position, place in enumerate(step.operands):
+        if place is None or place.storage.kind in ("input", "constant") or not (span := place.layout.span):
+            continue
+        kind, number = place.storage
+        size = dtypes.dtype(place.dtype).size
+        start = place.layout.offset * size
+        if kind == "arena":  # all of it is one memory: buffers that are not alive together share bytes
+            start, number = start + arena_offsets[number], 0
+        found.append(Access((kind, number), start, start + span * size, position >= step.n_inputs))
+    if nbytes := step.working_memory(lanes):
+        start = step.scratch_offset - planner.aligned(step.planned.shared_bytes)
+        found.append(Access(("arena", 0), start, start + nbytes, writes=True))
+    return found
+
+
+MOST_OVERLAP = 64
+"""No step overlaps with more: threads seldom run so far apart, and a file of very many independent steps must not make
+binding quadratic.
+"""
+
+
+def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], lanes: int) -> None:
+    """Set each step's `overlap`: the steps back to the last one that it conflicts with, at most `MOST_OVERLAP`.
+
+    Two steps conflict where one writes bytes that the other reads or writes: a value that is needed, memory that is
+    used again while an earlier value is still being read, scratch.
+    """
+    touched: list[list[Access]] = []
+    for number, step in enumerate(steps):
+        mine = accesses(step, arena_offsets, lanes)
+        step.overlap = 0
+        most = min(number, MOST_OVERLAP)
+        while step.overlap < most and not _conflict(mine, touched[number - 1 - step.overlap]):
+            step.overlap += 1
+        touched.append(mine)
+
+
+def _conflict(some: Sequence[Access], others: Sequence[Access]) -> bool:
+    return any(
+        (a.writes or b.writes) and a.memory == b.memory and a.start < b.stop and b.start < a.stop
+        for a in some
+        for b in others
+    )
