@@ -16,8 +16,9 @@ from engine.ops import TensorType
 from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.passes import PASSES
 from engine.program import Artifact, Signature, reader
+from engine.targets import interpreter
 from engine.targets.cpu import CPU, native
-from engine.targets.cpu.executable import CpuExecutable, interpreter
+from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.weights import Weights
 from tests.graphs import ops, random_inputs, run_pass
 
