@@ -88,6 +88,11 @@ class Config:
             _one_of("variant: op", op, tuple(known))
             _one_of(f"variant of {op}", variant, known[op])
 
+    @property
+    def target(self) -> str:
+        """The target whose own passes run: the CPU's, since the interpreter runs what the C library runs."""
+        return "cpu"
+
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -1,109 +1,38 @@
 """The pipeline: Graph -> Graph, in order, by name. One small pass a file; each is a switch.
 
 A pass is a function that changes the graph and returns how many changes it made. After each, the graph verifies and
-computes the same function. A name may stand several times in the pipeline.
+computes the same function. A name may stand several times in a pipeline. The order is free to choose: what must run
+before what, and why, is in the file of each pass (`Pass.after`, `Pass.before`). An order that breaks one of these
+constraints costs speed and never a right result, so `Config(pipeline=...)` may break them, and an experiment can show
+what a constraint is worth; `violations` lists them.
+
+The passes of `PIPELINE` serve every target. Those of one target are in a package of that target, which calls
+`add_stage`; they run behind the common ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib
+from collections.abc import Sequence
 
 from engine.config import Config
+from engine.errors import ConfigError
 from engine.graph import Graph, verify
-from engine.passes import (
-    absorb_groups,
-    absorb_mask,
-    absorb_pad,
-    absorb_scalar,
-    absorb_transpose,
-    channels_last,
-    common_subexpressions,
-    dead_code,
-    drop_identities,
-    fold_batch_norm,
-    fold_constants,
-    fold_norm_forward,
-    fuse_add_norm,
-    fuse_attention,
-    fuse_embedding_norm,
-    fuse_epilogue,
-    fuse_expand_depthwise,
-    fuse_gated_linear,
-    fuse_gelu,
-    fuse_layer_norm,
-    fuse_pointwise,
-    fuse_rms_norm,
-    fuse_rope,
-    fuse_softmax,
-    merge_linear,
-    move_permute,
-    move_reshape,
-    pick_rows,
-    simplify_views,
-    use_linear,
-)
+from engine.passes.base import Constraint, Pass, violations
 
+__all__ = [
+    "PASSES",
+    "PIPELINE",
+    "Constraint",
+    "Pass",
+    "add_stage",
+    "pipeline",
+    "run",
+    "run_passes",
+    "stages",
+    "violations",
+]
 
-@dataclass(frozen=True)
-class Pass:
-    """A named step of the pipeline."""
-
-    name: str
-    run: Callable[[Graph], int]
-    summary: str
-
-
-PASSES: dict[str, Pass] = {
-    module.__name__.rsplit(".", 1)[1]: Pass(
-        module.__name__.rsplit(".", 1)[1], module.run, (module.__doc__ or "").split("\n")[0].rstrip(".")
-    )
-    for module in (
-        fold_constants,
-        common_subexpressions,
-        drop_identities,
-        simplify_views,
-        absorb_transpose,
-        absorb_scalar,
-        absorb_pad,
-        fold_batch_norm,
-        fold_norm_forward,
-        fuse_softmax,
-        fuse_layer_norm,
-        fuse_rms_norm,
-        fuse_rope,
-        fuse_gelu,
-        fuse_attention,
-        absorb_groups,
-        absorb_mask,
-        use_linear,
-        move_reshape,
-        move_permute,
-        pick_rows,
-        fuse_gated_linear,
-        merge_linear,
-        fuse_epilogue,
-        channels_last,
-        fuse_expand_depthwise,
-        fuse_embedding_norm,
-        fuse_add_norm,
-        fuse_pointwise,
-        dead_code,
-    )
-}
-
-# Folding first, so that masks and scalars are constants when patterns look at them; rotations before identities, for
-# at position 0 the cosines are all 1; transposes and scalars before attention, whose pattern then has one spelling;
-# pads before layout, which would have to turn them; batch norms before epilogues, since nothing can be folded into a
-# convolution that activates, and first into the one in front, which may pad; reshapes and permutes of rows out of the
-# way of gated pairs, merging and epilogues, and before transposes are absorbed once more, among them those that
-# follow an attention, whose only reader must be such a one; rows picked while no op has another one inside of it, and
-# equal picks made one; gated pairs before merging, which would take them; merging before epilogues, since a linear
-# with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs least where a linear
-# adds it in its registers; layout after epilogues, when convolutions have all that they will have, and before chains,
-# which then run on images as they lie; behind it convolutions of what is then a linear, once the permutes are gone
-# that nobody reads; gathers before other residuals, which would take one of their terms. Chains of pointwise ops
-# last: nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -133,29 +62,87 @@ PIPELINE: tuple[str, ...] = (
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",
-    "channels_last",
-    "dead_code",
-    "fuse_expand_depthwise",
     "fuse_embedding_norm",
     "fuse_add_norm",
-    "fuse_pointwise",
     "dead_code",
 )
+"""The common passes, each the name of a file of this package."""
+
+PASSES: dict[str, Pass] = {}
+"""Every pass, of all targets, by name."""
+
+_STAGES: dict[str, tuple[str, ...]] = {}
+"""Target -> the names of its own passes, in order."""
+
+
+def _import_passes(package: str, names: Sequence[str]) -> None:
+    for name in dict.fromkeys(names):
+        if name not in PASSES:
+            PASSES[name] = importlib.import_module(f"{package}.{name}").PASS
+
+
+def add_stage(target: str, package: str, names: Sequence[str]) -> None:
+    """Declare the passes that run behind the common ones where `target` is bound to.
+
+    Args:
+        target: the target's name.
+        package: full name of the package that holds a file for each pass.
+        names: passes in order; they may contain common ones.
+    """
+    _import_passes(package, names)
+    _STAGES[target] = tuple(names)
+
+
+def pipeline(target: str) -> tuple[str, ...]:
+    """Names of the passes that run for `target` by default: the common ones, then its own."""
+    return (*PIPELINE, *_STAGES.get(target, ()))
+
+
+def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
+    """The passes that `config` asks for, in order: the common ones, and those of the target behind them.
+
+    Of `Config.pipeline` everything from the first pass of a target on is the second list.
+
+    Raises:
+        ConfigError: the pipeline has a pass of another target than that of `config`.
+    """
+    if config.pipeline is None:
+        chosen = [[PASSES[name] for name in names] for names in (PIPELINE, _STAGES.get(config.target, ()))]
+    else:
+        given = [PASSES[name] for name in config.pipeline]
+        for one in given:
+            if one.target not in (None, config.target):
+                raise ConfigError(f"pipeline: {one.name} is a pass of target {one.target}, not of {config.target}")
+        cut = next((number for number, one in enumerate(given) if one.target is not None), len(given))
+        chosen = [given[:cut], given[cut:]]
+    common, own = ([one for one in stage if one.name not in config.disable] for stage in chosen)
+    return common, own
 
 
 def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run the pipeline that `config` describes on `graph`. Returns (pass, changes) in order.
+    """Run both stages that `config` describes on `graph`. Returns (pass, changes) in order.
 
     Args:
         graph: changed in place.
         config: `pipeline` and `disable` are read.
         check: verify the graph after every pass (tests do).
     """
+    common, own = stages(config)
+    return run_passes(graph, [*common, *own], check=check)
+
+
+def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:
+    """Run `passes` on `graph`, which changes in place. Returns (pass, changes) in order.
+
+    Raises:
+        VerificationError: with `check`, naming the node that a pass left wrong.
+    """
     log = []
-    for name in PIPELINE if config.pipeline is None else config.pipeline:
-        if name in config.disable:
-            continue
-        log.append((name, PASSES[name].run(graph)))
+    for one in passes:
+        log.append((one.name, one.run(graph)))
         if check:
             verify.graph(graph)
     return tuple(log)
+
+
+_import_passes(__name__, PIPELINE)

@@ -1,1 +1,5 @@
-"""The C library as a target."""
+"""The C library as a target. Importing it declares the CPU's own passes."""
+
+from engine.targets.cpu import passes
+
+__all__ = ["passes"]
