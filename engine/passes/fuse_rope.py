@@ -58,6 +58,6 @@ PASS = Pass(
         "fold_constants": "the cosines and sines of known positions are then constants",
     },
     before={
-        "drop_identities": "at position 0 the cosines are all 1, and it would drop their product, which the pattern has",
+        "drop_identities": "at position 0 the cosines are all 1, and it would drop their product, part of the pattern",
     },
 )
