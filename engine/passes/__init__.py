@@ -18,7 +18,10 @@ from collections.abc import Sequence
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.graph import Graph, verify
+from engine.passes import own
 from engine.passes.base import Constraint, Pass, violations
+from engine.switches import Switch, register, register_loader, register_source
+from engine.switches import names as switch_names
 
 __all__ = [
     "PASSES",
@@ -75,10 +78,28 @@ _STAGES: dict[str, tuple[str, ...]] = {}
 """Target -> the names of its own passes, in order."""
 
 
+_installed: list[Pass] = []
+"""Those of `PASSES` that installed packages bring; each runs where its constraints put it."""
+
+
+def _add(one: Pass) -> None:
+    PASSES[one.name] = one
+    register(Switch("pass", one.name, "on", one.summary))
+
+
 def _import_passes(package: str, names: Sequence[str]) -> None:
     for name in dict.fromkeys(names):
         if name not in PASSES:
-            PASSES[name] = importlib.import_module(f"{package}.{name}").PASS
+            _add(importlib.import_module(f"{package}.{name}").PASS)
+
+
+def _add_installed() -> None:
+    """Called once, before the names of passes are read for the first time."""
+    for one in own.installed():
+        if one.name in PASSES:
+            raise ConfigError(f"pass {one.name!r} of an installed package: there is a pass of that name already")
+        _add(one)
+        _installed.append(one)
 
 
 def add_stage(target: str, package: str, names: Sequence[str]) -> None:
@@ -94,29 +115,72 @@ def add_stage(target: str, package: str, names: Sequence[str]) -> None:
 
 
 def pipeline(target: str) -> tuple[str, ...]:
-    """Names of the passes that run for `target` by default: the common ones, then its own."""
+    """Names of the passes of this repository that run for `target` by default: the common ones, then its own."""
     return (*PIPELINE, *_STAGES.get(target, ()))
+
+
+def own_passes(config: Config) -> list[Pass]:
+    """The passes of `Config.passes`."""
+    return [own.load(path) for path in config.passes]
 
 
 def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
     """The passes that `config` asks for, in order: the common ones, and those of the target behind them.
 
-    Of `Config.pipeline` everything from the first pass of a target on is the second list.
+    Of `Config.pipeline` everything from the first pass of a target on is the second list. In the default pipeline,
+    passes of installed packages and those of `Config.passes` run as late in their stage as their constraints allow; in
+    `Config.pipeline`, where it names them.
 
     Raises:
-        ConfigError: the pipeline has a pass of another target than that of `config`.
+        ConfigError: a pass of another target than that of `config`; constraints that no place satisfies.
     """
+    mine = own_passes(config)
+    named = {one.name: one for one in mine} | dict(zip(config.passes, mine, strict=True))
+    out = {named[name].name if name in named else name for name in config.disable}
     if config.pipeline is None:
-        chosen = [[PASSES[name] for name in names] for names in (PIPELINE, _STAGES.get(config.target, ()))]
+        common, late = ([PASSES[name] for name in names] for names in (PIPELINE, _STAGES.get(config.target, ())))
+        switch_names("pass")  # has the installed ones added
+        for one in (*_installed, *mine):
+            if one.target in (None, config.target) and one.name not in out:
+                _place(one, common, late)
+            elif one in mine:
+                _check_target("passes", one, config)
     else:
-        given = [PASSES[name] for name in config.pipeline]
+        given = [named.get(name) or PASSES.get(name) or own.load(name) for name in config.pipeline]
         for one in given:
-            if one.target not in (None, config.target):
-                raise ConfigError(f"pipeline: {one.name} is a pass of target {one.target}, not of {config.target}")
+            _check_target("pipeline", one, config)
+        out |= {one.name for one, name in zip(given, config.pipeline, strict=False) if name in config.disable}
         cut = next((number for number, one in enumerate(given) if one.target is not None), len(given))
-        chosen = [given[:cut], given[cut:]]
-    common, own = ([one for one in stage if one.name not in config.disable] for stage in chosen)
-    return common, own
+        common, late = given[:cut], given[cut:]
+    return [one for one in common if one.name not in out], [one for one in late if one.name not in out]
+
+
+def _check_target(field: str, one: Pass, config: Config) -> None:
+    if one.target not in (None, config.target):
+        raise ConfigError(f"{field}: {one.name} is a pass of target {one.target}, not of {config.target}")
+
+
+def _place(one: Pass, common: list[Pass], late: list[Pass]) -> None:
+    """Insert `one` into its stage, as late as its constraints and those of others allow.
+
+    Without constraints, that is in front of the last `dead_code`, which removes what it leaves without a reader.
+    """
+    stage = common if one.target is None else late
+    last = len(stage) - (bool(stage) and stage[-1].name == "dead_code" and one.name != "dead_code")
+    for position in range(last, -1, -1):
+        trial = [*stage[:position], one, *stage[position:]]
+        if not [
+            found
+            for found in violations([*trial, *late] if stage is common else [*common, *trial])
+            if one.name in (found.earlier, found.later)
+        ]:
+            stage.insert(position, one)
+            return
+    reasons = ", ".join([*(f"after {name}" for name in one.after), *(f"before {name}" for name in one.before)])
+    raise ConfigError(
+        f"passes: no place of the {one.target or 'common'} stage satisfies what {one.name} asks for: {reasons}. "
+        "Change its constraints, its target, or give the whole order as Config(pipeline=...)"
+    )
 
 
 def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
@@ -125,24 +189,26 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
     Args:
         graph: changed in place.
         config: `pipeline` and `disable` are read.
-        check: verify the graph after every pass (tests do).
+        check: verify the graph after every pass, as `Config.verify` does.
     """
-    common, own = stages(config)
-    return run_passes(graph, [*common, *own], check=check)
+    common, late = stages(config)
+    return run_passes(graph, [*common, *late], check=check or config.verify)
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run `passes` on `graph`, which changes in place. Returns (pass, changes) in order.
+    """Run `passes` on `graph`, which changes in place. Returns (`Pass.label`, changes) in order.
 
     Raises:
         VerificationError: with `check`, naming the node that a pass left wrong.
     """
     log = []
     for one in passes:
-        log.append((one.name, one.run(graph)))
+        log.append((one.label, one.run(graph)))
         if check:
             verify.graph(graph)
     return tuple(log)
 
 
 _import_passes(__name__, PIPELINE)
+register_source("pass", _add_installed)
+register_loader("pass", own.load)

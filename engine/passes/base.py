@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,6 +23,7 @@ class Pass:
         before: name of another pass -> why that one has to run after every run of this pass.
         target: None for a pass of all targets; otherwise the target to which it belongs.
         summary: one line; by default the first line of the docstring of the function's module.
+        version: of a pass from outside of this repository, digits of the hash of its file; otherwise empty.
     """
 
     name: str
@@ -33,18 +32,16 @@ class Pass:
     before: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     target: str | None = None
     summary: str = ""
+    version: str = ""
 
     def __post_init__(self) -> None:
         text = self.summary or getattr(self.run, "__globals__", {}).get("__doc__") or ""
         object.__setattr__(self, "summary", text.strip().split("\n")[0].rstrip("."))
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the file that holds `run`, in hexadecimal digits; of the name where there is no such file."""
-        code = getattr(self.run, "__code__", None)
-        path = Path(code.co_filename) if code is not None else None
-        source = path.read_bytes() if path is not None and path.is_file() else self.name.encode()
-        return hashlib.sha256(source).hexdigest()
+    def label(self) -> str:
+        """What reports and program files call it: the name, with ``@version`` behind it where it has one."""
+        return f"{self.name}@{self.version}" if self.version else self.name
 
 
 class Constraint(NamedTuple):

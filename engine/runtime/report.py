@@ -53,7 +53,8 @@ class Report:
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
         packing_seconds: of that, or of loading, what packing weights took.
-        passes: (pass, changes) in the order they ran.
+        passes: (pass, changes) in the order they ran; a pass of the user's own is ``name@version``, by the hash of its
+            file.
         kernels: (kernel, launches), most used first.
         switches: the configuration in force.
         digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).

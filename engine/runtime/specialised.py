@@ -24,7 +24,7 @@ from engine.program import Artifact, Instruction
 from engine.runtime.boundary import Boundary, Rebuild, as_array
 from engine.runtime.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
 from engine.runtime.state import State
-from engine.targets import interpreter
+from engine.targets import interpreter, verify
 from engine.targets.bind import BoundPlan, Step, bind, threads_of
 from engine.targets.cpu import native
 from engine.targets.cpu.call import UNUSUAL, short_way
@@ -59,6 +59,8 @@ class Specialised:
         self._weights = weights
         if config.executor == "native":
             self.plan = bind(artifact, self.config, keep=config.dispatch == "per_node")
+            if config.verify:
+                verify.order(self.plan, threads_of(self.config))
             weights.prepare(self.plan)
         self._execute = self._executor()
 
@@ -105,6 +107,7 @@ class Specialised:
         steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self.plan.steps]
         config = (self.config.executor, self.config.dispatch, threads_of(self.config), any(self.boundary.recycled))
         facts = [self.artifact.structure_digest, steps, self.plan.arena_offsets, config]
+        facts += [name for name, _changes in self.artifact.passes if "@" in name]  # versions of a user's own passes
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     # --- profiling -------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from engine.config import MOST_THREADS, Config
 from engine.errors import ConfigError, ProgramError
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
+from engine.planner import verify
 from engine.processors import count_processors
 from engine.program import Artifact, Instruction
 from engine.targets.cpu import native
@@ -115,7 +116,7 @@ def bind(artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan
 
     Args:
         artifact: the program.
-        config: isa, variant, planner and threads are read.
+        config: isa, variant, planner, threads and verify are read.
         keep: give every value memory of its own, so that all can be read after the run (trace, per-node dispatch).
 
     Raises:
@@ -348,6 +349,8 @@ class _Lowering:
                 scratch[number] = len(requests)
                 requests.append(planner.Request(nbytes, number, number))
         plan = planner.plan(requests, "no_reuse" if self.keep else self.config.planner)
+        if self.config.verify:
+            verify.plan(requests, plan)
         for number, request in scratch.items():
             step = self.steps[number]
             step.scratch_offset = plan.offsets[request] + planner.aligned(step.shared_bytes)

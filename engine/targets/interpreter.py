@@ -11,6 +11,7 @@ from engine.errors import ExecutionError, ProgramError
 from engine.memory import check_total
 from engine.ops import TABLE
 from engine.program import Artifact, Instruction
+from engine.switches import Switch, register
 
 Observer = Callable[[int, Instruction, list["np.ndarray | None"], list[np.ndarray], float], None]
 
@@ -45,3 +46,6 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
         if observe is not None:
             observe(position, instruction, operands, results, seconds)
     return [np.array(values[v], order="C", copy=True) for v in artifact.outputs]
+
+
+register(Switch("executor", "interpreter", "off", "the NumPy definitions"))

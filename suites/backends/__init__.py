@@ -36,7 +36,7 @@ class Declared:
         install: the command that brings them.
         provisions: True where `Backend.provision` has something to do.
         ours: True for the engine of this checkout, False for competitors.
-        switches: options that it understands; ``variant.`` stands for ``variant.<op>``.
+        options: options that it understands; None: its class says so, when asked.
     """
 
     name: str
@@ -45,13 +45,17 @@ class Declared:
     imports: tuple[str, ...]
     needs: tuple[str, ...]
     install: str
-    switches: tuple[str, ...] = ()
+    options: tuple[str, ...] | None = ()
     provisions: bool = False
     ours: bool = False
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Options that it understands; ``variant.`` stands for ``variant.<op>``."""
+        return load(BackendRef(self.name)).option_names() if self.options is None else self.options
+
 
 _SUITES = "pip install 'enginebench[suites]'"
-_ENGINE_SWITCHES = ("disable", "only", "pipeline", "planner", "variant.", "dispatch", "outputs", "isa", "threads")
 
 BACKENDS: dict[str, Declared] = {
     declared.name: declared
@@ -107,7 +111,7 @@ BACKENDS: dict[str, Declared] = {
             ("engine",),
             ("torch",),
             "make venv",
-            _ENGINE_SWITCHES,
+            None,
             ours=True,
         ),
         Declared(
@@ -117,7 +121,7 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             ("engine",),
             "make venv",
-            _ENGINE_SWITCHES,
+            None,
             ours=True,
         ),
         Declared(
@@ -127,7 +131,7 @@ BACKENDS: dict[str, Declared] = {
             ("engine",),
             ("torch",),
             "make venv",
-            _ENGINE_SWITCHES[:4],
+            None,
             ours=True,
         ),
     )
@@ -199,8 +203,8 @@ def imports(ref: BackendRef) -> tuple[str, ...]:
 
 
 def turns(ref: BackendRef) -> Sequence[Turn]:
-    """What an ablation may turn of `ref`; another version of the engine tells its own switches."""
-    return versions.turns(ref.name) if versions.is_version(ref.name) else load(ref).turns()
+    """What an ablation may turn of `ref`, with its options; another version of the engine tells its own switches."""
+    return versions.turns(ref.name) if versions.is_version(ref.name) else load(ref).turns_with(ref.options)
 
 
 def applicable(ref: BackendRef, switches: dict[str, str]) -> dict[str, str]:

@@ -75,7 +75,7 @@ def _backends(_: Path) -> list[Row]:
 
 def _switches(_: Path) -> list[Row]:
     """The engine's, then what an ablation turns of everybody else."""
-    from engine.switches import all_switches
+    from engine.config import all_switches
     from suites import backends
     from suites.harness.case import BackendRef
 

@@ -17,6 +17,7 @@ from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError, InternalError
 from engine.memory import aligned_empty
+from engine.switches import Switch, register
 
 if TYPE_CHECKING:
     from engine.program import Artifact
@@ -75,6 +76,16 @@ def kernels() -> tuple[Kernel, ...]:
         )
         rows.append(Kernel(index, name, dtype, op, isa, variant, bool(info.transforms)))
     return tuple(rows)
+
+
+def _register_switches() -> None:
+    """Register executor, instruction sets and kernel variants; reference kernels are turned only by name."""
+    register(Switch("executor", "native", "on", "the C library"))
+    for isa in _ISA_BITS:
+        register(Switch("isa", isa, "", f"no instructions beyond {isa}", available=isa in isas()))
+    for op, variant in sorted({(k.op, k.variant): None for k in kernels()}, key=lambda pair: pair[0]):
+        summary = f"run {op} by the {variant} kernel where it applies"
+        register(Switch("kernel", f"{op}={variant}", "", summary, usual=variant != "reference"))
 
 
 def isas() -> tuple[str, ...]:
@@ -439,3 +450,6 @@ def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05
     if not found.rate:
         return None
     return Roof(found.rate, found.clock, found.per_instruction, ffi.string(found.isa).decode())
+
+
+_register_switches()
