@@ -27,9 +27,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "add-a-pass.md").read_text()
 
 
 def blocks(language):
-    return [
-        textwrap.dedent(text) for text in re.findall(rf"^ *```{language}\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
-    ]
+    found = re.findall(rf"^ *```{language}\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+    return [textwrap.dedent(text) for text in found]
 
 
 class Doubling(nn.Module):

@@ -140,7 +140,7 @@ def test_two_passes_of_one_name_are_refused(write):
 )
 def test_constraints_that_no_place_satisfies_are_refused(write, stated):
     config = engine.Config(passes=(write(WITH_PASS.format("mine", stated)),))
-    with pytest.raises(engine.ConfigError, match="no place of the .* stage satisfies what mine asks for"):
+    with pytest.raises(engine.ConfigError, match=r"no place of the .* stage satisfies what mine asks for"):
         passes.stages(config)
 
 
@@ -160,7 +160,7 @@ def test_a_saved_program_refuses_passes(write, tmp_path):
 def test_installed_passes_that_cannot_be_imported_are_one_error(monkeypatch):
     point = own.metadata.EntryPoint("broken", "no_such_package:PASS", own.GROUP)
     monkeypatch.setattr(own.metadata, "entry_points", lambda group: [point])
-    with pytest.raises(engine.ConfigError, match="entry point broken of enginebench.passes.*uninstall"):
+    with pytest.raises(engine.ConfigError, match=r"entry point broken of enginebench\.passes.*uninstall"):
         own.installed()
 
 
