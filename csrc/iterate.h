@@ -9,7 +9,7 @@
 #include "checked.h"
 #include "engine.h"
 
-enum { EB_LOOP_OPERANDS = 7 }; /* an output and MAX_INPUTS of engine/ops/fused.py */
+enum { EB_LOOP_OPERANDS = 7 }; /* an output and MAX_INPUTS of engine/targets/cpu/passes/fuse_pointwise.py */
 
 typedef struct {
     int operands, rank; /* rank >= 1; the last axis is the inner run */

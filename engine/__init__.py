@@ -9,6 +9,7 @@
 
 from engine.compiler import compile, compile_decoder, load, load_decoder  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
+from engine.config import all_switches as switches
 from engine.errors import (
     ConfigError,
     EngineError,
@@ -22,7 +23,6 @@ from engine.runtime.decoder import Decoder
 from engine.runtime.program import Program
 from engine.runtime.state import State
 from engine.switches import Switch
-from engine.switches import all_switches as switches
 
 __all__ = [
     "Config",

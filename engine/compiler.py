@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import passes, program, sizes
-from engine.config import Config
+from engine.config import Config, settings
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.graph import Graph
 from engine.ops import TensorType
@@ -160,11 +160,11 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
 
 def check_load(verify: str, mmap: object, config: Config | None) -> None:
     """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch of passes, which have run already."""
-    for switch in ("disable", "pipeline"):
-        if config is not None and getattr(config, switch):
-            raise ConfigError(f"{switch}: passes ran when the program was compiled; compile it anew to change them")
     if config is not None and config.fallback:
         raise ConfigError("fallback: what torch runs is decided when compiling, and a file holds nothing of it")
+    for name, setting in settings().items():
+        if config is not None and setting.compiling and getattr(config, name):
+            raise ConfigError(f"{name}: passes ran when the program was compiled; compile it anew to change them")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))
     if not isinstance(mmap, bool):

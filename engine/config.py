@@ -1,20 +1,239 @@
-"""The only knobs there are. Each ablation is a change of one field. Knows names, not what they do."""
+"""The only knobs there are. Each ablation is a change of one field. Knows names, not what they do.
+
+A field of `Config` is declared once: its default, and a `Setting` in its metadata that checks values, reads them from
+text, lists them and says what an ablation tries. `settings()` has them; the list of switches and the options of the
+backends in the suites follow from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.errors import ConfigError
 from engine.suggest import unknown
+from engine.switches import Switch, kernel_variants, load, names, registered
 
-EXECUTORS = ("native", "interpreter")
-FALLBACKS = ("torch",)
-DISPATCHES = ("whole", "per_node")
-OUTPUTS = ("recycled", "fresh")
 MOST_THREADS = 1024
-ISAS = ("generic", "avx2", "avx512", "neon")
+
+
+class Turned(NamedTuple):
+    """One value that an ablation puts in the place of the default: ``option=value``, as text.
+
+    Attributes:
+        kind: what it is one of, such as ``pass``.
+        name: as tables spell it.
+        option: name of the option, a field or ``variant.<op>``.
+        value: its value.
+        usual: False for what takes part only when it is asked for by name.
+    """
+
+    kind: str
+    name: str
+    option: str
+    value: str
+    usual: bool = True
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is declared of a field of `Config`. Subclasses are the kinds of values.
+
+    Attributes:
+        summary: one line, for lists.
+        option: False where no backend option sets the field, since the harness sets it by other means.
+        compiling: True where it matters when a model is compiled, and not when its program is loaded.
+        native: True where it means nothing to the interpreter.
+    """
+
+    summary: str
+    option: bool = True
+    compiling: bool = False
+    native: bool = False
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:
+        """The value as `Config` keeps it. ConfigError where field `name` cannot have it.
+
+        `_own` maps what names one of the passes of the user's own to the name of that pass.
+        """
+        raise NotImplementedError
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` spells; `check` finds what is wrong with it."""
+        return text
+
+    def options(self, name: str) -> tuple[str, ...]:
+        """Names of the options that set field `name`; one that ends in a dot stands for all that begin so."""
+        return (name,) if self.option else ()
+
+    def listed(self, name: str, default: Any) -> list[Switch]:
+        """The rows of field `name` in the list of switches."""
+        return [Switch(name, name, _spelled(default), self.summary)]
+
+    def turned(self, _name: str) -> list[Turned]:
+        """What an ablation tries."""
+        return []
+
+
+@dataclass(frozen=True)
+class Choice(Setting):
+    """One of several names.
+
+    Attributes:
+        values: the names, where they are few and fixed.
+        kind: the kind of registered names otherwise.
+        each: True where every name is a switch of its own in lists.
+        tries: True where an ablation tries every name.
+        optional: True where None is allowed.
+        absent: what lists call None.
+    """
+
+    values: tuple[str, ...] = ()
+    kind: str = ""
+    each: bool = False
+    tries: bool = False
+    optional: bool = False
+    absent: str = ""
+
+    def known(self) -> tuple[str, ...]:
+        """The names."""
+        return names(self.kind) if self.kind else self.values
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+        if not (self.optional and value is None):
+            _one_of(name, value, self.known())
+        return value
+
+    def listed(self, name: str, default: Any) -> list[Switch]:  # noqa: D102
+        if self.each:
+            return list(registered(self.kind))
+        summary = f"{self.summary}: {', '.join(self.known())}"
+        return [Switch(name, name, self.absent if default is None else _spelled(default), summary)]
+
+    def turned(self, name: str) -> list[Turned]:  # noqa: D102
+        if not self.tries:
+            return []
+        found = registered(self.kind) if self.kind else [Switch(name, value, "", "") for value in self.values]
+        return [Turned(name, f"{name}={one.name}", name, one.name, one.usual) for one in found if one.available]
+
+
+@dataclass(frozen=True)
+class Count(Setting):
+    """A whole number from 1 on.
+
+    Attributes:
+        most: the largest; 0: none.
+        words: what may stand in place of a number.
+        tries: values that an ablation tries.
+    """
+
+    most: int = 0
+    words: tuple[str, ...] = ()
+    tries: tuple[str, ...] = ()
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
+        if value in self.words or (type(value) is int and value >= 1 and not 0 < self.most < value):
+            return value
+        upper = f"to {self.most}" if self.most else "on"
+        words = "".join(f' or "{word}"' for word in self.words)
+        raise ConfigError(f"{name}: expected a whole number from 1 {upper}{words}, got {value!r}")
+
+    def parse(self, text: str) -> Any:  # noqa: D102
+        return int(text) if text.isdigit() else text
+
+    def turned(self, name: str) -> list[Turned]:  # noqa: D102
+        return [Turned(name, f"{name}={value}", name, value) for value in self.tries]
+
+
+@dataclass(frozen=True)
+class Flag(Setting):
+    """True or False; ``on`` and ``off`` as text."""
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name}: expected True or False (on or off as text), got {value!r}")
+        return value
+
+    def parse(self, text: str) -> Any:  # noqa: D102
+        return {"on": True, "off": False}.get(text, text)
+
+
+@dataclass(frozen=True)
+class Absent(Setting):
+    """Nothing but None is offered."""
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
+        if value is not None:
+            raise ConfigError(f"{name}: only None (the model's own dtypes) is offered, got {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
+class Passes(Setting):
+    """A tuple of passes by name; ``a+b`` as text.
+
+    Attributes:
+        each: True where every pass is a switch of its own in lists, and turned by this option.
+        paths: True where each is ``path.py:function`` and nothing else.
+        optional: True where None is allowed.
+    """
+
+    each: bool = False
+    paths: bool = False
+    optional: bool = False
+
+    def check(self, name: str, value: Any, own: Mapping[str, str]) -> Any:  # noqa: D102
+        if self.optional and value is None:
+            return None
+        if not isinstance(value, tuple | list):
+            raise ConfigError(f"{name}: expected a tuple of {'paths' if self.paths else 'pass names'}, got {value!r}")
+        known = () if self.paths else (*names("pass"), *own.values())
+        for one in value:
+            if one not in own and not self.paths:
+                _one_of("pass", one, known)
+        return tuple(value)
+
+    def parse(self, text: str) -> Any:  # noqa: D102
+        return tuple(filter(None, text.split("+")))
+
+    def listed(self, name: str, default: Any) -> list[Switch]:  # noqa: D102
+        return list(registered("pass")) if self.each else super().listed(name, default)
+
+    def turned(self, name: str) -> list[Turned]:  # noqa: D102
+        return [Turned("pass", one, name, one) for one in names("pass")] if self.each else []
+
+
+@dataclass(frozen=True)
+class Variants(Setting):
+    """A mapping from ops to kernel variants; ``variant.<op>=name`` as text."""
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
+        if not isinstance(value, Mapping):
+            raise ConfigError(f'{name}: expected a dict such as {{"linear": "packed"}}, got {value!r}')
+        known = kernel_variants()
+        for op, variant in value.items():
+            _one_of(f"{name}: op", op, tuple(known))
+            _one_of(f"{name} of {op}", variant, known[op])
+        return _FrozenDict(value)
+
+    def options(self, name: str) -> tuple[str, ...]:  # noqa: D102
+        return (f"{name}.",)
+
+    def listed(self, _name: str, _default: Any) -> list[Switch]:  # noqa: D102
+        return list(registered("kernel"))
+
+    def turned(self, name: str) -> list[Turned]:  # noqa: D102
+        found = []
+        for one in registered("kernel"):
+            op, _, variant = one.name.partition("=")
+            found.append(Turned(one.kind, one.name, f"{name}.{op}", variant, one.usual))
+        return found
+
+
+def _set(default: Any, setting: Setting) -> Any:
+    """A field of `Config`."""
+    return field(default=default, metadata={"setting": setting})
 
 
 @dataclass(frozen=True)
@@ -22,71 +241,83 @@ class Config:
     """How to compile and run. Immutable; names are checked when it is made.
 
     Attributes:
-        executor: ``native`` (C) or ``interpreter`` (the NumPy references).
+        target: what runs the program: ``cpu`` (C kernels) or ``interpreter`` (the NumPy definitions).
         threads: threads of one call, the caller included; ``"auto"``: as many as processors that the process may use,
             by its affinity mask and the CPU quota of its control groups, whenever a memory plan is made.
         precision: None, the model's own element types. Nothing else is offered yet.
         fallback: None: what cannot be compiled is an error; ``"torch"``: torch runs it, in segments of its own.
+        passes: passes of your own to run beside the others, each as ``path.py:function`` (docs/add-a-pass.md). The file
+            is executed when the Config is made.
         disable: passes to leave out of the pipeline.
         variant: op name -> kernel variant that must be used where it applies, such as ``{"linear": "openblas"}``.
-        pipeline: pass names in the order to run them; None is the default pipeline.
+        pipeline: pass names in the order to run them; None is the default pipeline, with `passes` where their
+            constraints put them. An order that breaks a constraint of a pass is accepted: it costs speed and never a
+            right result. From the first pass of a target on, all belong to that target's stage.
         planner: memory planning strategy.
         dispatch: ``whole``: one C call a run; ``per_node``: one C call a node, arena without reuse.
         outputs: ``recycled``: large results lie where earlier ones did that nobody refers to any longer, and up to 256
             MiB wait for such results; ``fresh``: each gets memory of its own, which can be resized.
         isa: the best instruction set to use; None is the best this machine has.
         plans: memory plans kept of a program whose sizes differ from call to call: those of the latest combinations.
+        verify: check the graph after every pass, and every memory plan and order of steps. What is found is an
+            `InternalError`. Programs are the same; compiling takes longer, and memory in proportion to the arena.
     """
 
-    executor: str = "native"
-    threads: int | str = 1
-    precision: str | None = None
-    fallback: str | None = None
-    disable: tuple[str, ...] = ()
-    variant: Mapping[str, str] = field(default_factory=dict)
-    pipeline: tuple[str, ...] | None = None
-    planner: str = "default"
-    dispatch: str = "whole"
-    outputs: str = "recycled"
-    isa: str | None = None
-    plans: int = 16
+    target: str = _set("cpu", Choice("what runs the program", kind="target", option=False))
+    threads: int | str = _set(
+        1, Count("worker threads of one call", native=True, most=MOST_THREADS, words=("auto",), tries=("1",))
+    )
+    precision: str | None = _set(None, Absent("element types; None: the model's own", option=False))
+    fallback: str | None = _set(
+        None,
+        Choice(
+            "who runs what cannot be compiled; by default an error",
+            values=("torch",),
+            optional=True,
+            absent="none",
+            option=False,
+            compiling=True,
+        ),
+    )
+    passes: tuple[str, ...] = _set((), Passes("passes of your own, as path.py:function", paths=True, compiling=True))
+    disable: tuple[str, ...] = _set((), Passes("passes to leave out", each=True, compiling=True))
+    variant: Mapping[str, str] = field(
+        default_factory=dict, metadata={"setting": Variants("kernel variants that must be used", native=True)}
+    )
+    pipeline: tuple[str, ...] | None = _set(None, Passes("passes in order", optional=True, compiling=True))
+    planner: str = _set("default", Choice("memory planning strategy", kind="planner", each=True, tries=True))
+    dispatch: str = _set(
+        "whole",
+        Choice("one C call a run or a node", values=("whole", "per_node"), tries=True, native=True),
+    )
+    outputs: str = _set(
+        "recycled",
+        Choice("memory of large results: used again or new", values=("recycled", "fresh"), tries=True, native=True),
+    )
+    isa: str | None = _set(
+        None, Choice("the instruction set", kind="isa", tries=True, native=True, optional=True, absent="best")
+    )
+    plans: int = _set(16, Count("memory plans kept of a program whose sizes differ", option=False))
+    verify: bool = _set(default=False, setting=Flag("check graphs, memory plans and orders while compiling"))
 
     def __post_init__(self) -> None:
-        from engine.switches import kernel_variants, names
+        own = self._load_passes()
+        for name, setting in settings().items():
+            object.__setattr__(self, name, setting.check(name, getattr(self, name), own))
 
-        _one_of("executor", self.executor, EXECUTORS)
-        _one_of("dispatch", self.dispatch, DISPATCHES)
-        _one_of("outputs", self.outputs, OUTPUTS)
-        if self.isa is not None:
-            _one_of("isa", self.isa, ISAS)
-        counted = isinstance(self.threads, int) and not isinstance(self.threads, bool)
-        if self.threads != "auto" and not (counted and 1 <= int(self.threads) <= MOST_THREADS):
-            raise ConfigError(
-                f'threads: expected a whole number from 1 to {MOST_THREADS} or "auto", got {self.threads!r}'
-            )
-        if type(self.plans) is not int or self.plans < 1:
-            raise ConfigError(f"plans: expected a whole number from 1 on, got {self.plans!r}")
-        if self.precision is not None:
-            raise ConfigError(f"precision: only None (the model's own dtypes) is offered, got {self.precision!r}")
-        if self.fallback is not None:
-            _one_of("fallback", self.fallback, FALLBACKS)
-        for field_name in ("disable", "pipeline"):
-            value = getattr(self, field_name)
-            if field_name == "pipeline" and value is None:
-                continue
-            if not isinstance(value, tuple | list):
-                raise ConfigError(f"{field_name}: expected a tuple of pass names, got {value!r}")
-            object.__setattr__(self, field_name, tuple(value))
-        if not isinstance(self.variant, Mapping):
-            raise ConfigError(f'variant: expected a dict such as {{"linear": "packed"}}, got {self.variant!r}')
-        object.__setattr__(self, "variant", _FrozenDict(self.variant))
-        for name in (*self.disable, *(self.pipeline or ())):
-            _one_of("pass", name, names("pass"))
-        _one_of("planner", self.planner, names("planner"))
-        for op, variant in self.variant.items():
-            known = kernel_variants()
-            _one_of("variant: op", op, tuple(known))
-            _one_of(f"variant of {op}", variant, known[op])
+    def _load_passes(self) -> dict[str, str]:
+        """Path, and name, of each pass of the user's own -> its name. ConfigError where one cannot be had."""
+        given = [one for value in (self.passes, self.pipeline) if isinstance(value, tuple | list) for one in value]
+        known, own = names("pass"), dict[str, str]()
+        for path in dict.fromkeys(given):
+            if not isinstance(path, str):
+                raise ConfigError(f"passes: expected names and paths as text, got {path!r}")
+            if path in self.passes or (path not in known and is_path(path)):
+                name = load("pass", path).name
+                if name in known or name in own.values():
+                    raise ConfigError(f"passes: {path}: there is a pass {name!r} already; give this one another name")
+                own[path] = name
+        return own
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
@@ -94,11 +325,34 @@ class Config:
         return plain | {"variant": dict(self.variant)}
 
 
+def is_path(name: str) -> bool:
+    """True where `name` points into a Python file."""
+    return ".py:" in name
+
+
+def settings() -> dict[str, Setting]:
+    """What is declared of each field of `Config`, by name."""
+    return {one.name: one.metadata["setting"] for one in fields(Config)}
+
+
+def all_switches() -> tuple[Switch, ...]:
+    """Every switch: of each field of `Config`, in order, the names it can take or the field itself."""
+    declared = settings()
+    return tuple(row for one in fields(Config) for row in declared[one.name].listed(one.name, one.default))
+
+
 class _FrozenDict(dict[str, str]):
     """A hashable dict, so that Config is hashable."""
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict sets it to None; this one never changes
         return hash(tuple(sorted(self.items())))
+
+
+def _spelled(value: Any) -> str:
+    """A default as text."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "none" if value is None or value == () else str(value)
 
 
 def _one_of(what: str, value: object, known: tuple[str, ...]) -> None:

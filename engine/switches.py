@@ -1,12 +1,16 @@
-"""Every switch by name. Only collects: passes, planner strategies and kernels declare theirs.
+"""The names of switches. Passes, planners, kernel variants, instruction sets and targets register theirs here.
 
-The command line, the suites, the ablation tables and the documentation read this list.
+Each registers when the module that declares it is imported, and `import engine` imports all of them, so `Config` checks
+names without importing who declares them. Imports nothing but errors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from typing import Any
+
+from engine.errors import InternalError
 
 
 @dataclass(frozen=True)
@@ -14,55 +18,66 @@ class Switch:
     """One thing that can be turned.
 
     Attributes:
-        kind: ``pass``, ``planner``, ``kernel``, ``threads``, ``dispatch``, ``outputs``,
-            ``isa`` or ``executor``.
+        kind: ``pass``, ``planner``, ``kernel``, or the field of `Config` that it is.
         name: the name within its kind.
         default: its value in ``Config()``, as text.
         summary: one line.
+        usual: False for what takes part in an ablation only when it is asked for by name.
+        available: False where this machine cannot run it.
     """
 
     kind: str
     name: str
     default: str
     summary: str
+    usual: bool = True
+    available: bool = True
 
 
-@cache
-def all_switches() -> tuple[Switch, ...]:
-    """Every switch, in the order in which data flows."""
-    from engine import config, passes, planner
-
-    found = [Switch("pass", p.name, "on", p.summary) for p in passes.PASSES.values()]
-    found += [
-        Switch("planner", name, "on" if name == "default" else "off", s.summary)
-        for name, s in planner.STRATEGIES.items()
-    ]
-    for op, variants in kernel_variants().items():
-        found += [Switch("kernel", f"{op}={v}", "", f"run {op} by the {v} kernel where it applies") for v in variants]
-    found.append(Switch("threads", "threads", "1", "worker threads of one call"))
-    found.append(Switch("dispatch", "dispatch", "whole", "one C call a run (whole) or a node (per_node)"))
-    found.append(
-        Switch("outputs", "outputs", "recycled", "memory of large results: of earlier ones (recycled) or fresh")
-    )
-    found.append(Switch("isa", "isa", "best", f"the instruction set: {', '.join(config.ISAS)}"))
-    found.append(Switch("executor", "executor", "native", f"who runs the program: {', '.join(config.EXECUTORS)}"))
-    return tuple(found)
+_registered: dict[str, dict[str, Switch]] = {}
+_sources: dict[str, list[Callable[[], None]]] = {}
+_loaders: dict[str, Callable[[str], Any]] = {}
 
 
-@cache
+def register(switch: Switch) -> None:
+    """Make a name known. InternalError where its kind has it already."""
+    known = _registered.setdefault(switch.kind, {})
+    if switch.name in known:
+        raise InternalError(f"{switch.kind} {switch.name!r} is registered twice")
+    known[switch.name] = switch
+
+
+def register_source(kind: str, source: Callable[[], None]) -> None:
+    """Have `source` called once, before the names of `kind` are read for the first time; it may register more."""
+    _sources.setdefault(kind, []).append(source)
+
+
+def register_loader(kind: str, loader: Callable[[str], Any]) -> None:
+    """Have `loader` load what a user names by a path; what it returns has a `name`."""
+    _loaders[kind] = loader
+
+
+def load(kind: str, path: str) -> Any:
+    """What the user's `path` names, such as a pass. Raises as the loader of that kind does."""
+    return _loaders[kind](path)
+
+
+def registered(kind: str) -> tuple[Switch, ...]:
+    """The switches of one kind, in the order in which they were registered."""
+    for source in _sources.pop(kind, ()):
+        source()
+    return tuple(_registered.get(kind, {}).values())
+
+
 def names(kind: str) -> tuple[str, ...]:
-    """Names of the switches of one kind (``pass`` or ``planner``)."""
-    from engine import passes, planner
-
-    return {"pass": tuple(passes.PASSES), "planner": tuple(planner.STRATEGIES)}[kind]
+    """The registered names of one kind."""
+    return tuple(switch.name for switch in registered(kind))
 
 
-@cache
 def kernel_variants() -> dict[str, tuple[str, ...]]:
-    """Op name -> names of its kernel variants, best first, as the C registry lists them."""
-    from engine.targets.cpu import native
-
-    found: dict[str, dict[str, None]] = {}
-    for kernel in native.kernels():
-        found.setdefault(kernel.op, {})[kernel.variant] = None
-    return {op: tuple(variants) for op, variants in sorted(found.items())}
+    """Op name -> names of its kernel variants, best first. They are registered as ``op=variant``."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names("kernel"):
+        op, _, variant = name.partition("=")
+        found[op] = (*found.get(op, ()), variant)
+    return found

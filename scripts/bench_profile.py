@@ -33,11 +33,11 @@ def calls(name: str, options: dict[str, int]) -> tuple[list[Callable[[], int]], 
     """A plain run of a model and the same run counted, its number of launches, and what must stay alive meanwhile."""
     model, inputs = models.get(name).build(**options)
     program = engine.compile(model, inputs)
-    boundary, executor = program._example.boundary, program._example.executable  # noqa: SLF001  # a run without the way into it
+    boundary, target = program._example.boundary, program._example.executable  # noqa: SLF001  # a run without the way into it
     arrays = boundary.unpack(inputs, {})
     outputs = boundary.allocate(arrays)
-    plain, counted, kept = executor.plain_and_counted(arrays, outputs)
-    return [plain, counted], executor.count, (program, arrays, outputs, kept)
+    plain, counted, kept = target.plain_and_counted(arrays, outputs)
+    return [plain, counted], target.count, (program, arrays, outputs, kept)
 
 
 def sample(call: Callable[[], int], repeats: int) -> float:

@@ -234,7 +234,7 @@ static const program_function program_functions[] = {
     [EB_POINTWISE_PROGRAM_POW] = {.two = pow},
     [EB_POINTWISE_PROGRAM_WHERE] = {NULL, NULL},
 };
-enum { PROGRAM_STEPS = 16, PROGRAM_INPUTS = EB_LOOP_OPERANDS - 1 }; /* as in engine/ops/fused.py */
+enum { PROGRAM_STEPS = 16, PROGRAM_INPUTS = EB_LOOP_OPERANDS - 1 }; /* as in engine/targets/cpu/passes/fuse_pointwise.py */
 
 static eb_status plan_program(eb_node *node) {
     if (node->n_inputs > PROGRAM_INPUTS || node->n_ints > 4 * PROGRAM_STEPS) return EB_NOT_APPLICABLE;

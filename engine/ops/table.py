@@ -1,4 +1,4 @@
-"""What one op declares, and the table of all of them. Knows no graph, no executor and no torch.
+"""What one op declares, and the table of all of them. Knows no graph, no target and no torch.
 
 An op is declared once, by `declare(Op(...))` in a file of its family. Everything that must know ops (verifier,
 interpreter, planner, binder, C enumerators, docs) reads this table.
@@ -136,7 +136,7 @@ def elementwise_flops(_inputs: Types, outputs: Sequence[TensorType], _attributes
 
 
 def dense_bytes(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
-    """Every operand once: the least traffic that an executor without caches must move."""
+    """Every operand once: the least traffic that an target without caches must move."""
     return sum(t.nbytes for t in (*inputs, *outputs) if t is not None)
 
 

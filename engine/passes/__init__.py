@@ -1,109 +1,41 @@
 """The pipeline: Graph -> Graph, in order, by name. One small pass a file; each is a switch.
 
 A pass is a function that changes the graph and returns how many changes it made. After each, the graph verifies and
-computes the same function. A name may stand several times in the pipeline.
+computes the same function. A name may stand several times in a pipeline. The order is free to choose: what must run
+before what, and why, is in the file of each pass (`Pass.after`, `Pass.before`). An order that breaks one of these
+constraints costs speed and never a right result, so `Config(pipeline=...)` may break them, and an experiment can show
+what a constraint is worth; `violations` lists them.
+
+The passes of `PIPELINE` serve every target. Those of one target are in a package of that target, which calls
+`add_stage`; they run behind the common ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib
+from collections.abc import Sequence
 
 from engine.config import Config
+from engine.errors import ConfigError
 from engine.graph import Graph, verify
-from engine.passes import (
-    absorb_groups,
-    absorb_mask,
-    absorb_pad,
-    absorb_scalar,
-    absorb_transpose,
-    channels_last,
-    common_subexpressions,
-    dead_code,
-    drop_identities,
-    fold_batch_norm,
-    fold_constants,
-    fold_norm_forward,
-    fuse_add_norm,
-    fuse_attention,
-    fuse_embedding_norm,
-    fuse_epilogue,
-    fuse_expand_depthwise,
-    fuse_gated_linear,
-    fuse_gelu,
-    fuse_layer_norm,
-    fuse_pointwise,
-    fuse_rms_norm,
-    fuse_rope,
-    fuse_softmax,
-    merge_linear,
-    move_permute,
-    move_reshape,
-    pick_rows,
-    simplify_views,
-    use_linear,
-)
+from engine.passes import own
+from engine.passes.base import Constraint, Pass, violations
+from engine.switches import Switch, register, register_loader, register_source
+from engine.switches import names as switch_names
 
+__all__ = [
+    "PASSES",
+    "PIPELINE",
+    "Constraint",
+    "Pass",
+    "add_stage",
+    "pipeline",
+    "run",
+    "run_passes",
+    "stages",
+    "violations",
+]
 
-@dataclass(frozen=True)
-class Pass:
-    """A named step of the pipeline."""
-
-    name: str
-    run: Callable[[Graph], int]
-    summary: str
-
-
-PASSES: dict[str, Pass] = {
-    module.__name__.rsplit(".", 1)[1]: Pass(
-        module.__name__.rsplit(".", 1)[1], module.run, (module.__doc__ or "").split("\n")[0].rstrip(".")
-    )
-    for module in (
-        fold_constants,
-        common_subexpressions,
-        drop_identities,
-        simplify_views,
-        absorb_transpose,
-        absorb_scalar,
-        absorb_pad,
-        fold_batch_norm,
-        fold_norm_forward,
-        fuse_softmax,
-        fuse_layer_norm,
-        fuse_rms_norm,
-        fuse_rope,
-        fuse_gelu,
-        fuse_attention,
-        absorb_groups,
-        absorb_mask,
-        use_linear,
-        move_reshape,
-        move_permute,
-        pick_rows,
-        fuse_gated_linear,
-        merge_linear,
-        fuse_epilogue,
-        channels_last,
-        fuse_expand_depthwise,
-        fuse_embedding_norm,
-        fuse_add_norm,
-        fuse_pointwise,
-        dead_code,
-    )
-}
-
-# Folding first, so that masks and scalars are constants when patterns look at them; rotations before identities, for
-# at position 0 the cosines are all 1; transposes and scalars before attention, whose pattern then has one spelling;
-# pads before layout, which would have to turn them; batch norms before epilogues, since nothing can be folded into a
-# convolution that activates, and first into the one in front, which may pad; reshapes and permutes of rows out of the
-# way of gated pairs, merging and epilogues, and before transposes are absorbed once more, among them those that
-# follow an attention, whose only reader must be such a one; rows picked while no op has another one inside of it, and
-# equal picks made one; gated pairs before merging, which would take them; merging before epilogues, since a linear
-# with an epilogue of its own cannot be merged; epilogues before norms, since a residual costs least where a linear
-# adds it in its registers; layout after epilogues, when convolutions have all that they will have, and before chains,
-# which then run on images as they lie; behind it convolutions of what is then a linear, once the permutes are gone
-# that nobody reads; gathers before other residuals, which would take one of their terms. Chains of pointwise ops
-# last: nothing else knows how to look inside of them.
 PIPELINE: tuple[str, ...] = (
     "fold_constants",
     "common_subexpressions",
@@ -133,29 +65,150 @@ PIPELINE: tuple[str, ...] = (
     "fuse_gated_linear",
     "merge_linear",
     "fuse_epilogue",
-    "channels_last",
-    "dead_code",
-    "fuse_expand_depthwise",
     "fuse_embedding_norm",
     "fuse_add_norm",
-    "fuse_pointwise",
     "dead_code",
 )
+"""The common passes, each the name of a file of this package."""
+
+PASSES: dict[str, Pass] = {}
+"""Every pass, of all targets, by name."""
+
+_STAGES: dict[str, tuple[str, ...]] = {}
+"""Target -> the names of its own passes, in order."""
+
+
+_installed: list[Pass] = []
+"""Those of `PASSES` that installed packages bring; each runs where its constraints put it."""
+
+
+def _add(one: Pass) -> None:
+    PASSES[one.name] = one
+    register(Switch("pass", one.name, "on", one.summary))
+
+
+def _import_passes(package: str, names: Sequence[str]) -> None:
+    for name in dict.fromkeys(names):
+        if name not in PASSES:
+            _add(importlib.import_module(f"{package}.{name}").PASS)
+
+
+def _add_installed() -> None:
+    """Called once, before the names of passes are read for the first time."""
+    for one in own.installed():
+        if one.name in PASSES:
+            raise ConfigError(f"pass {one.name!r} of an installed package: there is a pass of that name already")
+        _add(one)
+        _installed.append(one)
+
+
+def add_stage(target: str, package: str, names: Sequence[str]) -> None:
+    """Declare the passes that run behind the common ones where `target` is bound to.
+
+    Args:
+        target: the target's name.
+        package: full name of the package that holds a file for each pass.
+        names: passes in order; they may contain common ones.
+    """
+    _import_passes(package, names)
+    _STAGES[target] = tuple(names)
+
+
+def pipeline(target: str) -> tuple[str, ...]:
+    """Names of the passes of this repository that run for `target` by default: the common ones, then its own."""
+    return (*PIPELINE, *_STAGES.get(target, ()))
+
+
+def own_passes(config: Config) -> list[Pass]:
+    """The passes of `Config.passes`."""
+    return [own.load(path) for path in config.passes]
+
+
+def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
+    """The passes that `config` asks for, in order: the common ones, and those of the target behind them.
+
+    Of `Config.pipeline` everything from the first pass of a target on is the second list. In the default pipeline,
+    passes of installed packages and those of `Config.passes` run as late in their stage as their constraints allow; in
+    `Config.pipeline`, where it names them.
+
+    Raises:
+        ConfigError: a pass of another target than that of `config`; constraints that no place satisfies.
+    """
+    mine = own_passes(config)
+    named = {one.name: one for one in mine} | dict(zip(config.passes, mine, strict=True))
+    out = {named[name].name if name in named else name for name in config.disable}
+    if config.pipeline is None:
+        common, late = ([PASSES[name] for name in names] for names in (PIPELINE, _STAGES.get(config.target, ())))
+        switch_names("pass")  # has the installed ones added
+        for one in (*_installed, *mine):
+            if one.target in (None, config.target) and one.name not in out:
+                _place(one, common, late)
+            elif one in mine:
+                _check_target("passes", one, config)
+    else:
+        given = [named.get(name) or PASSES.get(name) or own.load(name) for name in config.pipeline]
+        for one in given:
+            _check_target("pipeline", one, config)
+        out |= {one.name for one, name in zip(given, config.pipeline, strict=False) if name in config.disable}
+        cut = next((number for number, one in enumerate(given) if one.target is not None), len(given))
+        common, late = given[:cut], given[cut:]
+    return [one for one in common if one.name not in out], [one for one in late if one.name not in out]
+
+
+def _check_target(field: str, one: Pass, config: Config) -> None:
+    if one.target not in (None, config.target):
+        raise ConfigError(f"{field}: {one.name} is a pass of target {one.target}, not of {config.target}")
+
+
+def _place(one: Pass, common: list[Pass], late: list[Pass]) -> None:
+    """Insert `one` into its stage, as late as its constraints and those of others allow.
+
+    Without constraints, that is in front of the last `dead_code`, which removes what it leaves without a reader.
+    """
+    stage = common if one.target is None else late
+    last = len(stage) - (bool(stage) and stage[-1].name == "dead_code" and one.name != "dead_code")
+    for position in range(last, -1, -1):
+        trial = [*stage[:position], one, *stage[position:]]
+        if not [
+            found
+            for found in violations([*trial, *late] if stage is common else [*common, *trial])
+            if one.name in (found.earlier, found.later)
+        ]:
+            stage.insert(position, one)
+            return
+    reasons = ", ".join([*(f"after {name}" for name in one.after), *(f"before {name}" for name in one.before)])
+    raise ConfigError(
+        f"passes: no place of the {one.target or 'common'} stage satisfies what {one.name} asks for: {reasons}. "
+        "Change its constraints, its target, or give the whole order as Config(pipeline=...)"
+    )
 
 
 def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run the pipeline that `config` describes on `graph`. Returns (pass, changes) in order.
+    """Run both stages that `config` describes on `graph`. Returns (pass, changes) in order.
 
     Args:
         graph: changed in place.
         config: `pipeline` and `disable` are read.
-        check: verify the graph after every pass (tests do).
+        check: verify the graph after every pass, as `Config.verify` does.
+    """
+    common, late = stages(config)
+    return run_passes(graph, [*common, *late], check=check or config.verify)
+
+
+def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:
+    """Run `passes` on `graph`, which changes in place. Returns (`Pass.label`, changes) in order.
+
+    Raises:
+        VerificationError: with `check`, naming the node that a pass left wrong.
     """
     log = []
-    for name in PIPELINE if config.pipeline is None else config.pipeline:
-        if name in config.disable:
-            continue
-        log.append((name, PASSES[name].run(graph)))
+    for one in passes:
+        log.append((one.label, one.run(graph)))
         if check:
             verify.graph(graph)
     return tuple(log)
+
+
+_import_passes(__name__, PIPELINE)
+register_source("pass", _add_installed)
+register_loader("pass", own.load)

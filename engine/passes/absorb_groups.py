@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.sizes import same
 
 
@@ -51,3 +52,6 @@ def run(graph: Graph) -> int:
             node.inputs[1:3] = [key, value]
             count += 1
     return count
+
+
+PASS = Pass("absorb_groups", run)

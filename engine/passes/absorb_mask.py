@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 
 
 def _allowed(mask: np.ndarray) -> np.ndarray | None:
@@ -80,3 +81,12 @@ def run(graph: Graph) -> int:
             graph.remove([node])
             count += 1
     return count
+
+
+PASS = Pass(
+    "absorb_mask",
+    run,
+    after={
+        "fold_constants": "it reads the elements of masks that are constants",
+    },
+)

@@ -7,6 +7,7 @@ ones that pad both ends, and a `slice` that drops what the padding behind has ma
 from __future__ import annotations
 
 from engine.graph import Graph, Node
+from engine.passes.base import Pass
 from engine.sizes import is_fixed
 
 
@@ -78,3 +79,12 @@ def run(graph: Graph) -> int:
                 break
             count += 1
     return count
+
+
+PASS = Pass(
+    "absorb_pad",
+    run,
+    before={
+        "channels_last": "it would have to turn the pads, too",
+    },
+)

@@ -6,6 +6,7 @@ import math
 
 from engine import dtypes
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
@@ -59,3 +60,12 @@ RULES = (Rule(_scaled(call("matmul", Var("a"), Var("b"), name="product")), _afte
 def run(graph: Graph) -> int:
     """Number of scalars absorbed."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "absorb_scalar",
+    run,
+    after={
+        "fold_constants": "a scale is a constant only then",
+    },
+)

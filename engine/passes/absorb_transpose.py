@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 
 
 def _swaps_last_two(order: tuple[int, ...]) -> bool:
@@ -76,3 +77,6 @@ def _attention_outputs(graph: Graph) -> int:
         graph.remove([maker, node])
         count += 1
     return count
+
+
+PASS = Pass("absorb_transpose", run)

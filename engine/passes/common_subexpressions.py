@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 
 COMPARED_BYTES = 16 << 10  # positions and masks of a few thousand tokens, made anew in each layer; no weights
 
@@ -33,3 +34,6 @@ def _key(value: Value | None) -> Hashable:
     if not value.is_constant or value.type.nbytes > COMPARED_BYTES:
         return id(value)
     return (value.type, value.elements.tobytes())
+
+
+PASS = Pass("common_subexpressions", run)

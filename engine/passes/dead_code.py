@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 
 
 def run(graph: Graph) -> int:
@@ -16,3 +17,6 @@ def run(graph: Graph) -> int:
             needed.update(v for v in node.inputs if v is not None)
     graph.remove(dead)
     return len(dead)
+
+
+PASS = Pass("dead_code", run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.sizes import same
 
 # Op -> the constant that changes nothing, and whether it may stand on the left.
@@ -51,3 +52,12 @@ def run(graph: Graph) -> int:
         graph.remove([node])
         count += 1
     return count
+
+
+PASS = Pass(
+    "drop_identities",
+    run,
+    after={
+        "fold_constants": "it compares constants with 0 and 1",
+    },
+)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
 
 _CONV = OneOf(tuple(call(op, Var("x"), Var("weight"), name="conv") for op in ("conv", "conv_transpose")))
@@ -88,3 +89,13 @@ RULES = tuple(
 def run(graph: Graph) -> int:
     """Number of factors and summands folded."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fold_batch_norm",
+    run,
+    before={
+        "fold_norm_forward": "a convolution behind may pad, and then nothing can be folded into it",
+        "fuse_epilogue": "nothing can be folded into a convolution that has an activation",
+    },
+)

@@ -6,6 +6,7 @@ import numpy as np
 
 from engine import sizes
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
 LARGEST_GROWTH_BYTES = 4 << 20
@@ -43,3 +44,6 @@ def _grows(node: Node) -> bool:
     made = sum(v.type.nbytes for v in node.outputs)
     read = sum(v.type.nbytes for v in node.inputs if v is not None)
     return made > read + LARGEST_GROWTH_BYTES
+
+
+PASS = Pass("fold_constants", run)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
 from engine.sizes import same
 
@@ -128,3 +129,12 @@ def run(graph: Graph) -> int:
     while found := apply(graph, RULES):
         count += found
     return count
+
+
+PASS = Pass(
+    "fold_norm_forward",
+    run,
+    before={
+        "fuse_epilogue": "nothing can be folded through an activation that is part of a convolution",
+    },
+)

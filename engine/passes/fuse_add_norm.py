@@ -6,6 +6,7 @@ Only for values of one type and shape: a norm reads its addend row by row beside
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 
@@ -33,3 +34,6 @@ RULES = tuple(_rule(op, position) for op, position in NORMS)
 def run(graph: Graph) -> int:
     """Number of residuals taken in."""
     return apply(graph, RULES)
+
+
+PASS = Pass("fuse_add_norm", run)

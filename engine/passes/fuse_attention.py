@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
@@ -85,3 +86,17 @@ RULES = (Rule(_PATTERN, _rewrite, (_over_keys, _same_batch, _plain_product, _mas
 def run(graph: Graph) -> int:
     """Number of attentions fused."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_attention",
+    run,
+    after={
+        "absorb_transpose": "the pattern then has one spelling of transposed keys",
+        "absorb_scalar": "the pattern then has one spelling of the scale",
+    },
+    before={
+        "absorb_groups": "it looks for attention",
+        "absorb_mask": "it looks for attention",
+    },
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from engine.graph import Graph, Value
 from engine.ops.fused import TERMS
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Var, apply, call
 
 NORMS = ("layer_norm", "rms_norm")
@@ -71,3 +72,12 @@ RULES = tuple(_rule(op, terms) for op in NORMS for terms in range(len(TERMS), 0,
 def run(graph: Graph) -> int:
     """Number of norms that gather their rows themselves."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_embedding_norm",
+    run,
+    before={
+        "fuse_add_norm": "it would take one of the terms that are added to the gathered rows",
+    },
+)

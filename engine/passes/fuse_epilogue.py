@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
@@ -86,3 +87,13 @@ RULES = (
 def run(graph: Graph) -> int:
     """Number of biases, residuals and activations taken in."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_epilogue",
+    run,
+    before={
+        "fuse_embedding_norm": "a residual costs least where a linear adds it in its registers",
+        "fuse_add_norm": "a residual costs least where a linear adds it in its registers",
+    },
+)

@@ -8,6 +8,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.passes.fuse_epilogue import ACTIVATIONS
 from engine.passes.pattern import Call, Match, Rule, Var, apply, call
 
@@ -128,3 +129,12 @@ RULES = _rules()
 def run(graph: Graph) -> int:
     """Number of gated pairs."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_gated_linear",
+    run,
+    before={
+        "merge_linear": "it would merge gate and up, which the pattern needs apart",
+    },
+)

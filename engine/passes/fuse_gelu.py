@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
@@ -59,3 +60,16 @@ RULES = (_rewriter("none"), _rewriter("tanh"))
 def run(graph: Graph) -> int:
     """Number of GELUs recognised."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_gelu",
+    run,
+    after={
+        "fold_constants": "the factors of the formula are constants only then",
+    },
+    before={
+        "fuse_gated_linear": "it looks for activations as one node",
+        "fuse_epilogue": "it looks for activations as one node",
+    },
+)

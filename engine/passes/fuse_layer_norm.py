@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
 
 _X = Var("x")
@@ -70,3 +71,16 @@ RULES = (Rule(_NORM, _norm, (_trailing_axes,)), _affine("mul", 1), _affine("add"
 def run(graph: Graph) -> int:
     """Number of nodes recognised or taken in."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_layer_norm",
+    run,
+    after={
+        "fold_constants": "epsilon and the number of columns are constants only then",
+    },
+    before={
+        "fuse_embedding_norm": "it looks for norms as one node",
+        "fuse_add_norm": "it looks for norms as one node",
+    },
+)

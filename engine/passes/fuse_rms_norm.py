@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
@@ -64,3 +65,16 @@ RULES = (
 def run(graph: Graph) -> int:
     """Number of nodes recognised or taken in."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_rms_norm",
+    run,
+    after={
+        "fold_constants": "epsilon is a constant only then",
+    },
+    before={
+        "fuse_embedding_norm": "it looks for norms as one node",
+        "fuse_add_norm": "it looks for norms as one node",
+    },
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 
@@ -48,3 +49,15 @@ RULES = (Rule(_PATTERN, _rewrite, (_halves, _angles_fit)),)
 def run(graph: Graph) -> int:
     """Number of rotations recognised."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_rope",
+    run,
+    after={
+        "fold_constants": "the cosines and sines of known positions are then constants",
+    },
+    before={
+        "drop_identities": "at position 0 the cosines are all 1, and it would drop their product, part of the pattern",
+    },
+)

@@ -6,6 +6,7 @@ Without the subtraction the two differ where exp overflows, so that form is left
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 
 _EXP = call("exp", call("sub", Var("x"), call("amax", Var("x"), keepdims=True, name="max")), name="exp")
@@ -27,3 +28,12 @@ def _rewrite(graph: Graph, found: Match) -> Value:
 def run(graph: Graph) -> int:
     """Number of softmaxes recognised."""
     return apply(graph, (Rule(_PATTERN, _rewrite, (_one_axis,)),))
+
+
+PASS = Pass(
+    "fuse_softmax",
+    run,
+    before={
+        "fuse_attention": "its pattern contains softmax as one node",
+    },
+)

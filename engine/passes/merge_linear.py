@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from engine.graph import Graph, Node
+from engine.passes.base import Pass
 
 
 def _key(node: Node) -> Hashable | None:
@@ -50,3 +51,12 @@ def run(graph: Graph) -> int:
             _merge(graph, nodes)
             count += len(nodes) - 1
     return count
+
+
+PASS = Pass(
+    "merge_linear",
+    run,
+    before={
+        "fuse_epilogue": "a linear with an epilogue cannot be merged",
+    },
+)

@@ -8,6 +8,7 @@ batches into the second axis and back, and both turns become views.
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.passes.simplify_views import parts
 
 VIEWS = frozenset({"reshape", "permute", "slice"})
@@ -62,3 +63,17 @@ def run(graph: Graph) -> int:
         users = graph.users()
         count += 1
     return count
+
+
+PASS = Pass(
+    "move_permute",
+    run,
+    before={
+        "fuse_gated_linear": "a permute between two nodes hides the pattern",
+        "merge_linear": "a permute between two nodes hides the pattern",
+        "fuse_epilogue": "a permute between two nodes hides the pattern",
+        "simplify_views": "permutes that cancel each other have to go",
+        "dead_code": "absorb_transpose wants one reader behind an attention, and what nothing reads counts as one",
+        "absorb_transpose": "what is moved behind an attention becomes part of it",
+    },
+)

@@ -7,6 +7,7 @@ result, or applied to it, then stands right behind the linear, where an epilogue
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 
@@ -36,3 +37,14 @@ RULES = (Rule(_PATTERN, _rewrite, (_keeps_columns,)),)
 def run(graph: Graph) -> int:
     """Number of linears that need no flattened rows."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "move_reshape",
+    run,
+    before={
+        "fuse_gated_linear": "a reshape between two nodes hides the pattern",
+        "merge_linear": "a reshape between two nodes hides the pattern",
+        "fuse_epilogue": "a reshape between two nodes hides the pattern",
+    },
+)

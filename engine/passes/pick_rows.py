@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.sizes import at_most, same
 
 
@@ -91,3 +92,14 @@ def run(graph: Graph) -> int:
         moved = any(_picks_rows(node) and _move(graph, node, users) for node in graph.nodes)
         count += moved
     return count
+
+
+PASS = Pass(
+    "pick_rows",
+    run,
+    before={
+        "common_subexpressions": "equal picks have to become one",
+        "fuse_gated_linear": "it does not look inside of ops that contain another one",
+        "fuse_epilogue": "it does not look inside of ops that contain another one",
+    },
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.sizes import same
 
 
@@ -116,3 +117,6 @@ def run(graph: Graph) -> int:
             graph.remove([node])
             count += 1
     return count
+
+
+PASS = Pass("simplify_views", run)

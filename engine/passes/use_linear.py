@@ -6,6 +6,7 @@ A constant W that multiplies a transpose from the left, W @ x^T, is linear too: 
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 
 
@@ -50,3 +51,16 @@ RULES = (
 def run(graph: Graph) -> int:
     """Number of matmuls turned."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "use_linear",
+    run,
+    before={
+        "move_reshape": "it looks for linear",
+        "move_permute": "it looks for linear",
+        "fuse_gated_linear": "it looks for linear",
+        "merge_linear": "it looks for linear",
+        "fuse_epilogue": "it looks for linear",
+    },
+)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.memory import ALIGNMENT
+from engine.switches import Switch, register
 
 
 class Request(NamedTuple):
@@ -116,3 +117,7 @@ def plan(requests: Sequence[Request], strategy: str = "default") -> Plan:
     offsets = STRATEGIES[strategy].place(requests)
     arena = max((o + aligned(r.nbytes) for o, r in zip(offsets, requests, strict=True)), default=0)
     return Plan(tuple(offsets), arena, lower_bound(requests))
+
+
+for _name, _strategy in STRATEGIES.items():
+    register(Switch("planner", _name, "on" if _name == "default" else "off", _strategy.summary))

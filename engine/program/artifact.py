@@ -1,6 +1,6 @@
 """The artifact: a program as linear instructions and weights. Torch-free, target-independent; save, load, digest.
 
-Knows the op table and how to read a Graph; knows no executor, no kernel and no memory plan.
+Knows the op table and how to read a Graph; knows no target, no kernel and no memory plan.
 """
 
 from __future__ import annotations

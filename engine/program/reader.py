@@ -1,6 +1,6 @@
 """Reads program files: from the document and the tensors of a file to an `Artifact`, every rule checked.
 
-Knows artifacts and the op table; knows no executor. A file may come from anywhere, so nothing in it is taken on trust.
+Knows artifacts and the op table; knows no target. A file may come from anywhere, so nothing in it is taken on trust.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _size(value: Any) -> int:
 
 
 def _check(artifact: Artifact) -> None:
-    """Every rule that executors rely on. ValueError or ProgramError otherwise."""
+    """Every rule that targets rely on. ValueError or ProgramError otherwise."""
     types = artifact.types
     if len(artifact.names) != len(types):
         raise ValueError("names and types differ in number")

@@ -1,6 +1,6 @@
 """Several artifacts over one table of values: constants that are the same are there, and are packed, once.
 
-A file of them holds each weight once, too. Knows artifacts; knows no executor.
+A file of them holds each weight once, too. Knows artifacts; knows no target.
 """
 
 from __future__ import annotations

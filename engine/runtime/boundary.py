@@ -1,6 +1,6 @@
 """Between the user's arguments and addresses: structure, types, devices, contiguity. Torch only if the user brought it.
 
-Knows the signature of an artifact; knows no executor.
+Knows the signature of an artifact; knows no target.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Decoder:
         self.max_length, self.batch = int(facts["max_length"]), int(facts["batch"])
         self.config = config
         self._artifacts = dict(artifacts)
-        self._target = targets.get({"native": "cpu"}.get(config.executor, config.executor))
+        self._target = targets.get(config.target)
         prepared = self._target.prepare(artifacts["prefill"], borrowed=borrowed)
         with prepared.gathering():
             self._prefill, self._decode = (

@@ -53,7 +53,7 @@ class Program:
         self._rebuild = rebuild
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
-        self._target = targets.get({"native": "cpu"}.get(config.executor, config.executor))
+        self._target = targets.get(config.target)
         self._prepared = self._target.prepare(artifact, borrowed=borrowed) if prepared is None else prepared
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, ...], Specialised] = OrderedDict()
@@ -158,7 +158,7 @@ class Program:
 
     @property
     def run_digest(self) -> str:
-        """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, executor.
+        """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, target.
 
         Where sizes differ from call to call: for those of the example.
         """

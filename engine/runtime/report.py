@@ -53,12 +53,13 @@ class Report:
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
         packing_seconds: of that, or of loading, what packing weights took.
-        passes: (pass, changes) in the order they ran.
+        passes: (pass, changes) in the order they ran; a pass of the user's own is ``name@version``, by the hash of its
+            file.
         kernels: (kernel, launches), most used first.
         switches: the configuration in force.
         digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
         run_digest: of structure, kernels, threads and memory plan.
-        segments: with fallback: (executor, calls, what they are) in the order in which they run. What torch runs counts
+        segments: with fallback: (target, calls, what they are) in the order in which they run. What torch runs counts
             among nodes and launches, not in bytes and FLOPs.
     """
 

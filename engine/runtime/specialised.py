@@ -1,4 +1,4 @@
-"""An artifact whose sizes are known, on this machine: checks of arguments, memory plan, executor; profile and trace.
+"""An artifact whose sizes are known, on this machine: checks of arguments, memory plan, target; profile and trace.
 
 `runtime.Program` has one, or one for each of the latest sizes that it was called with.
 """
@@ -80,6 +80,7 @@ class Specialised:
             self._target.name,
             self.executable.identity(),
             any(self.boundary.recycled),
+            *(name for name, _changes in self.artifact.passes if "@" in name),  # versions of a user's own passes
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

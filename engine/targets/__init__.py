@@ -4,6 +4,7 @@ suites and the scripts reach it by `get`.
 
 from __future__ import annotations
 
+from engine import switches
 from engine.errors import ConfigError
 from engine.suggest import unknown
 from engine.targets.base import Target
@@ -15,8 +16,10 @@ TARGETS: dict[str, Target] = {}
 
 def register(target: Target) -> None:
     """Let `Config(target=...)` name `target`; ConfigError where another one has its name."""
-    if TARGETS.setdefault(target.name, target) is not target:
+    if target.name in TARGETS:
         raise ConfigError(f"target {target.name!r}: there is one of this name already")
+    TARGETS[target.name] = target
+    switches.register(switches.Switch("target", target.name, "on" if target is CPU else "off", target.summary))
 
 
 def get(name: str) -> Target:

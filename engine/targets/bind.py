@@ -17,6 +17,7 @@ from engine import planner
 from engine.errors import ProgramError
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
+from engine.planner import verify
 from engine.program import Artifact, Instruction
 from engine.targets.base import NeedsDense, StepPlanner
 from engine.targets.order import allow_overlap
@@ -24,7 +25,13 @@ from engine.targets.plan import BoundPlan, Place, Step, Storage
 
 
 def bind(
-    artifact: Artifact, steps: StepPlanner, *, strategy: str = "default", lanes: int = 1, keep: bool = False
+    artifact: Artifact,
+    steps: StepPlanner,
+    *,
+    strategy: str = "default",
+    lanes: int = 1,
+    keep: bool = False,
+    check: bool = False,
 ) -> BoundPlan:
     """Choose kernels and plan memory.
 
@@ -34,6 +41,7 @@ def bind(
         strategy: name of the memory planning strategy.
         lanes: workers of one call, each with working memory of its own.
         keep: give every value memory of its own, so that all can be read after the run (trace, per-node dispatch).
+        check: verify the memory plan.
 
     Raises:
         ProgramError: no kernel can run an instruction, or a call takes more memory than there is.
@@ -45,7 +53,7 @@ def bind(
     binder.return_outputs()
     binder.update_states()
     steps.check_used()
-    return binder.finish(strategy, lanes)
+    return binder.finish(strategy, lanes, check=check)
 
 
 class _Binder:
@@ -223,7 +231,7 @@ class _Binder:
 
     # --- memory ----------------------------------------------------------------------------------------------------
 
-    def finish(self, strategy: str, lanes: int) -> BoundPlan:
+    def finish(self, strategy: str, lanes: int, *, check: bool) -> BoundPlan:
         """In-place writes, live ranges, offsets."""
         in_place = 0 if self.keep else self._write_in_place()
         first: dict[int, int] = {}
@@ -246,6 +254,8 @@ class _Binder:
                 scratch[number] = len(requests)
                 requests.append(planner.Request(nbytes, number, number))
         plan = planner.plan(requests, "no_reuse" if self.keep else strategy)
+        if check:
+            verify.plan(requests, plan)
         for number, request in scratch.items():
             step = self.steps[number]
             step.scratch_offset = plan.offsets[request] + planner.aligned(step.planned.shared_bytes)

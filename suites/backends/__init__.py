@@ -36,7 +36,7 @@ class Declared:
         install: the command that brings them.
         provisions: True where `Backend.provision` has something to do.
         ours: True for the engine of this checkout, False for competitors.
-        switches: options that it understands; ``variant.`` stands for ``variant.<op>``.
+        options: options that it understands; None: its class says so, when asked.
     """
 
     name: str
@@ -45,13 +45,17 @@ class Declared:
     imports: tuple[str, ...]
     needs: tuple[str, ...]
     install: str
-    switches: tuple[str, ...] = ()
+    options: tuple[str, ...] | None = ()
     provisions: bool = False
     ours: bool = False
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Options that it understands; ``variant.`` stands for ``variant.<op>``."""
+        return load(BackendRef(self.name)).option_names() if self.options is None else self.options
+
 
 _SUITES = "pip install 'enginebench[suites]'"
-_ENGINE_SWITCHES = ("disable", "only", "pipeline", "planner", "variant.", "dispatch", "outputs", "isa", "threads")
 
 BACKENDS: dict[str, Declared] = {
     declared.name: declared
@@ -103,11 +107,11 @@ BACKENDS: dict[str, Declared] = {
         Declared(
             "engine",
             "suites.backends.engine:Engine",
-            "this engine, native executor, one configuration everywhere",
+            "this engine, native target, one configuration everywhere",
             ("engine",),
             ("torch",),
             "make venv",
-            _ENGINE_SWITCHES,
+            None,
             ours=True,
         ),
         Declared(
@@ -117,17 +121,17 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             ("engine",),
             "make venv",
-            _ENGINE_SWITCHES,
+            None,
             ours=True,
         ),
         Declared(
             "engine_interpreter",
             "suites.backends.engine:EngineInterpreter",
-            "this engine, the NumPy reference executor",
+            "this engine, the NumPy definitions of its ops",
             ("engine",),
             ("torch",),
             "make venv",
-            _ENGINE_SWITCHES[:4],
+            None,
             ours=True,
         ),
     )
@@ -199,8 +203,8 @@ def imports(ref: BackendRef) -> tuple[str, ...]:
 
 
 def turns(ref: BackendRef) -> Sequence[Turn]:
-    """What an ablation may turn of `ref`; another version of the engine tells its own switches."""
-    return versions.turns(ref.name) if versions.is_version(ref.name) else load(ref).turns()
+    """What an ablation may turn of `ref`, with its options; another version of the engine tells its own switches."""
+    return versions.turns(ref.name) if versions.is_version(ref.name) else load(ref).turns_with(ref.options)
 
 
 def applicable(ref: BackendRef, switches: dict[str, str]) -> dict[str, str]:

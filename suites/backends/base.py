@@ -119,6 +119,16 @@ class Backend(ABC):
         return ()
 
     @classmethod
+    def turns_with(cls, options: Mapping[str, str]) -> Sequence[Turn]:  # noqa: ARG003  # most bring nothing to turn
+        """What an ablation may turn of a backend with `options`, which may bring switches of their own."""
+        return cls.turns()
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Options that it understands, of a backend whose line in the registry leaves them to its class."""
+        return ()
+
+    @classmethod
     def bare(cls) -> Mapping[str, str] | None:
         """Options that turn everything off that can be on alone; None where there is no such thing."""
         return None

@@ -1,13 +1,15 @@
-"""This engine as a competitor: the same class for the native executor and for the NumPy interpreter."""
+"""This engine as a competitor: the same class for each of its targets."""
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites.backends import _older_engine
 from suites.backends.base import Backend, Generator, Prepared, Turn
 
 if TYPE_CHECKING:
@@ -33,18 +35,35 @@ FACTS = (
 _WORK = ("flops", "executed_flops", "bytes")
 
 
+def _settings() -> Mapping[str, Any] | None:
+    """What the engine declares of each field of its Config; None for an engine of before such declarations."""
+    config = importlib.import_module("engine.config")
+    return config.settings() if hasattr(config, "settings") else None
+
+
 class Engine(Backend):
-    """Options: ``disable=a+b``, ``pipeline=a+b``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``,
-    ``isa``.
+    """Options: the fields of `engine.Config` that are options, as text: ``disable=a+b``, ``pipeline=a+b``,
+    ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``.
 
     ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
     leaves alone the other processors that the case has.
     """
 
-    executor = "native"
+    target = "cpu"
     takes_numpy = True  # a program answers in the kind that it is asked in
     lists = ("disable", "only")
     _exported: Any = None
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """The options of the engine's Config that its target heeds, and ``only``."""
+        declared = _settings()
+        if declared is None:
+            names = _older_engine.OPTIONS
+        else:
+            heeded = [(n, one) for n, one in declared.items() if cls.target == "cpu" or not one.native]
+            names = tuple(option for name, one in heeded for option in one.options(name))
+        return ("only", *names)
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
@@ -58,25 +77,30 @@ class Engine(Backend):
         """Each pass off; another planner, kernel variant or instruction set than usual; one thread; nodes one by one;
         results in fresh memory.
 
-        Reference kernels and the interpreter, whose speed nobody asks for, only by name.
+        Reference kernels, whose speed nobody asks for, only by name.
         """
-        from engine import targets
-        from engine.config import DISPATCHES, ISAS, OUTPUTS
-        from engine.switches import kernel_variants, names
-
-        found = [Turn("pass", name, {"disable": name}, {"only": name}) for name in names("pass")]
-        found += [Turn("planner", f"planner={name}", {"planner": name}) for name in names("planner")]
-        for op, variants in kernel_variants().items():
-            found += [
-                Turn("kernel", f"{op}={name}", {f"variant.{op}": name}, usual=name != "reference") for name in variants
-            ]
-        found.append(Turn("threads", "threads=1", {"threads": "1"}))
-        found += [
-            Turn("isa", f"isa={name}", {"isa": name}) for name in ISAS if name in targets.get("cpu").available("isa")
+        declared = _settings()
+        if declared is None:
+            return _older_engine.turns()
+        return [
+            Turn(kind, name, {option: value}, {"only": value} if kind == "pass" else None, usual)
+            for field, one in declared.items()
+            if one.option and (cls.target == "cpu" or not one.native)
+            for kind, name, option, value, usual in one.turned(field)
         ]
-        found += [Turn("dispatch", f"dispatch={name}", {"dispatch": name}) for name in DISPATCHES]
-        found += [Turn("outputs", f"outputs={name}", {"outputs": name}) for name in OUTPUTS]
-        return found
+
+    @classmethod
+    def turns_with(cls, options: Mapping[str, str]) -> Sequence[Turn]:
+        """The passes that ``passes`` of `options` brings, then what every engine has."""
+        if "passes" not in options:
+            return cls.turns()
+        import engine
+        from engine import passes
+
+        own = passes.own_passes(engine.Config(**cls(1, {"passes": options["passes"]}).config()))
+        brings = {"passes": options["passes"]}
+        found = [Turn("pass", one.name, {"disable": one.name}, {**brings, "only": one.name}) for one in own]
+        return [*found, *cls.turns()]
 
     @classmethod
     def bare(cls) -> Mapping[str, str]:
@@ -95,7 +119,7 @@ class Engine(Backend):
         torch.set_num_threads(self.threads)
         kept = None if self.programs is None else self.programs / "model.engine"
         if kept is not None and kept.is_file():
-            running = {key: value for key, value in self.config().items() if key not in ("disable", "pipeline")}
+            running = {key: value for key, value in self.config().items() if key not in _compiling()}
             program = engine.load(kept, config=engine.Config(**running))
             return Prepared(program, facts=_facts(program.report().to_dict()))
         program = engine.compile(model, inputs, config=engine.Config(**self.config()))
@@ -149,43 +173,67 @@ class Engine(Backend):
 
     def config(self) -> dict[str, Any]:
         """Keyword arguments of `engine.Config` that the options spell."""
-        chosen: dict[str, Any] = {"executor": self.executor, "threads": self.threads}
-        variants: dict[str, str] = {}
+        chosen: dict[str, Any] = {"threads": self.threads}
+        declared = _settings()
+        chosen |= {"target": self.target} if declared is not None else _older_engine.target(self.target)
         for key, value in self.options.items():
-            if key.startswith("variant."):
-                variants[key.removeprefix("variant.")] = value
-            elif key in ("disable", "pipeline"):
-                chosen[key] = tuple(filter(None, value.split("+")))
-            elif key == "threads":
-                chosen[key] = int(value) if value.isdigit() else value
-            elif key == "only":
-                chosen["pipeline"] = _only(value)
+            name, dot, op = key.partition(".")
+            if key == "only":
+                chosen["pipeline"] = self._only([] if value == "none" else value.split("+"))
+            elif dot:
+                chosen[name] = {**chosen.get(name, {}), op: value}
+            elif declared is None:
+                chosen[key] = _older_engine.parse(key, value)
+            elif key in declared:
+                chosen[key] = declared[key].parse(value)
             else:
-                chosen[key] = value
-        return {**chosen, "variant": variants} if variants else chosen
+                raise _unknown("option", key, declared)
+        return chosen
+
+    def _only(self, wanted: list[str]) -> tuple[str, ...]:
+        """The usual pipeline, with the passes that the option `passes` brings, without others than `wanted`.
+
+        Raises:
+            ConfigError: for an unknown one.
+        """
+        if _settings() is None:
+            return _older_engine.only(wanted)
+        import engine
+        from engine import passes
+
+        own = self.options.get("passes")
+        given = () if own is None else tuple(own.split("+"))
+        config = engine.Config(passes=given, target=self.target)
+        common, late = passes.stages(config)
+        names = dict(zip((one.name for one in passes.own_passes(config)), given, strict=True))
+        known = [one.name for one in (*common, *late)]
+        for name in wanted:
+            if name not in known:
+                raise _unknown("pass", name, known)
+        return tuple(names.get(name, name) for name in known if name in wanted)
+
+
+def _compiling() -> Collection[str]:
+    """Fields of Config that matter when a model is compiled, and not when its program is loaded."""
+    declared = _settings()
+    return _older_engine.COMPILING if declared is None else [name for name, one in declared.items() if one.compiling]
 
 
 def _facts(report: Mapping[str, Any]) -> dict[str, Any]:
     return {name: report[name] for name in FACTS if report.get(name) is not None}
 
 
-def _only(value: str) -> tuple[str, ...]:
-    """The usual pipeline without other passes than those that `value` names; ConfigError for an unknown one."""
+def _unknown(what: str, name: str, known: Iterable[str]) -> Exception:
     from engine.errors import ConfigError
-    from engine.passes import PASSES, PIPELINE
     from engine.suggest import unknown
 
-    wanted = [] if value == "none" else value.split("+")
-    for name in wanted:
-        if name not in PASSES:
-            raise ConfigError(unknown("pass", name, PASSES))
-    return tuple(name for name in PIPELINE if name in wanted)
+    return ConfigError(unknown(what, name, known))
 
 
 class EngineInterpreter(Engine):
     """The reference semantics; slow, and shown so that nobody mistakes it for the product."""
 
-    executor = "interpreter"
+    target = "interpreter"
 
     @classmethod
     def turns(cls) -> Sequence[Turn]:

@@ -75,7 +75,7 @@ def _backends(_: Path) -> list[Row]:
 
 def _switches(_: Path) -> list[Row]:
     """The engine's, then what an ablation turns of everybody else."""
-    from engine.switches import all_switches
+    from engine.config import all_switches
     from suites import backends
     from suites.harness.case import BackendRef
 
@@ -107,7 +107,7 @@ def _ops(_: Path) -> list[Row]:
     return [
         {
             **row,
-            "executors": list(coverage.EXECUTORS),
+            "targets": list(coverage.TARGETS),
             "kernels": {op: shown[op] for op in row["ops"] if op in shown},  # a view has none
         }
         for row in coverage.rows()

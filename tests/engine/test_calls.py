@@ -55,7 +55,7 @@ def check(function, *inputs: torch.Tensor, **config) -> engine.Program:
     return program
 
 
-CONFIGS = [{}, {"threads": 2}, {"dispatch": "per_node"}, {"executor": "interpreter"}, {"planner": "in_order"}]
+CONFIGS = [{}, {"threads": 2}, {"dispatch": "per_node"}, {"target": "interpreter"}, {"planner": "in_order"}]
 
 
 def consumed_output(x):
@@ -275,7 +275,7 @@ def test_constants_among_the_arguments_must_stay_what_they_were():
 
 def test_an_index_out_of_range_is_an_error_with_its_line():
     program = engine.compile(nn.Embedding(5, 3).eval(), (torch.tensor([0, 4]),))
-    for config in ({}, {"executor": "interpreter"}):
+    for config in ({}, {"target": "interpreter"}):
         program = engine.compile(nn.Embedding(5, 3).eval(), (torch.tensor([0, 4]),), engine.Config(**config))
         for bad in (5, -1):
             with pytest.raises(engine.ExecutionError, match=r"embedding at .*\.py:\d+"):
@@ -335,12 +335,12 @@ def test_a_program_does_not_follow_later_changes_of_the_model():
     assert all(np.any(a) for a in program.artifact.constants.values() if a.shape not in {(4,), (3,)})
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
-def test_a_program_keeps_no_memory_of_the_model(executor):
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_a_program_keeps_no_memory_of_the_model(target):
     model = mlp()
     expected = {tuple(p.shape): p.detach().numpy().copy() for p in model.parameters()}
     references = [weakref.ref(p) for p in model.parameters()]
-    program = engine.compile(model, (X,), engine.Config(executor=executor))
+    program = engine.compile(model, (X,), engine.Config(target=target))
     del model
     gc.collect()
     assert [r() for r in references] == [None] * 4
@@ -379,10 +379,10 @@ def test_compiling_holds_one_joined_weight_at_a_time_beside_the_packed_ones(gate
 
 
 @pytest.mark.parametrize("gated", [False, True])
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
-def test_joined_weights_are_those_of_the_model_as_it_was(executor, gated):
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_joined_weights_are_those_of_the_model_as_it_was(target, gated):
     model, x = Projections(8, 1, gated=gated).eval(), torch.linspace(-1, 1, 16).reshape(2, 8)
-    program = engine.compile(model, (x,), engine.Config(executor=executor))
+    program = engine.compile(model, (x,), engine.Config(target=target))
     expected = model(x).detach()
     weights = [layer.weight.detach().numpy().copy() for layer in model.layers[0]][: 2 if gated else 3]
     with torch.no_grad():

@@ -12,7 +12,7 @@ from engine.targets.cpu import native
 from suites import models
 
 WRONG = {
-    "executor": ({"executor": "nativ"}, "did you mean 'native'"),
+    "target": ({"target": "interpretr"}, "did you mean 'interpreter'"),
     "pass": ({"disable": ("fuse_atention",)}, "did you mean 'fuse_attention'"),
     "pipeline": ({"pipeline": ("fold",)}, "unknown pass 'fold'"),
     "string": ({"disable": "fuse_gelu"}, "expected a tuple"),

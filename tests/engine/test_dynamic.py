@@ -49,10 +49,10 @@ def compiled(network, config=None):
     return engine.compile(network, (torch.randn(3, 10, 16),), config, dynamic_shapes={"x": {0: BATCH, 1: SEQUENCE}})
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
 @pytest.mark.parametrize("size", [(2, 4), (3, 10), (8, 64), (5, 33)])
-def test_one_program_serves_every_size(network, executor, size):
-    program = compiled(network, engine.Config(executor=executor))
+def test_one_program_serves_every_size(network, target, size):
+    program = compiled(network, engine.Config(target=target))
     x = torch.randn(*size, 16)
     for got, expected in zip(program(x), network(x), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
@@ -217,11 +217,11 @@ WITH_POSITIONS = {
 }
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
 @pytest.mark.parametrize("function", WITH_POSITIONS.values(), ids=WITH_POSITIONS.keys())
-def test_positions_follow_the_size_of_the_call(function, executor):
+def test_positions_follow_the_size_of_the_call(function, target):
     model = Call(function).eval()
-    program = engine.compile(model, (torch.randn(8, 3),), engine.Config(executor=executor), dynamic_shapes=ANY_ROWS)
+    program = engine.compile(model, (torch.randn(8, 3),), engine.Config(target=target), dynamic_shapes=ANY_ROWS)
     for rows in (4, 5, 8, 11, 40):
         x = torch.randn(rows, 3)
         assert torch.equal(program(x), model(x))

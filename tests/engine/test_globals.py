@@ -140,7 +140,7 @@ def test_sizes_that_differ(linear):
             program(torch.ones(size, 4))
 
 
-@pytest.mark.parametrize("options", [{"executor": "interpreter"}, {"threads": 2}, {"variant": {"linear": "openblas"}}])
+@pytest.mark.parametrize("options", [{"target": "interpreter"}, {"threads": 2}, {"variant": {"linear": "openblas"}}])
 def test_other_ways_to_run(linear, options):
     with unchanged():
         engine.compile(linear, (X,), engine.Config(**options))(X)

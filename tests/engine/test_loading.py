@@ -118,7 +118,7 @@ def test_a_loaded_file_is_saved_again_as_it_was(path, mmap, tmp_path):
 LEFT = """
     path = sys.argv[1]
     load = engine.load_decoder if sys.argv[2] == "decoder" else engine.load
-    loaded = load(path, mmap=sys.argv[3] == "True", config=engine.Config(executor=sys.argv[4]))
+    loaded = load(path, mmap=sys.argv[3] == "True", config=engine.Config(target=sys.argv[4]))
     print(path in Path("/proc/self/maps").read_text())
     links = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
     print(path in links)
@@ -126,11 +126,11 @@ LEFT = """
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="mappings are listed in Linux's /proc")
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
 @pytest.mark.parametrize("path", [PROGRAM, DECODER])
 @pytest.mark.parametrize("mmap", MODES)
-def test_a_loaded_file_is_mapped_and_open_only_if_asked_for(path, mmap, executor):
-    done = in_process(LEFT, path, path.stem.split("-")[0], mmap, executor)
+def test_a_loaded_file_is_mapped_and_open_only_if_asked_for(path, mmap, target):
+    done = in_process(LEFT, path, path.stem.split("-")[0], mmap, target)
     assert done.stdout.split() == [str(mmap), str(mmap)], done.stderr  # a mapping of Python keeps the file open
 
 
@@ -339,11 +339,11 @@ def with_odd_header(path, target):
     return target
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
 @pytest.mark.parametrize("mmap", MODES)
-def test_constants_at_odd_addresses_of_a_file_are_aligned_before_kernels_read_them(tmp_path, mmap, executor):
+def test_constants_at_odd_addresses_of_a_file_are_aligned_before_kernels_read_them(tmp_path, mmap, target):
     path = with_odd_header(PROGRAM, tmp_path / "odd.engine")
-    config = engine.Config(executor=executor)
+    config = engine.Config(target=target)
     odd, even = engine.load(path, mmap=mmap, config=config), engine.load(PROGRAM, config=config)
     ids, scale = (part.numpy() for part in golden.example())
     results = [one(ids, scale, state=one.new_state()) for one in (odd, even)]

@@ -166,7 +166,7 @@ class Enormous(nn.Module):
 def test_a_program_that_takes_more_memory_than_there_is_is_refused():
     with pytest.raises(engine.ProgramError, match=r"a call takes 175\d{11} bytes; this process can have"):
         engine.compile(Enormous().eval(), (torch.ones(1),))
-    program = engine.compile(Enormous().eval(), (torch.ones(1),), engine.Config(executor="interpreter"))
+    program = engine.compile(Enormous().eval(), (torch.ones(1),), engine.Config(target="interpreter"))
     with pytest.raises(engine.ProgramError, match=r"a call in the interpreter takes \d{14} bytes"):
         program(torch.ones(1))
 

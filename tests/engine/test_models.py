@@ -90,11 +90,11 @@ def test_convolution_networks_are_as_exact_as_eager(name, sizes):
     one = [r.clone() for r in tree_leaves(engine.compile(model, inputs)(*inputs))]
     for ours, eagers in errors(model, inputs, one):
         assert ours <= max(FACTOR * eagers, FLOOR)
-    for config in (engine.Config(threads=2), engine.Config(executor="interpreter")):
+    for config in (engine.Config(threads=2), engine.Config(target="interpreter")):
         other = tree_leaves(engine.compile(model, inputs, config)(*inputs))
         for a, b in zip(one, other, strict=True):
             # Two threads give the same bits; the interpreter sums in another order.
-            assert torch.equal(a, b) or config.executor == "interpreter"
+            assert torch.equal(a, b) or config.target == "interpreter"
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -153,7 +153,7 @@ def test_every_pass_keeps_what_a_model_computes(name, options):
     graph = exporter.export(model, inputs).graph
     arrays = [x.numpy() for x in inputs]
     before = evaluate(graph, arrays)
-    for pass_name in passes.PIPELINE:
+    for pass_name in passes.pipeline("cpu"):
         passes.PASSES[pass_name].run(graph)
         verify.graph(graph)
         for new, old in zip(evaluate(graph, arrays), before, strict=True):
@@ -199,8 +199,8 @@ def test_the_trace_shows_where_a_nan_begins():
     model, inputs = models.get("transformer-tiny").build()
     x = inputs[0].clone()
     x[0, 3, 5] = float("nan")
-    for executor in ("native", "interpreter"):
-        program = engine.compile(model, inputs, engine.Config(executor=executor))
+    for target in ("cpu", "interpreter"):
+        program = engine.compile(model, inputs, engine.Config(target=target))
         clean, broken = program.trace(*inputs), program.trace(x, keep=[0])
         assert all(s.nans == 0 for n in clean.nodes for s in n.output_statistics)
         assert broken.nodes[0].input_statistics[0].nans == 1
@@ -212,7 +212,7 @@ def test_the_trace_shows_where_a_nan_begins():
 def test_native_and_interpreted_traces_agree():
     model, inputs = models.get("bert-tiny").build(sequence=7)
     native = engine.compile(model, inputs).trace(*inputs)
-    reference = engine.compile(model, inputs, engine.Config(executor="interpreter")).trace(*inputs)
+    reference = engine.compile(model, inputs, engine.Config(target="interpreter")).trace(*inputs)
     assert [n.op for n in native.nodes] == [n.op for n in reference.nodes]
     for a, b in zip(native.nodes, reference.nodes, strict=True):
         for s, r in zip(a.output_statistics, b.output_statistics, strict=True):

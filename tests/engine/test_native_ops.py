@@ -1,4 +1,4 @@
-"""Every op on the native executor against its NumPy definition: each instruction set, and each way operands can lie."""
+"""Every op on the native target against its NumPy definition: each instruction set, and each way operands can lie."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndar
     plan = CPU.bind(artifact, config)
     weights = Weights(artifact)
     weights.prepare(plan)
-    executor = CpuExecutable(artifact, plan, weights, CPU.lanes(config))
+    target = CpuExecutable(artifact, plan, weights, CPU.lanes(config))
     # Poisoned, so that an element that is never written shows.
     results = [np.full(v.shape, 85, np.uint8).astype(dtypes.dtype(v.dtype).numpy) for v in g.outputs]
     arrays = [np.array(a, order="C") for a in given]
-    executor.run(arrays, results)
+    target.run(arrays, results)
     for now, before in zip(arrays, given, strict=True):
         assert now.tobytes() == np.ascontiguousarray(before).tobytes(), "an input was written to"
     return results, plan

@@ -1,4 +1,4 @@
-"""Layers of convolution networks as users write them, compiled, on both executors, against eager."""
+"""Layers of convolution networks as users write them, compiled, on both targets, against eager."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def test_a_layer_computes_what_eager_does(name, layer, shape):
     model, x = _settled(layer, generator), torch.randn(shape, generator=generator)
     with torch.no_grad():
         expected = model(x)
-    for executor in ("native", "interpreter"):
-        program = engine.compile(model, (x,), engine.Config(executor=executor))
+    for target in ("cpu", "interpreter"):
+        program = engine.compile(model, (x,), engine.Config(target=target))
         # sums of a few dozen float32 products of numbers near 1
-        torch.testing.assert_close(program(x), expected, rtol=1e-5, atol=1e-5, msg=lambda m, e=executor: f"{e}: {m}")
+        torch.testing.assert_close(program(x), expected, rtol=1e-5, atol=1e-5, msg=lambda m, e=target: f"{e}: {m}")
 
 
 def test_upsampling_by_a_whole_number_is_views_and_one_copy():

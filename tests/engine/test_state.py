@@ -59,13 +59,13 @@ class History(nn.Module):
 CASES = [(Counter, (4,)), (Swap, (4,)), (History, (2,))]
 CONFIGS = [
     engine.Config(),
-    engine.Config(executor="interpreter"),
+    engine.Config(target="interpreter"),
     engine.Config(dispatch="per_node"),
     engine.Config(threads=2),
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["native", "interpreter", "per_node", "two_threads"])
+@pytest.mark.parametrize("config", CONFIGS, ids=["cpu", "interpreter", "per_node", "two_threads"])
 @pytest.mark.parametrize(("network", "shape"), CASES, ids=["counter", "swap", "history"])
 def test_every_call_goes_on_from_the_last_one(network, shape, config):
     model = network().eval()
@@ -238,7 +238,7 @@ def alone(array):
 LENDERS = [lambda a: a, lambda a: a[:], as_subclass, alone, torch.from_numpy, through_dlpack, torch.tensor]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["native", "interpreter", "per_node", "two_threads"])
+@pytest.mark.parametrize("config", CONFIGS, ids=["cpu", "interpreter", "per_node", "two_threads"])
 def test_an_input_in_the_memory_of_the_state_is_read_as_it_was_at_the_call(config):
     """The state changes in place, and the result is that of eager for an input that nothing changes meanwhile."""
     model = Grow().eval()

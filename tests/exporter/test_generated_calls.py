@@ -1,6 +1,6 @@
 """Calls on generated shapes (sizes 0 and 1, rank 0), axes (negative) and element types, against eager torch.
 
-Each example goes through exporter, interpreter and native executor. The fixed cases have the corners of keywords; here
+Each example goes through exporter, interpreter and native target. The fixed cases have the corners of keywords; here
 it is the combinations that nobody thought of.
 """
 
@@ -40,13 +40,13 @@ def tensor(draw, shape, dtype):
 
 
 def check(function, *inputs):
-    """Both executors compute what eager torch does. Arguments that eager refuses are drawn anew; none else fails."""
+    """Both targets compute what eager torch does. Arguments that eager refuses are drawn anew; none else fails."""
     try:
         expected = function(*inputs)
     except (RuntimeError, IndexError, NotImplementedError):
         reject()
-    for executor in ("interpreter", "native"):
-        program = engine.compile(Call(function).eval(), inputs, engine.Config(executor=executor))
+    for target in ("interpreter", "cpu"):
+        program = engine.compile(Call(function).eval(), inputs, engine.Config(target=target))
         pairs = (torch.utils._pytree.tree_leaves(one) for one in (program(*inputs), expected))
         for ours, theirs in zip(*pairs, strict=True):
             tolerance = TOLERANCE.get(theirs.dtype, 1e-6)

@@ -141,7 +141,7 @@ class _Checker:
         # What no machine has memory for is called nevertheless: it must fail as promised, and at once.
         if not _can_be_passed(example) or (work and report.arena_bytes + returned < IMPOSSIBLE):
             return
-        two, plain = self.load(threads=2), self.load(executor="interpreter")
+        two, plain = self.load(threads=2), self.load(target="interpreter")
         for sizes in self.sizes(artifact):
             self.call(program, two, plain, sizes)
         self.kernels = tuple(name for name, _ in report.kernels)
@@ -161,7 +161,7 @@ class _Checker:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, program: Program, two: Program, plain: Program, sizes: dict[str, int]) -> None:
-        """One call by each executor, compared."""
+        """One call by each target, compared."""
         artifact = program.artifact
         try:
             fixed = artifact if artifact.is_fixed else artifact.at(sizes)

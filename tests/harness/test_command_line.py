@@ -81,7 +81,7 @@ def test_the_list_of_ops_shows_types_ops_and_kernels_of_each_call(capsys):
     (row,) = [row for row in json.loads(out) if row["name"] == "aten.exp.default"]
     assert row["dtypes"][0] == "float32"
     assert row["ops"] == ["exp"]
-    assert row["executors"] == ["interpreter", "native"]
+    assert row["targets"] == ["interpreter", "cpu"]
     assert row["kernels"]["exp"].endswith("generic vector, reference")
 
 

@@ -48,7 +48,11 @@ Program.__call__ = _wait
 """
 
 OTHER_PASSES = """
-PASSES["rotate"] = PASSES.pop("fuse_rope")
+import sys as _sys
+from dataclasses import replace as _replace
+
+_add(_replace(PASSES.pop("fuse_rope"), name="rotate"))
+del _sys.modules["engine.switches"]._registered["pass"]["fuse_rope"]
 PIPELINE = tuple(name for name in PIPELINE if name not in ("fuse_rope", "fuse_epilogue"))
 """
 

@@ -1,4 +1,4 @@
-"""Cases of every op, as data. Torch-free; any executor can be tested on them.
+"""Cases of every op, as data. Torch-free; any target can be tested on them.
 
 The reference, the native kernels and whatever comes later are tested over the same list: `CASES`.
 """

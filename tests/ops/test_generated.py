@@ -7,8 +7,8 @@ import re
 import pytest
 
 from engine.ops import FAMILIES, MAX_RANK, TABLE
-from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.ops.generate import HEADER, PAGE, ROOT, header, page
+from engine.targets.cpu.passes.fuse_pointwise import MAX_INPUTS, MAX_STEPS
 from tests.ops.cases import CASES
 
 

@@ -12,8 +12,8 @@ from torch import nn
 import engine
 from engine.graph import Graph, Value
 from engine.ops import TensorType
-from engine.passes import PIPELINE
-from engine.passes.fuse_expand_depthwise import WORTH
+from engine.targets.cpu.passes import PIPELINE
+from engine.targets.cpu.passes.fuse_expand_depthwise import WORTH
 from tests.graphs import ops, run_pass
 from tests.passes.test_fuse import weight
 

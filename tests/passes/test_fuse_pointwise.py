@@ -13,12 +13,12 @@ from engine.config import Config
 from engine.errors import ProgramError
 from engine.graph import Graph, Value, verify
 from engine.ops import TensorType
-from engine.ops.fused import MAX_INPUTS, MAX_STEPS
 from engine.passes import PASSES
 from engine.program import Artifact, Signature, reader
 from engine.targets import interpreter
 from engine.targets.cpu import CPU, native
 from engine.targets.cpu.executable import CpuExecutable
+from engine.targets.cpu.passes.fuse_pointwise import MAX_INPUTS, MAX_STEPS
 from engine.targets.cpu.weights import Weights
 from tests.graphs import ops, random_inputs, run_pass
 
@@ -116,7 +116,7 @@ def test_what_has_too_many_steps_is_cut():
     assert ops(g) == ["tanh", "pointwise"]
 
 
-# --- the program on the executors and in a file -----------------------------------------------------------------
+# --- the program on the targets and in a file -----------------------------------------------------------------
 
 
 def build(g: Graph) -> Artifact:
@@ -173,6 +173,21 @@ def test_a_chain_may_write_over_an_input_that_dies_there():
     np.testing.assert_array_equal(run_native(g, inputs, native.isas()[-1]), np.ceil(np.maximum(x, 0) * y - x))
 
 
+@pytest.mark.parametrize("shape", ["steps", "inputs"])
+def test_a_program_that_no_kernel_has_room_for_is_refused_when_it_is_bound(shape):
+    count = MAX_STEPS + 1 if shape == "steps" else MAX_INPUTS
+    g = start(*[(5, 7)] * (1 if shape == "steps" else MAX_INPUTS + 1))
+    steps = [("neg", n) for n in range(count)]
+    if shape == "inputs":
+        steps = [("add", 0 if n == 0 else len(g.inputs) + n - 1, n + 1) for n in range(count)]
+    g.outputs = [g.emit("pointwise", g.inputs, program=tuple(steps))]
+    artifact = build(g)
+    (result,) = interpreter.run(artifact, random_inputs(g))
+    assert result.shape == (5, 7)
+    with pytest.raises(ProgramError, match="no kernel runs pointwise"):
+        CPU.bind(artifact, Config())
+
+
 HOSTILE = {
     "an operand far out of range": [["relu", 1 << 40]],
     "an operand that is made later": [["add", 0, 2], ["relu", 1]],
@@ -181,7 +196,7 @@ HOSTILE = {
     "an unknown step": [["system", 0]],
     "a step that is no list": ["relu"],
     "no steps": [],
-    "too many steps": [["relu", i] for i in range(99)],
+    "too many steps": [["relu", i] for i in range(129)],
     "too few operands": [["add", 0]],
     "a result that nobody reads": [["relu", 0], ["exp", 0]],
     "nested lists": [[["relu"], 0]],

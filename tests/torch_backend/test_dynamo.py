@@ -536,9 +536,9 @@ def refusal(model, *inputs, **how):
     return raised.value.inner_exception
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
-def test_an_id_out_of_the_vocabulary_is_an_error(executor):
-    found = compiled(nn.Embedding(5, 3).eval(), executor=executor)
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_an_id_out_of_the_vocabulary_is_an_error(target):
+    found = compiled(nn.Embedding(5, 3).eval(), target=target)
     with torch.inference_mode():
         found(torch.tensor([0, 4]))
         for bad in (5, -1, 1 << 40):
@@ -546,15 +546,15 @@ def test_an_id_out_of_the_vocabulary_is_an_error(executor):
                 found(torch.tensor([0, bad]))
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
-def test_an_error_names_the_line_where_it_is_known_and_is_silent_where_not(executor):
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_an_error_names_the_line_where_it_is_known_and_is_silent_where_not(target):
     class Looks(nn.Module):
         def forward(self, x):
             return functional.embedding(x, torch.zeros(5, 3))
 
     for model, line in ((nn.Embedding(5, 3).eval(), "embedding: "), (Looks(), r"embedding at .*test_dynamo\.py:\d+: ")):
         with torch.inference_mode(), pytest.raises(engine.ExecutionError, match=f"^{line}"):
-            compiled(model, executor=executor)(torch.tensor([7]))
+            compiled(model, target=target)(torch.tensor([7]))
 
 
 def test_an_unknown_option_hears_the_nearest_one():

@@ -65,8 +65,8 @@ def test_segments_compute_what_eager_does(mixed, program):
 
 def test_the_report_says_what_torch_runs(program):
     report = program.report()
-    executors = [executor for executor, _, _ in report.segments]
-    assert executors == ["engine", "torch", "engine"]
+    targets = [target for target, _, _ in report.segments]
+    assert targets == ["engine", "torch", "engine"]
     assert report.fallback_nodes == report.segments[1][1] >= 3
     assert "aten.cummax.default" in report.segments[1][2]
     assert ("torch aten.cummax.default", 1) in report.kernels
@@ -227,7 +227,7 @@ def anywhere(seed):
 def test_whatever_order_of_calls_is_run_as_eager_does(seed):
     model, x = anywhere(seed), drawn(4)
     program = engine.compile(model, (x,), FALLBACK)
-    assert {executor for executor, _, _ in program.report().segments} == {"engine", "torch"}
+    assert {target for target, _, _ in program.report().segments} == {"engine", "torch"}
     for got, expected in zip(program(x), model(x), strict=True):
         torch.testing.assert_close(got, expected)
 

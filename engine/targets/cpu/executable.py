@@ -198,7 +198,7 @@ class CpuExecutable(Executable):
     ) -> tuple[Callable[[], int], Callable[[], int], object]:
         """The C call of `run` and that of `run_timed`, to compare what they cost; each answers a status.
 
-        The caller keeps `inputs`, `outputs`, this executor and the third answer alive for as long as it calls.
+        The caller keeps `inputs`, `outputs`, this target and the third answer alive for as long as it calls.
         """
         lent = self._borrow(inputs, outputs)
         busy, profile = self._counters()

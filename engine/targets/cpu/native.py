@@ -15,6 +15,7 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ConfigError
+from engine.switches import Switch, register
 from engine.targets.base import NEEDS_DENSE, Kernel, NeedsDense, Planned, Roof
 from engine.targets.plan import Place, Step
 
@@ -37,6 +38,15 @@ def kernels() -> tuple[Kernel, ...]:
         )
         rows.append(Kernel(name, op, variant, dtype, isa, bool(info.transforms), index))
     return tuple(rows)
+
+
+def _register_switches() -> None:
+    """Register instruction sets and kernel variants; reference kernels are turned only by name."""
+    for isa in _ISA_BITS:
+        register(Switch("isa", isa, "", f"no instructions beyond {isa}", available=isa in isas()))
+    for op, variant in sorted({(k.op, k.variant): None for k in kernels()}, key=lambda pair: pair[0]):
+        summary = f"run {op} by the {variant} kernel where it applies"
+        register(Switch("kernel", f"{op}={variant}", "", summary, usual=variant != "reference"))
 
 
 def isas() -> tuple[str, ...]:
@@ -181,3 +191,6 @@ def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05
     if not found.rate:
         return None
     return Roof(found.rate, found.clock, found.per_instruction, ffi.string(found.isa).decode())
+
+
+_register_switches()

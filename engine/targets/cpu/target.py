@@ -9,6 +9,7 @@ from engine.errors import ConfigError
 from engine.ops import TABLE
 from engine.processors import count_processors
 from engine.program import Artifact, Instruction
+from engine.targets import verify
 from engine.targets.base import Kernel, NeedsDense, Planned, Prepared, Roof, Roofs, StepPlanner, Target
 from engine.targets.bind import bind
 from engine.targets.cpu import native
@@ -73,7 +74,11 @@ class CpuTarget(Target):
 
     def bind(self, artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
         """Steps and memory of `artifact` on this machine; as `engine.targets.bind.bind`."""
-        return bind(artifact, _Planner(config), strategy=config.planner, lanes=self.lanes(config), keep=keep)
+        lanes = self.lanes(config)
+        plan = bind(artifact, _Planner(config), strategy=config.planner, lanes=lanes, keep=keep, check=config.verify)
+        if config.verify:
+            verify.order(plan, lanes)
+        return plan
 
     def executable(
         self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False

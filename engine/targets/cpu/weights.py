@@ -100,7 +100,7 @@ class Weights(Prepared):
         self._lock = threading.Lock()
 
     def prepare(self, plan: BoundPlan) -> None:
-        """Make all that `plan` reads. Before an executor of the plan is made.
+        """Make all that `plan` reads. Before an target of the plan is made.
 
         Raises:
             ProgramError, OSError: constants are read from a file, which is damaged or cannot be read.

@@ -7,6 +7,7 @@ channels last. What lies between is the largest tensor of such a block and is re
 from __future__ import annotations
 
 from engine.graph import Graph, Value
+from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import is_fixed
 
@@ -55,3 +56,13 @@ RULES = (Rule(call("conv", _LINEAR, Var("weight"), name="conv"), _fuse, (_fits,)
 def run(graph: Graph) -> int:
     """Number of convolutions that make what they read themselves."""
     return apply(graph, RULES)
+
+
+PASS = Pass(
+    "fuse_expand_depthwise",
+    run,
+    after={
+        "dead_code": "a permute that nothing reads counts as a reader of the linear",
+    },
+    target="cpu",
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.graph import Graph, Node, Value
+from engine.passes.base import Pass
 from engine.sizes import same
 
 _RANKS = (3, 4, 5)  # of images with one to three spatial axes
@@ -217,3 +218,18 @@ def run(graph: Graph) -> int:
     read = {*graph.users(), *graph.outputs}
     graph.remove([n for n in graph.nodes if n.op.name == "permute" and n.output not in read])
     return count
+
+
+PASS = Pass(
+    "channels_last",
+    run,
+    after={
+        "fuse_epilogue": "convolutions then have their bias, residual and activation",
+    },
+    before={
+        "fuse_expand_depthwise": "it looks for a 1 x 1 convolution that has become a linear",
+        "fuse_pointwise": "chains then run on images as they lie in memory",
+        "dead_code": "permutes that nothing reads have to go",
+    },
+    target="cpu",
+)

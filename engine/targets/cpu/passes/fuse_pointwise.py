@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
-from engine.ops.fused import MAX_INPUTS, MAX_STEPS, STEPS
+from engine.ops.fused import STEPS
+from engine.passes.base import Pass
 from engine.sizes import same
+
+# What the kernels of programs have room for; their plans refuse more.
+MAX_INPUTS = 6  # EB_LOOP_OPERANDS of csrc/iterate.h, less the output
+MAX_STEPS = 16  # PROGRAM_STEPS of csrc/ref/pointwise.c and csrc/kernels/vector/program.h
 
 
 def _step_name(node: Node) -> str | None:
@@ -68,3 +73,17 @@ def run(graph: Graph) -> int:
             users = graph.users()
             count += 1
     return count
+
+
+PASS = Pass(
+    "fuse_pointwise",
+    run,
+    after={
+        "fuse_gated_linear": "it looks for single pointwise ops, and not inside of a program",
+        "fuse_epilogue": "it looks for single pointwise ops, and not inside of a program",
+        "fuse_embedding_norm": "it looks for single pointwise ops, and not inside of a program",
+        "fuse_add_norm": "it looks for single pointwise ops, and not inside of a program",
+        "channels_last": "it looks for single pointwise ops, and not inside of a program",
+    },
+    target="cpu",
+)

@@ -1,0 +1,86 @@
+"""What a pass is: a name, a function, and what must run before or after it, with reasons. Knows no pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+from engine.graph import Graph
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A named step of the pipeline. Whatever the order of passes, each leaves the graph's function as it was.
+
+    Attributes:
+        name: what switches call it. Of a pass of this repository, the name of its file.
+        run: changes the graph in place and returns the number of changes.
+        after: name of another pass -> why that one has to run before every run of this pass.
+        before: name of another pass -> why that one has to run after every run of this pass.
+        target: None for a pass of all targets; otherwise the target to which it belongs.
+        summary: one line; by default the first line of the docstring of the function's module.
+        version: of a pass from outside of this repository, digits of the hash of its file; otherwise empty.
+    """
+
+    name: str
+    run: Callable[[Graph], int]
+    after: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    before: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    target: str | None = None
+    summary: str = ""
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        text = self.summary or getattr(self.run, "__globals__", {}).get("__doc__") or ""
+        object.__setattr__(self, "summary", text.strip().split("\n")[0].rstrip("."))
+
+    @property
+    def label(self) -> str:
+        """What reports and program files call it: the name, with ``@version`` behind it where it has one."""
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+
+class Constraint(NamedTuple):
+    """`earlier` has to run before `later`, because of `reason`. `owner` is the one of the two that says so."""
+
+    earlier: str
+    later: str
+    owner: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.earlier} must run before {self.later}: {self.reason} (stated by {self.owner})"
+
+
+def constraints(passes: Sequence[Pass]) -> Iterator[Constraint]:
+    """What `passes` say about their order."""
+    for one in passes:
+        for name, reason in one.after.items():
+            yield Constraint(name, one.name, one.name, reason)
+        for name, reason in one.before.items():
+            yield Constraint(one.name, name, one.name, reason)
+
+
+def violations(passes: Sequence[Pass]) -> list[Constraint]:
+    """The constraints that this order of passes breaks. A pass may run several times; one that is missing is no fault.
+
+    ``a.after[b]``: a run of b stands before every run of a. ``a.before[b]``: a run of b stands behind every run of a.
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for position, one in enumerate(passes):
+        first.setdefault(one.name, position)
+        last[one.name] = position
+
+    def is_broken(found: Constraint) -> bool:
+        if found.earlier not in first or found.later not in first:
+            return False
+        at = first if found.owner == found.later else last
+        return at[found.earlier] > at[found.later]
+
+    stated = constraints(list({one.name: one for one in passes}.values()))
+    return [found for found in stated if is_broken(found)]

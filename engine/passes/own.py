@@ -1,0 +1,119 @@
+"""Passes from outside of this repository: ``path.py:function``, or an entry point of the group ``enginebench.passes``.
+
+A file names a function of one graph, or a `Pass`, which also says where it belongs. Each version of a file is executed
+once in a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+from engine.errors import ConfigError
+from engine.passes.base import Pass
+from engine.suggest import unknown
+
+GROUP = "enginebench.passes"
+
+_modules: dict[tuple[Path, str], ModuleType] = {}
+
+
+def load(path: str) -> Pass:
+    """The pass that ``path.py:function`` names; of a relative path, below the current folder.
+
+    Its name is that of the function, or of the file where the function is called ``run``. Where the file has a `Pass`
+    for the function, that is the result.
+
+    Raises:
+        ConfigError: no such file or function, the file raises, or the function does not take one graph.
+    """
+    file_name, _, function = path.rpartition(":")
+    file = Path(file_name).expanduser().resolve()
+    if not file_name.endswith(".py") or not function.isidentifier():
+        raise ConfigError(f"pass {path!r}: expected path.py:function, with the name of a function after the colon")
+    if not file.is_file():
+        raise ConfigError(f"pass {path!r}: no such file: {file}; a relative path starts at the current folder")
+    source = file.read_bytes()
+    module = _module(path, file, source)
+    found = getattr(module, function, None)
+    if found is None:
+        own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
+        raise ConfigError(f"pass {path!r}: {file.name}: {unknown('function', function, own)}")
+    return as_pass(path, found, file.stem if function == "run" else function, _version(source))
+
+
+def as_pass(what: str, found: object, name: str, version: str) -> Pass:
+    """The pass that `found` is, or that its module makes of it; otherwise one called `name` without constraints.
+
+    Raises:
+        ConfigError: `found` is no function of one graph. Begins with `what`.
+    """
+    if isinstance(found, Pass):
+        one = found
+    else:
+        declared = vars(sys.modules.get(getattr(found, "__module__", ""), object)).values()
+        one = next((p for p in declared if isinstance(p, Pass) and p.run is found), None) or _bare(what, found, name)
+    if not one.name.isidentifier():
+        raise ConfigError(f"pass {what!r}: its name {one.name!r} has to be an identifier; give its Pass another one")
+    return replace(one, version=version)
+
+
+def _bare(what: str, found: object, name: str) -> Pass:
+    expected = "expected a function run(graph) that returns the number of its changes, or a Pass"
+    if not callable(found):
+        raise ConfigError(f"pass {what!r}: {expected}, got {type(found).__name__}")
+    try:
+        inspect.signature(found).bind(None)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"pass {what!r}: {expected}; with one argument: {error}") from None
+    return Pass(name, found)
+
+
+def _version(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()[:12]
+
+
+def _module(path: str, file: Path, source: bytes) -> ModuleType:
+    digest = _version(source)
+    if (file, digest) in _modules:
+        return _modules[file, digest]
+    name = f"_own_pass_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{digest}"
+    found = importlib.util.spec_from_file_location(name, file)
+    if found is None or found.loader is None:
+        raise ConfigError(f"pass {path!r}: {file} cannot be imported")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses look a class's module up by its name
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ConfigError(f"pass {path!r}: {file} raised {type(error).__name__}: {error}") from error
+    _modules[file, digest] = module
+    return module
+
+
+def installed() -> list[Pass]:
+    """The passes of installed packages, in the order of their entry points' names.
+
+    Raises:
+        ConfigError: one cannot be imported, or is none.
+    """
+    found = []
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        what = f"{point.value} (entry point {point.name} of {GROUP})"
+        try:
+            loaded = point.load()
+        except Exception as error:
+            raise ConfigError(
+                f"pass {what!r}: {type(error).__name__}: {error}; mend or uninstall its package"
+            ) from error
+        file = inspect.getsourcefile(loaded.run if isinstance(loaded, Pass) else loaded)
+        source = Path(file).read_bytes() if file else point.value.encode()
+        found.append(as_pass(what, loaded, point.name, _version(source)))
+    return found

@@ -1,0 +1,194 @@
+"""Passes from a user's own file: their place, their versions, and every mistake in one line."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine import passes
+from engine.errors import VerificationError
+from engine.passes import own
+
+NOTHING = "def run(graph):\n    return 0\n"
+WITH_PASS = "from engine.passes.base import Pass\n" + NOTHING + "PASS = Pass({!r}, run{})\n"
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write_text(text, name="mine.py"):
+        (tmp_path / name).write_text(text)
+        return f"{name}:run"
+
+    return write_text
+
+
+def order(**fields):
+    common, late = passes.stages(engine.Config(**fields))
+    return [one.name for one in common], [one.name for one in late]
+
+
+def test_a_function_alone_is_a_pass_at_the_end_of_the_common_stage(write):
+    common, late = order(passes=(write(NOTHING),))
+    assert common[-2:] == ["mine", "dead_code"]
+    assert "mine" not in late
+
+
+def test_a_function_of_another_name_is_called_so(write):
+    write(NOTHING.replace("run", "tidy"))
+    assert "tidy" in order(passes=("mine.py:tidy",))[0]
+
+
+def test_a_pass_of_a_target_runs_in_its_stage(write):
+    common, late = order(passes=(write(WITH_PASS.format("mine", ", target='cpu', after={'fuse_pointwise': 'x'}")),))
+    assert "mine" not in common
+    assert late[late.index("fuse_pointwise") + 1] == "mine"
+
+
+def test_what_a_pass_must_precede_runs_after_it(write):
+    common, _ = order(passes=(write(WITH_PASS.format("mine", ", before={'fuse_rope': 'x'}")),))
+    assert common.index("mine") == common.index("fuse_rope") - 1
+
+
+def test_two_passes_of_a_users_own_keep_their_constraints(write):
+    write(WITH_PASS.format("one", ""), "one.py")
+    write(WITH_PASS.format("two", ", before={'one': 'x'}"), "two.py")
+    common, _ = order(passes=("one.py:run", "two.py:run"))
+    assert common.index("two") < common.index("one")
+
+
+def test_it_is_disabled_by_name_or_by_path(write):
+    path = write(NOTHING)
+    for name in ("mine", path):
+        assert "mine" not in order(passes=(path,), disable=(name,))[0]
+        assert order(pipeline=("fold_constants", path), disable=(name,))[0] == ["fold_constants"]
+
+
+def test_a_pipeline_names_it_or_leaves_it_out(write):
+    path = write(NOTHING)
+    assert order(passes=(path,), pipeline=("mine", "dead_code"))[0] == ["mine", "dead_code"]
+    assert order(passes=(path,), pipeline=("dead_code",))[0] == ["dead_code"]
+
+
+MODEL, X = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval(), torch.ones(2, 4)
+
+
+def test_two_versions_of_a_file_are_told_apart(write, tmp_path):
+    config = engine.Config(passes=(write(NOTHING),))
+    first = engine.compile(MODEL, (X,), config)
+    assert engine.compile(MODEL, (X,), config).run_digest == first.run_digest
+    write(NOTHING + "# another version\n")
+    second = engine.compile(MODEL, (X,), config)
+    assert second.run_digest != first.run_digest
+    assert second.report().passes != first.report().passes
+    second.save(tmp_path / "p")
+    assert engine.load(tmp_path / "p").run_digest == second.run_digest
+
+
+def test_two_files_of_one_name_may_be_compared_in_one_process(write, tmp_path):
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        write(NOTHING + f"# {number}\n", f"{number}/mine.py")
+    one, other = (engine.compile(MODEL, (X,), engine.Config(passes=(f"{n}/mine.py:run",))) for n in range(2))
+    assert one.run_digest != other.run_digest
+
+
+WRONG = {
+    "no such file": ("", "gone.py:run", "no such file: "),
+    "no such function": (NOTHING, "mine.py:rum", "did you mean 'run'"),
+    "no function is named": (NOTHING, "mine.py:", "expected path.py:function"),
+    "a name and no path": (NOTHING, "fuse_gelu", "expected path.py:function"),
+    "no text": (NOTHING, 7, "as text, got 7"),
+    "a file that raises": ("1 / 0", "mine.py:run", "raised ZeroDivisionError"),
+    "a file that is no Python": ("def", "mine.py:run", "raised SyntaxError"),
+    "not callable": ("run = 3", "mine.py:run", r"expected a function run\(graph\).*got int"),
+    "no argument": ("def run():\n    return 0\n", "mine.py:run", "with one argument: too many positional"),
+    "two arguments": ("def run(a, b):\n    return 0\n", "mine.py:run", "with one argument: missing"),
+    "the name of another pass": (
+        WITH_PASS.format("fuse_gelu", ""),
+        "mine.py:run",
+        "there is a pass 'fuse_gelu' already",
+    ),
+    "a name that is none": (WITH_PASS.format("a b", ""), "mine.py:run", "has to be an identifier"),
+}
+
+
+@pytest.mark.parametrize(("text", "path", "told"), WRONG.values(), ids=WRONG.keys())
+def test_a_mistake_is_one_error_that_names_it(write, text, path, told):
+    write(text)
+    with pytest.raises(engine.ConfigError, match=told):
+        engine.Config(passes=(path,))
+
+
+def test_two_passes_of_one_name_are_refused(write):
+    write(NOTHING)
+    write(WITH_PASS.format("mine", ""), "other.py")
+    with pytest.raises(engine.ConfigError, match=r"other\.py:run: there is a pass 'mine' already"):
+        engine.Config(passes=("mine.py:run", "other.py:run"))
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        ", after={'fuse_epilogue': 'x'}, before={'fuse_rope': 'x'}",
+        ", after={'channels_last': 'x'}",
+        ", target='cpu', before={'fold_constants': 'x'}",
+    ],
+)
+def test_constraints_that_no_place_satisfies_are_refused(write, stated):
+    config = engine.Config(passes=(write(WITH_PASS.format("mine", stated)),))
+    with pytest.raises(engine.ConfigError, match=r"no place of the .* stage satisfies what mine asks for"):
+        passes.stages(config)
+
+
+def test_a_pass_of_another_target_is_refused(write):
+    path = write(WITH_PASS.format("mine", ", target='elsewhere'"))
+    with pytest.raises(engine.ConfigError, match="mine is a pass of target elsewhere"):
+        passes.stages(engine.Config(passes=(path,)))
+
+
+def test_a_saved_program_refuses_passes(write, tmp_path):
+    path = write(NOTHING)
+    engine.compile(MODEL, (X,)).save(tmp_path / "p")
+    with pytest.raises(engine.ConfigError, match="passes: passes ran when the program was compiled"):
+        engine.load(tmp_path / "p", config=engine.Config(passes=(path,)))
+
+
+def test_installed_passes_that_cannot_be_imported_are_one_error(monkeypatch):
+    point = own.metadata.EntryPoint("broken", "no_such_package:PASS", own.GROUP)
+    monkeypatch.setattr(own.metadata, "entry_points", lambda group: [point])
+    with pytest.raises(engine.ConfigError, match=r"entry point broken of enginebench\.passes.*uninstall"):
+        own.installed()
+
+
+# --- Config(verify=True) -------------------------------------------------------------------------------------------
+
+BREAKS = """
+def run(graph):
+    graph.nodes.reverse()
+    return 1
+"""
+
+
+def test_verify_finds_a_pass_that_breaks_the_graph(write):
+    path = write(BREAKS)
+    with pytest.raises(VerificationError, match="before it is made"):
+        engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=True))
+
+
+def test_verify_changes_no_program():
+    plain, checked = (engine.compile(MODEL, (X,), engine.Config(verify=on)) for on in (False, True))
+    assert plain.run_digest == checked.run_digest
+
+
+@pytest.mark.parametrize("check", ["engine.planner.verify.plan", "engine.targets.verify.order"])
+def test_verify_checks_memory_and_order(monkeypatch, check):
+    called = []
+    monkeypatch.setattr(check, lambda *_: called.append(check))
+    engine.compile(MODEL, (X,))
+    assert not called
+    engine.compile(MODEL, (X,), engine.Config(verify=True))
+    assert called == [check]
