@@ -36,7 +36,7 @@ def header() -> str:
     lines = [
         f"/* {_MARK}",
         " *",
-        " * EB_IN_<OP>_<INPUT> is the position of an input in eb_node.operands; of a variadic input, of its first value.",
+        " * EB_IN_<OP>_<INPUT> is the position of an input in eb_node.operands; of a variadic one, of its first value.",
         " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
         " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
         " * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:",
