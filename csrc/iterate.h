@@ -141,6 +141,14 @@ static inline int eb_is_present(const eb_node *node, int i) {
     return i < node->n_inputs && node->operands[i].dtype >= 0;
 }
 
+/* An input that a node may lack, and its elements; NULL where it is absent. */
+static inline const eb_tensor *eb_optional_input(const eb_node *node, int i) {
+    return eb_is_present(node, i) ? eb_input(node, i) : NULL;
+}
+static inline void *eb_optional_data(const eb_node *node, int i, void *const *bases) {
+    return eb_is_present(node, i) ? eb_data(eb_input(node, i), bases) : NULL;
+}
+
 /* Bytes of all operands of a node, counting an operand that repeats elements as if it were dense. */
 static inline int64_t eb_operand_bytes(const eb_node *node) {
     int64_t bytes = 0;

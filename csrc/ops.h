@@ -1,5 +1,6 @@
 /* Generated from the op table by `python -m engine.ops.generate`; do not edit.
  *
+ * EB_IN_<OP>_<INPUT> is the position of an input in eb_node.operands; of a variadic one, of its first value.
  * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;
  * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes
  * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:
@@ -8,23 +9,319 @@
 #ifndef ENGINE_OPS_H
 #define ENGINE_OPS_H
 
+enum { /* neg */
+    EB_IN_NEG_X = 0,
+};
+
+enum { /* abs */
+    EB_IN_ABS_X = 0,
+};
+
+enum { /* sign */
+    EB_IN_SIGN_X = 0,
+};
+
+enum { /* exp */
+    EB_IN_EXP_X = 0,
+};
+
+enum { /* expm1 */
+    EB_IN_EXPM1_X = 0,
+};
+
+enum { /* log */
+    EB_IN_LOG_X = 0,
+};
+
+enum { /* log1p */
+    EB_IN_LOG1P_X = 0,
+};
+
+enum { /* sqrt */
+    EB_IN_SQRT_X = 0,
+};
+
+enum { /* rsqrt */
+    EB_IN_RSQRT_X = 0,
+};
+
+enum { /* reciprocal */
+    EB_IN_RECIPROCAL_X = 0,
+};
+
+enum { /* exp2 */
+    EB_IN_EXP2_X = 0,
+};
+
+enum { /* log2 */
+    EB_IN_LOG2_X = 0,
+};
+
+enum { /* log10 */
+    EB_IN_LOG10_X = 0,
+};
+
+enum { /* sin */
+    EB_IN_SIN_X = 0,
+};
+
+enum { /* cos */
+    EB_IN_COS_X = 0,
+};
+
+enum { /* tan */
+    EB_IN_TAN_X = 0,
+};
+
+enum { /* asin */
+    EB_IN_ASIN_X = 0,
+};
+
+enum { /* acos */
+    EB_IN_ACOS_X = 0,
+};
+
+enum { /* atan */
+    EB_IN_ATAN_X = 0,
+};
+
+enum { /* sinh */
+    EB_IN_SINH_X = 0,
+};
+
+enum { /* cosh */
+    EB_IN_COSH_X = 0,
+};
+
+enum { /* tanh */
+    EB_IN_TANH_X = 0,
+};
+
+enum { /* asinh */
+    EB_IN_ASINH_X = 0,
+};
+
+enum { /* acosh */
+    EB_IN_ACOSH_X = 0,
+};
+
+enum { /* atanh */
+    EB_IN_ATANH_X = 0,
+};
+
+enum { /* sigmoid */
+    EB_IN_SIGMOID_X = 0,
+};
+
+enum { /* erf */
+    EB_IN_ERF_X = 0,
+};
+
+enum { /* erfc */
+    EB_IN_ERFC_X = 0,
+};
+
+enum { /* relu */
+    EB_IN_RELU_X = 0,
+};
+
+enum { /* silu */
+    EB_IN_SILU_X = 0,
+};
+
+enum { /* floor */
+    EB_IN_FLOOR_X = 0,
+};
+
+enum { /* ceil */
+    EB_IN_CEIL_X = 0,
+};
+
+enum { /* round */
+    EB_IN_ROUND_X = 0,
+};
+
+enum { /* trunc */
+    EB_IN_TRUNC_X = 0,
+};
+
 enum { /* gelu */
+    EB_IN_GELU_X = 0,
     EB_INT_GELU_APPROXIMATE = 0,
     EB_GELU_APPROXIMATE_NONE = 0,
     EB_GELU_APPROXIMATE_TANH = 1,
 };
 
+enum { /* logical_not */
+    EB_IN_LOGICAL_NOT_X = 0,
+};
+
+enum { /* bitwise_not */
+    EB_IN_BITWISE_NOT_X = 0,
+};
+
+enum { /* isnan */
+    EB_IN_ISNAN_X = 0,
+};
+
+enum { /* isinf */
+    EB_IN_ISINF_X = 0,
+};
+
 enum { /* cast */
+    EB_IN_CAST_X = 0,
     EB_INT_CAST_DTYPE = 0,
 };
 
+enum { /* add */
+    EB_IN_ADD_A = 0,
+    EB_IN_ADD_B = 1,
+};
+
+enum { /* sub */
+    EB_IN_SUB_A = 0,
+    EB_IN_SUB_B = 1,
+};
+
+enum { /* mul */
+    EB_IN_MUL_A = 0,
+    EB_IN_MUL_B = 1,
+};
+
+enum { /* div */
+    EB_IN_DIV_A = 0,
+    EB_IN_DIV_B = 1,
+};
+
+enum { /* floor_div */
+    EB_IN_FLOOR_DIV_A = 0,
+    EB_IN_FLOOR_DIV_B = 1,
+};
+
+enum { /* remainder */
+    EB_IN_REMAINDER_A = 0,
+    EB_IN_REMAINDER_B = 1,
+};
+
+enum { /* fmod */
+    EB_IN_FMOD_A = 0,
+    EB_IN_FMOD_B = 1,
+};
+
+enum { /* atan2 */
+    EB_IN_ATAN2_A = 0,
+    EB_IN_ATAN2_B = 1,
+};
+
+enum { /* copysign */
+    EB_IN_COPYSIGN_A = 0,
+    EB_IN_COPYSIGN_B = 1,
+};
+
+enum { /* pow */
+    EB_IN_POW_A = 0,
+    EB_IN_POW_B = 1,
+};
+
+enum { /* maximum */
+    EB_IN_MAXIMUM_A = 0,
+    EB_IN_MAXIMUM_B = 1,
+};
+
+enum { /* minimum */
+    EB_IN_MINIMUM_A = 0,
+    EB_IN_MINIMUM_B = 1,
+};
+
+enum { /* eq */
+    EB_IN_EQ_A = 0,
+    EB_IN_EQ_B = 1,
+};
+
+enum { /* ne */
+    EB_IN_NE_A = 0,
+    EB_IN_NE_B = 1,
+};
+
+enum { /* lt */
+    EB_IN_LT_A = 0,
+    EB_IN_LT_B = 1,
+};
+
+enum { /* le */
+    EB_IN_LE_A = 0,
+    EB_IN_LE_B = 1,
+};
+
+enum { /* gt */
+    EB_IN_GT_A = 0,
+    EB_IN_GT_B = 1,
+};
+
+enum { /* ge */
+    EB_IN_GE_A = 0,
+    EB_IN_GE_B = 1,
+};
+
+enum { /* logical_and */
+    EB_IN_LOGICAL_AND_A = 0,
+    EB_IN_LOGICAL_AND_B = 1,
+};
+
+enum { /* logical_or */
+    EB_IN_LOGICAL_OR_A = 0,
+    EB_IN_LOGICAL_OR_B = 1,
+};
+
+enum { /* logical_xor */
+    EB_IN_LOGICAL_XOR_A = 0,
+    EB_IN_LOGICAL_XOR_B = 1,
+};
+
+enum { /* bitwise_and */
+    EB_IN_BITWISE_AND_A = 0,
+    EB_IN_BITWISE_AND_B = 1,
+};
+
+enum { /* bitwise_or */
+    EB_IN_BITWISE_OR_A = 0,
+    EB_IN_BITWISE_OR_B = 1,
+};
+
+enum { /* bitwise_xor */
+    EB_IN_BITWISE_XOR_A = 0,
+    EB_IN_BITWISE_XOR_B = 1,
+};
+
+enum { /* shift_left */
+    EB_IN_SHIFT_LEFT_A = 0,
+    EB_IN_SHIFT_LEFT_B = 1,
+};
+
+enum { /* shift_right */
+    EB_IN_SHIFT_RIGHT_A = 0,
+    EB_IN_SHIFT_RIGHT_B = 1,
+};
+
+enum { /* where */
+    EB_IN_WHERE_CONDITION = 0,
+    EB_IN_WHERE_A = 1,
+    EB_IN_WHERE_B = 2,
+};
+
 enum { /* matmul */
+    EB_IN_MATMUL_A = 0,
+    EB_IN_MATMUL_B = 1,
     EB_INT_MATMUL_TRANSPOSE_A = 0,
     EB_INT_MATMUL_TRANSPOSE_B = 1,
     EB_REAL_MATMUL_ALPHA = 0,
 };
 
 enum { /* linear */
+    EB_IN_LINEAR_X = 0,
+    EB_IN_LINEAR_WEIGHT = 1,
+    EB_IN_LINEAR_BIAS = 2,
+    EB_IN_LINEAR_RESIDUAL = 3,
     EB_INT_LINEAR_TRANSPOSE_WEIGHT = 0,
     EB_INT_LINEAR_ACTIVATION = 1,
     EB_REAL_LINEAR_ALPHA = 0,
@@ -39,6 +336,9 @@ enum { /* linear */
 };
 
 enum { /* gated_linear */
+    EB_IN_GATED_LINEAR_X = 0,
+    EB_IN_GATED_LINEAR_WEIGHT = 1,
+    EB_IN_GATED_LINEAR_BIAS = 2,
     EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT = 0,
     EB_INT_GATED_LINEAR_ACTIVATION = 1,
     EB_GATED_LINEAR_ACTIVATION_NONE = 0,
@@ -52,6 +352,10 @@ enum { /* gated_linear */
 };
 
 enum { /* conv */
+    EB_IN_CONV_X = 0,
+    EB_IN_CONV_WEIGHT = 1,
+    EB_IN_CONV_BIAS = 2,
+    EB_IN_CONV_RESIDUAL = 3,
     EB_INT_CONV_STRIDE = 0,
     EB_INT_CONV_LOW = 8,
     EB_INT_CONV_HIGH = 16,
@@ -70,6 +374,10 @@ enum { /* conv */
 };
 
 enum { /* conv_transpose */
+    EB_IN_CONV_TRANSPOSE_X = 0,
+    EB_IN_CONV_TRANSPOSE_WEIGHT = 1,
+    EB_IN_CONV_TRANSPOSE_BIAS = 2,
+    EB_IN_CONV_TRANSPOSE_RESIDUAL = 3,
     EB_INT_CONV_TRANSPOSE_STRIDE = 0,
     EB_INT_CONV_TRANSPOSE_LOW = 8,
     EB_INT_CONV_TRANSPOSE_HIGH = 16,
@@ -88,6 +396,10 @@ enum { /* conv_transpose */
 };
 
 enum { /* attention */
+    EB_IN_ATTENTION_QUERY = 0,
+    EB_IN_ATTENTION_KEY = 1,
+    EB_IN_ATTENTION_VALUE = 2,
+    EB_IN_ATTENTION_MASK = 3,
     EB_REAL_ATTENTION_SCALE = 0,
     EB_INT_ATTENTION_CAUSAL = 0,
     EB_INT_ATTENTION_MASKED_ROWS = 1,
@@ -96,25 +408,41 @@ enum { /* attention */
     EB_ATTENTION_MASKED_ROWS_NAN = 1,
 };
 
+enum { /* rope */
+    EB_IN_ROPE_X = 0,
+    EB_IN_ROPE_COS = 1,
+    EB_IN_ROPE_SIN = 2,
+};
+
 enum { /* layer_norm */
+    EB_IN_LAYER_NORM_X = 0,
+    EB_IN_LAYER_NORM_WEIGHT = 1,
+    EB_IN_LAYER_NORM_BIAS = 2,
+    EB_IN_LAYER_NORM_ADDEND = 3,
     EB_INT_LAYER_NORM_AXES = 0,
     EB_REAL_LAYER_NORM_EPSILON = 0,
 };
 
 enum { /* rms_norm */
+    EB_IN_RMS_NORM_X = 0,
+    EB_IN_RMS_NORM_WEIGHT = 1,
+    EB_IN_RMS_NORM_ADDEND = 2,
     EB_INT_RMS_NORM_AXES = 0,
     EB_REAL_RMS_NORM_EPSILON = 0,
 };
 
 enum { /* softmax */
+    EB_IN_SOFTMAX_X = 0,
     EB_INT_SOFTMAX_AXIS = 0,
 };
 
 enum { /* log_softmax */
+    EB_IN_LOG_SOFTMAX_X = 0,
     EB_INT_LOG_SOFTMAX_AXIS = 0,
 };
 
 enum { /* max_pool */
+    EB_IN_MAX_POOL_X = 0,
     EB_INT_MAX_POOL_KERNEL = 0,
     EB_INT_MAX_POOL_STRIDE = 8,
     EB_INT_MAX_POOL_LOW = 16,
@@ -125,6 +453,7 @@ enum { /* max_pool */
 };
 
 enum { /* avg_pool */
+    EB_IN_AVG_POOL_X = 0,
     EB_INT_AVG_POOL_KERNEL = 0,
     EB_INT_AVG_POOL_STRIDE = 8,
     EB_INT_AVG_POOL_LOW = 16,
@@ -136,71 +465,85 @@ enum { /* avg_pool */
 };
 
 enum { /* sum */
+    EB_IN_SUM_X = 0,
     EB_INT_SUM_AXES = 0,
     EB_INT_SUM_KEEPDIMS = 1,
 };
 
 enum { /* mean */
+    EB_IN_MEAN_X = 0,
     EB_INT_MEAN_AXES = 0,
     EB_INT_MEAN_KEEPDIMS = 1,
 };
 
 enum { /* prod */
+    EB_IN_PROD_X = 0,
     EB_INT_PROD_AXES = 0,
     EB_INT_PROD_KEEPDIMS = 1,
 };
 
 enum { /* amax */
+    EB_IN_AMAX_X = 0,
     EB_INT_AMAX_AXES = 0,
     EB_INT_AMAX_KEEPDIMS = 1,
 };
 
 enum { /* amin */
+    EB_IN_AMIN_X = 0,
     EB_INT_AMIN_AXES = 0,
     EB_INT_AMIN_KEEPDIMS = 1,
 };
 
 enum { /* any */
+    EB_IN_ANY_X = 0,
     EB_INT_ANY_AXES = 0,
     EB_INT_ANY_KEEPDIMS = 1,
 };
 
 enum { /* all */
+    EB_IN_ALL_X = 0,
     EB_INT_ALL_AXES = 0,
     EB_INT_ALL_KEEPDIMS = 1,
 };
 
 enum { /* argmax */
+    EB_IN_ARGMAX_X = 0,
     EB_INT_ARGMAX_AXIS = 0,
     EB_INT_ARGMAX_KEEPDIMS = 1,
 };
 
 enum { /* argmin */
+    EB_IN_ARGMIN_X = 0,
     EB_INT_ARGMIN_AXIS = 0,
     EB_INT_ARGMIN_KEEPDIMS = 1,
 };
 
 enum { /* var */
+    EB_IN_VAR_X = 0,
     EB_INT_VAR_AXES = 0,
     EB_REAL_VAR_CORRECTION = 0,
     EB_INT_VAR_KEEPDIMS = 1,
 };
 
 enum { /* cumsum */
+    EB_IN_CUMSUM_X = 0,
     EB_INT_CUMSUM_AXIS = 0,
 };
 
 enum { /* cumprod */
+    EB_IN_CUMPROD_X = 0,
     EB_INT_CUMPROD_AXIS = 0,
 };
 
 enum { /* argsort */
+    EB_IN_ARGSORT_X = 0,
     EB_INT_ARGSORT_AXIS = 0,
     EB_INT_ARGSORT_COUNT = 1,
     EB_INT_ARGSORT_DESCENDING = 2,
 };
 
 enum { /* pad */
+    EB_IN_PAD_X = 0,
     EB_INT_PAD_LOW = 0,
     EB_INT_PAD_HIGH = 8,
     EB_INT_PAD_MODE = 16,
@@ -212,10 +555,26 @@ enum { /* pad */
 };
 
 enum { /* resample */
+    EB_IN_RESAMPLE_X = 0,
+    EB_IN_RESAMPLE_INDEX = 1,
+    EB_IN_RESAMPLE_WEIGHT = 2,
     EB_INT_RESAMPLE_AXIS = 0,
 };
 
+enum { /* reshape */
+    EB_IN_RESHAPE_X = 0,
+};
+
+enum { /* permute */
+    EB_IN_PERMUTE_X = 0,
+};
+
+enum { /* expand */
+    EB_IN_EXPAND_X = 0,
+};
+
 enum { /* slice */
+    EB_IN_SLICE_X = 0,
     EB_INT_SLICE_AXIS = 0,
     EB_INT_SLICE_START = 1,
     EB_INT_SLICE_STOP = 2,
@@ -223,7 +582,12 @@ enum { /* slice */
 };
 
 enum { /* concat */
+    EB_IN_CONCAT_XS = 0,
     EB_INT_CONCAT_AXIS = 0,
+};
+
+enum { /* copy */
+    EB_IN_COPY_X = 0,
 };
 
 enum { /* full */
@@ -239,26 +603,42 @@ enum { /* arange */
 };
 
 enum { /* tril */
+    EB_IN_TRIL_X = 0,
     EB_INT_TRIL_DIAGONAL = 0,
 };
 
 enum { /* triu */
+    EB_IN_TRIU_X = 0,
     EB_INT_TRIU_DIAGONAL = 0,
 };
 
+enum { /* embedding */
+    EB_IN_EMBEDDING_TABLE = 0,
+    EB_IN_EMBEDDING_IDS = 1,
+};
+
 enum { /* gather */
+    EB_IN_GATHER_X = 0,
+    EB_IN_GATHER_INDEX = 1,
     EB_INT_GATHER_AXIS = 0,
 };
 
 enum { /* index_select */
+    EB_IN_INDEX_SELECT_X = 0,
+    EB_IN_INDEX_SELECT_INDEX = 1,
     EB_INT_INDEX_SELECT_AXIS = 0,
 };
 
 enum { /* index */
+    EB_IN_INDEX_X = 0,
+    EB_IN_INDEX_INDICES = 1,
     EB_INT_INDEX_AXES = 0,
 };
 
 enum { /* scatter */
+    EB_IN_SCATTER_X = 0,
+    EB_IN_SCATTER_INDEX = 1,
+    EB_IN_SCATTER_SOURCE = 2,
     EB_INT_SCATTER_AXIS = 0,
     EB_INT_SCATTER_REDUCE = 1,
     EB_SCATTER_REDUCE_NONE = 0,
@@ -269,15 +649,27 @@ enum { /* scatter */
 };
 
 enum { /* index_put */
+    EB_IN_INDEX_PUT_X = 0,
+    EB_IN_INDEX_PUT_VALUES = 1,
+    EB_IN_INDEX_PUT_INDICES = 2,
     EB_INT_INDEX_PUT_AXES = 0,
     EB_INT_INDEX_PUT_ACCUMULATE = 1,
 };
 
 enum { /* selective_scan */
+    EB_IN_SELECTIVE_SCAN_X = 0,
+    EB_IN_SELECTIVE_SCAN_DELTA = 1,
+    EB_IN_SELECTIVE_SCAN_A = 2,
+    EB_IN_SELECTIVE_SCAN_B = 3,
+    EB_IN_SELECTIVE_SCAN_C = 4,
+    EB_IN_SELECTIVE_SCAN_SKIP = 5,
+    EB_IN_SELECTIVE_SCAN_GATE = 6,
+    EB_IN_SELECTIVE_SCAN_BIAS = 7,
     EB_INT_SELECTIVE_SCAN_SOFTPLUS = 0,
 };
 
 enum { /* pointwise */
+    EB_IN_POINTWISE_XS = 0,
     EB_INT_POINTWISE_PROGRAM = 0,
     EB_POINTWISE_PROGRAM_NEG = 0,
     EB_POINTWISE_PROGRAM_ABS = 1,
@@ -313,6 +705,14 @@ enum { /* pointwise */
 };
 
 enum { /* embedding_norm */
+    EB_IN_EMBEDDING_NORM_FIRST = 0,
+    EB_IN_EMBEDDING_NORM_FIRST_IDS = 1,
+    EB_IN_EMBEDDING_NORM_SECOND = 2,
+    EB_IN_EMBEDDING_NORM_SECOND_IDS = 3,
+    EB_IN_EMBEDDING_NORM_THIRD = 4,
+    EB_IN_EMBEDDING_NORM_THIRD_IDS = 5,
+    EB_IN_EMBEDDING_NORM_WEIGHT = 6,
+    EB_IN_EMBEDDING_NORM_BIAS = 7,
     EB_INT_EMBEDDING_NORM_NORM = 0,
     EB_REAL_EMBEDDING_NORM_EPSILON = 0,
     EB_EMBEDDING_NORM_NORM_LAYER_NORM = 0,
@@ -320,6 +720,11 @@ enum { /* embedding_norm */
 };
 
 enum { /* expand_depthwise */
+    EB_IN_EXPAND_DEPTHWISE_X = 0,
+    EB_IN_EXPAND_DEPTHWISE_EXPAND = 1,
+    EB_IN_EXPAND_DEPTHWISE_EXPAND_BIAS = 2,
+    EB_IN_EXPAND_DEPTHWISE_WEIGHT = 3,
+    EB_IN_EXPAND_DEPTHWISE_BIAS = 4,
     EB_INT_EXPAND_DEPTHWISE_STRIDE = 0,
     EB_INT_EXPAND_DEPTHWISE_LOW = 8,
     EB_INT_EXPAND_DEPTHWISE_HIGH = 16,

@@ -13,12 +13,12 @@ static int64_t offset_of(const eb_tensor *t, const int64_t *leading, int leading
 }
 
 static int64_t keys(const eb_node *node) {
-    const eb_tensor *k = eb_input(node, 1);
+    const eb_tensor *k = eb_input(node, EB_IN_ATTENTION_KEY);
     return k->shape[k->rank - 2];
 }
 
 static eb_status plan_attention(eb_node *node) {
-    const eb_tensor *q = eb_input(node, 0), *v = eb_input(node, 2);
+    const eb_tensor *q = eb_input(node, EB_IN_ATTENTION_QUERY), *v = eb_input(node, EB_IN_ATTENTION_VALUE);
     if (!eb_is_real(q->dtype)) return EB_NOT_APPLICABLE;
     int64_t depth = q->shape[q->rank - 1], E = v->shape[v->rank - 1];
     node->tiles = eb_tile_count(E ? eb_size(eb_output(node)) / E : 0, keys(node) * (depth + E));
@@ -33,8 +33,11 @@ typedef struct {
 } query;
 
 static query locate(const eb_node *node, int64_t flat) {
-    query p = {.q = eb_input(node, 0), .k = eb_input(node, 1), .v = eb_input(node, 2), .y = eb_output(node)};
-    p.mask = eb_is_present(node, 3) ? eb_input(node, 3) : NULL;
+    query p = {.q = eb_input(node, EB_IN_ATTENTION_QUERY),
+               .k = eb_input(node, EB_IN_ATTENTION_KEY),
+               .v = eb_input(node, EB_IN_ATTENTION_VALUE),
+               .mask = eb_optional_input(node, EB_IN_ATTENTION_MASK),
+               .y = eb_output(node)};
     int rank = p.q->rank, leading = rank - 2, swapped = node->ints[EB_INT_ATTENTION_TRANSPOSE_OUTPUT] != 0;
     int64_t index[EB_MAX_RANK], head_index[EB_MAX_RANK], S = p.q->shape[rank - 2];
     int64_t H = rank > 2 ? p.q->shape[rank - 3] : 1, G = rank > 2 ? p.k->shape[rank - 3] : 1;

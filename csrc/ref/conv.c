@@ -2,8 +2,15 @@
 #include "activate.h"
 #include "window.h"
 
+/* Both ops have the same inputs and attributes. */
+_Static_assert((int)EB_IN_CONV_X == (int)EB_IN_CONV_TRANSPOSE_X, "conv and conv_transpose differ");
+_Static_assert((int)EB_IN_CONV_WEIGHT == (int)EB_IN_CONV_TRANSPOSE_WEIGHT, "conv and conv_transpose differ");
+_Static_assert((int)EB_IN_CONV_BIAS == (int)EB_IN_CONV_TRANSPOSE_BIAS, "conv and conv_transpose differ");
+_Static_assert((int)EB_IN_CONV_RESIDUAL == (int)EB_IN_CONV_TRANSPOSE_RESIDUAL, "conv and conv_transpose differ");
+
 static eb_status plan_conv(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *weight = eb_input(node, EB_IN_CONV_WEIGHT);
+    const eb_tensor *y = eb_output(node);
     if (!eb_is_real(x->dtype) || weight->dtype != x->dtype || weight->is_packed) return EB_NOT_APPLICABLE;
     if (node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
     node->tiles = eb_tile_count(eb_size(y), eb_size(weight) / eb_max(1, weight->shape[0]));
@@ -16,7 +23,7 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor *y) {
-    const eb_tensor *weight = eb_input(node, 1);
+    const eb_tensor *weight = eb_input(node, EB_IN_CONV_WEIGHT);
     problem p = {.w = eb_window_new(x, y), .groups = node->ints[EB_INT_CONV_GROUPS]};
     eb_window_set(p.w.stride, &node->ints[EB_INT_CONV_STRIDE], x->rank);
     eb_window_set(p.w.low, &node->ints[EB_INT_CONV_LOW], x->rank);
@@ -27,8 +34,8 @@ static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor
 }
 
 static double bias_of(const eb_node *node, void *const *bases, int64_t channel) {
-    if (!eb_is_present(node, 2)) return 0;
-    const eb_tensor *bias = eb_input(node, 2);
+    if (!eb_is_present(node, EB_IN_CONV_BIAS)) return 0;
+    const eb_tensor *bias = eb_input(node, EB_IN_CONV_BIAS);
     return eb_load_real(bias->dtype, eb_data(bias, bases), channel * bias->stride[0]);
 }
 
@@ -38,15 +45,15 @@ typedef struct {
 } images;
 
 static images images_of(const eb_node *node) {
-    const int last = node->ints[EB_INT_CONV_CHANNELS_LAST] != 0, adds = eb_is_present(node, 3);
-    return (images){eb_channels_first(eb_input(node, 0), last), eb_channels_first(eb_output(node), last),
-                    eb_channels_first(adds ? eb_input(node, 3) : eb_output(node), last)};
+    const int last = node->ints[EB_INT_CONV_CHANNELS_LAST] != 0, adds = eb_is_present(node, EB_IN_CONV_RESIDUAL);
+    return (images){eb_channels_first(eb_input(node, EB_IN_CONV_X), last), eb_channels_first(eb_output(node), last),
+                    eb_channels_first(adds ? eb_input(node, EB_IN_CONV_RESIDUAL) : eb_output(node), last)};
 }
 
 /* Bias, residual and activation of the sum at a place, and out. */
 static void finish(const eb_node *node, void *const *bases, const problem *p, const images *i, const eb_place *at, double sum) {
     sum += bias_of(node, bases, at->channel);
-    if (eb_is_present(node, 3)) {
+    if (eb_is_present(node, EB_IN_CONV_RESIDUAL)) {
         const eb_tensor *residual = &i->residual;
         int64_t place = at->n * residual->stride[0] + at->channel * residual->stride[1];
         for (int a = 2; a < residual->rank; a++) place += at->at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
@@ -80,7 +87,7 @@ static double conv_channel(const problem *p, const eb_place *y, int32_t dtype, c
 static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const images i = images_of(node);
-    const eb_tensor *x = &i.x, *weight = eb_input(node, 1), *y = &i.y;
+    const eb_tensor *x = &i.x, *weight = eb_input(node, EB_IN_CONV_WEIGHT), *y = &i.y;
     problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups, each_in = weight->shape[1];
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
@@ -120,7 +127,7 @@ static double transpose_channel(const problem *p, const eb_place *y, int32_t dty
 static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const images i = images_of(node);
-    const eb_tensor *x = &i.x, *weight = eb_input(node, 1), *y = &i.y;
+    const eb_tensor *x = &i.x, *weight = eb_input(node, EB_IN_CONV_WEIGHT), *y = &i.y;
     problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = weight->shape[1], each_in = x->shape[1] / p.groups;
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {

@@ -27,7 +27,7 @@ static eb_status run_arange(const eb_node *node, void *const *bases, int64_t beg
 }
 const eb_kernel any_arange__generic_reference = {plan_output, run_arange, NULL, NULL};
 
-/* tril keeps columns <= row + diagonal, triu columns >= row + diagonal; the rest is zero. */
+/* tril keeps columns <= row + diagonal, triu columns >= row + diagonal; the rest is zero. Input 0 of both is x. */
 static eb_status triangle(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int lower) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     int64_t size = eb_element_size(x->dtype), rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];

@@ -2,7 +2,11 @@
 #include "../ops.h"
 #include "element.h"
 
-enum { TERMS = 3, WEIGHT = 2 * TERMS, BIAS };
+/* Values and ids of term t are the inputs 2 t and 2 t + 1. */
+enum { TERMS = 3, WEIGHT = EB_IN_EMBEDDING_NORM_WEIGHT, BIAS = EB_IN_EMBEDDING_NORM_BIAS };
+_Static_assert((int)EB_IN_EMBEDDING_NORM_FIRST == 0 && (int)EB_IN_EMBEDDING_NORM_FIRST_IDS == 1, "term 0 is a pair");
+_Static_assert((int)EB_IN_EMBEDDING_NORM_SECOND == 2 && (int)EB_IN_EMBEDDING_NORM_SECOND_IDS == 3, "term 1 is a pair");
+_Static_assert((int)EB_IN_EMBEDDING_NORM_THIRD == 4 && (int)EB_IN_EMBEDDING_NORM_THIRD_IDS == 5, "term 2 is a pair");
 
 static eb_status plan(eb_node *node) {
     const eb_tensor *y = eb_output(node);
@@ -58,8 +62,8 @@ static double sum_at(const sources *s, int64_t i) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const eb_tensor *y = eb_output(node);
-    const float *weight = eb_is_present(node, WEIGHT) ? eb_data(eb_input(node, WEIGHT), bases) : NULL;
-    const float *bias = eb_is_present(node, BIAS) ? eb_data(eb_input(node, BIAS), bases) : NULL;
+    const float *weight = eb_optional_data(node, WEIGHT, bases);
+    const float *bias = eb_optional_data(node, BIAS, bases);
     int centred = node->ints[EB_INT_EMBEDDING_NORM_NORM] == EB_EMBEDDING_NORM_NORM_LAYER_NORM;
     int64_t n = y->shape[y->rank - 1], rows = n ? eb_size(y) / n : 0;
     for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {

@@ -6,7 +6,9 @@
 _Static_assert((int)EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "one list of activations");
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *expand = eb_input(node, 1), *weight = eb_input(node, 3);
+    const eb_tensor *x = eb_input(node, EB_IN_EXPAND_DEPTHWISE_X);
+    const eb_tensor *expand = eb_input(node, EB_IN_EXPAND_DEPTHWISE_EXPAND);
+    const eb_tensor *weight = eb_input(node, EB_IN_EXPAND_DEPTHWISE_WEIGHT);
     if (x->dtype != EB_F32 || expand->is_packed || weight->is_packed) return EB_NOT_APPLICABLE;
     node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(weight->shape[2], weight->shape[3], x->shape[3]));
     return EB_OK;
@@ -20,16 +22,19 @@ static double bias_of(const eb_node *node, void *const *bases, int input, int64_
 
 /* Channel e of linear(x) at a place of x. */
 static double expanded(const eb_node *node, void *const *bases, int64_t n, int64_t row, int64_t column, int64_t e) {
-    const eb_tensor *x = eb_input(node, 0), *expand = eb_input(node, 1);
+    const eb_tensor *x = eb_input(node, EB_IN_EXPAND_DEPTHWISE_X);
+    const eb_tensor *expand = eb_input(node, EB_IN_EXPAND_DEPTHWISE_EXPAND);
     const float *at = (const float *)eb_data(x, bases) + n * x->stride[0] + row * x->stride[1] + column * x->stride[2];
     const float *by = (const float *)eb_data(expand, bases) + e * expand->stride[0];
     double sum = 0;
     for (int64_t c = 0; c < x->shape[3]; c++) sum += (double)at[c * x->stride[3]] * by[c * expand->stride[1]];
-    return (float)eb_activate(node->ints[EB_INT_EXPAND_DEPTHWISE_EXPAND_ACTIVATION], sum + bias_of(node, bases, 2, e));
+    sum += bias_of(node, bases, EB_IN_EXPAND_DEPTHWISE_EXPAND_BIAS, e);
+    return (float)eb_activate(node->ints[EB_INT_EXPAND_DEPTHWISE_EXPAND_ACTIVATION], sum);
 }
 
 static double convolved(const eb_node *node, void *const *bases, const int64_t *at) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 3);
+    const eb_tensor *x = eb_input(node, EB_IN_EXPAND_DEPTHWISE_X);
+    const eb_tensor *weight = eb_input(node, EB_IN_EXPAND_DEPTHWISE_WEIGHT);
     const int64_t *ints = node->ints, *stride = ints + EB_INT_EXPAND_DEPTHWISE_STRIDE;
     const int64_t *low = ints + EB_INT_EXPAND_DEPTHWISE_LOW, *dilation = ints + EB_INT_EXPAND_DEPTHWISE_DILATION;
     const float *taps = (const float *)eb_data(weight, bases) + at[3] * weight->stride[0];
@@ -41,7 +46,7 @@ static double convolved(const eb_node *node, void *const *bases, const int64_t *
             sum += (inside ? expanded(node, bases, at[0], row, column, at[3]) : 0) *
                    taps[i * weight->stride[2] + j * weight->stride[3]];
         }
-    return sum + bias_of(node, bases, 4, at[3]);
+    return sum + bias_of(node, bases, EB_IN_EXPAND_DEPTHWISE_BIAS, at[3]);
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {

@@ -3,6 +3,7 @@
 #include "element.h"
 #include "indexed.h"
 
+/* Input 0 is what is read: the table of embedding, x of the others. */
 static eb_status plan_output(eb_node *node) {
     if (eb_input(node, 0)->is_packed) return EB_NOT_APPLICABLE;
     node->tiles = eb_ceil_div(eb_size(eb_output(node)), EB_REFERENCE_TILE);
@@ -32,8 +33,8 @@ static int64_t read_index(const eb_node *node, void *const *bases, int input, co
 
 /* table [V, ...], ids [...] */
 static int64_t embedding_source(const eb_node *node, void *const *bases, const int64_t *out) {
-    const eb_tensor *table = eb_input(node, 0), *ids = eb_input(node, 1);
-    int64_t id = read_index(node, bases, 1, out);
+    const eb_tensor *table = eb_input(node, EB_IN_EMBEDDING_TABLE), *ids = eb_input(node, EB_IN_EMBEDDING_IDS);
+    int64_t id = read_index(node, bases, EB_IN_EMBEDDING_IDS, out);
     if (id < 0 || id >= table->shape[0]) return -1;
     int64_t offset = id * table->stride[0];
     for (int axis = 1; axis < table->rank; axis++) offset += out[ids->rank + axis - 1] * table->stride[axis];
@@ -41,26 +42,26 @@ static int64_t embedding_source(const eb_node *node, void *const *bases, const i
 }
 
 static int64_t gather_source(const eb_node *node, void *const *bases, const int64_t *out) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_GATHER_X);
     int chosen = (int)node->ints[EB_INT_GATHER_AXIS];
-    int64_t position = read_index(node, bases, 1, out), offset = 0;
+    int64_t position = read_index(node, bases, EB_IN_GATHER_INDEX, out), offset = 0;
     if (position < 0 || position >= x->shape[chosen]) return -1;
     for (int axis = 0; axis < x->rank; axis++) offset += (axis == chosen ? position : out[axis]) * x->stride[axis];
     return offset;
 }
 
 static int64_t index_select_source(const eb_node *node, void *const *bases, const int64_t *out) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_INDEX_SELECT_X);
     int chosen = (int)node->ints[EB_INT_INDEX_SELECT_AXIS];
-    int64_t position = read_index(node, bases, 1, &out[chosen]), offset = 0;
+    int64_t position = read_index(node, bases, EB_IN_INDEX_SELECT_INDEX, &out[chosen]), offset = 0;
     if (position < 0 || position >= x->shape[chosen]) return -1;
     for (int axis = 0; axis < x->rank; axis++) offset += (axis == chosen ? position : out[axis]) * x->stride[axis];
     return offset;
 }
 
 static int64_t index_source(const eb_node *node, void *const *bases, const int64_t *out) {
-    eb_indexed indexed = eb_indexed_axes(node, 1, node->ints[EB_INT_INDEX_AXES]);
-    return eb_indexed_offset(&indexed, node, bases, eb_input(node, 0), out);
+    eb_indexed indexed = eb_indexed_axes(node, EB_IN_INDEX_INDICES, node->ints[EB_INT_INDEX_AXES]);
+    return eb_indexed_offset(&indexed, node, bases, eb_input(node, EB_IN_INDEX_X), out);
 }
 
 #define KERNEL(op)                                                                                                 \

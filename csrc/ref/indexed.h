@@ -14,7 +14,7 @@ typedef struct {
 } eb_indexed;
 
 static inline eb_indexed eb_indexed_axes(const eb_node *node, int first_input, int64_t axes) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, 0); /* of both ops */
     int indices = node->n_inputs - first_input, first = __builtin_ctzll((uint64_t)axes);
     int adjacent = axes >> first == ((int64_t)1 << indices) - 1;
     eb_indexed found = {.first_input = first_input, .axes = axes, .front = adjacent ? first : 0};

@@ -10,7 +10,7 @@ typedef struct {
 } product;
 
 static product describe(const eb_node *node) {
-    const eb_tensor *a = eb_input(node, 0), *b = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *a = eb_input(node, EB_IN_MATMUL_A), *b = eb_input(node, EB_IN_MATMUL_B), *y = eb_output(node);
     int a_last = a->rank - 1, b_last = b->rank - 1, y_last = y->rank - 1;
     int a_k = a_last - (node->ints[EB_INT_MATMUL_TRANSPOSE_A] != 0), a_row = 2 * a_last - 1 - a_k;
     int b_column = b_last - (node->ints[EB_INT_MATMUL_TRANSPOSE_B] != 0), b_k = 2 * b_last - 1 - b_column;
@@ -33,8 +33,8 @@ static product describe(const eb_node *node) {
 }
 
 static eb_status plan_matmul(eb_node *node) {
-    int32_t dtype = eb_input(node, 0)->dtype;
-    if (dtype == EB_BOOL || eb_input(node, 1)->dtype != dtype || eb_output(node)->dtype != dtype)
+    int32_t dtype = eb_input(node, EB_IN_MATMUL_A)->dtype;
+    if (dtype == EB_BOOL || eb_input(node, EB_IN_MATMUL_B)->dtype != dtype || eb_output(node)->dtype != dtype)
         return EB_NOT_APPLICABLE;
     product p = describe(node);
     node->tiles = eb_tile_count(p.N ? p.M * p.batch.count : 0, p.N * (p.K + 1));
@@ -45,7 +45,7 @@ static eb_status plan_matmul(eb_node *node) {
 static eb_status run_matmul(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     int32_t dtype = eb_output(node)->dtype;
-    const void *a = eb_data(eb_input(node, 0), bases), *b = eb_data(eb_input(node, 1), bases);
+    const void *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases), *b = eb_data(eb_input(node, EB_IN_MATMUL_B), bases);
     void *y = eb_data(eb_output(node), bases);
     double alpha = node->reals[EB_REAL_MATMUL_ALPHA];
     product p = describe(node);
@@ -75,8 +75,12 @@ const eb_kernel any_matmul__generic_reference = {plan_matmul, run_matmul, NULL, 
 
 /* --- linear: x [..., K], weight [N, K] or [K, N] ------------------------------------------------------------------ */
 
+/* Of linear and gated_linear. */
+_Static_assert((int)EB_IN_LINEAR_X == (int)EB_IN_GATED_LINEAR_X, "linear and gated_linear differ");
+_Static_assert((int)EB_IN_LINEAR_WEIGHT == (int)EB_IN_GATED_LINEAR_WEIGHT, "linear and gated_linear differ");
 static eb_status plan_linear(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    const eb_tensor *y = eb_output(node);
     if (!eb_is_real(x->dtype) || weight->dtype != x->dtype || weight->is_packed) return EB_NOT_APPLICABLE;
     int64_t K = x->shape[x->rank - 1], N = y->shape[y->rank - 1];
     node->tiles = eb_tile_count(N ? eb_size(y) / N : 0, N * (K + 1));
@@ -85,9 +89,10 @@ static eb_status plan_linear(eb_node *node) {
 
 static eb_status run_linear(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
-    const eb_tensor *bias = eb_is_present(node, 2) ? eb_input(node, 2) : NULL;
-    const eb_tensor *residual = eb_is_present(node, 3) ? eb_input(node, 3) : NULL;
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    const eb_tensor *y = eb_output(node);
+    const eb_tensor *bias = eb_optional_input(node, EB_IN_LINEAR_BIAS);
+    const eb_tensor *residual = eb_optional_input(node, EB_IN_LINEAR_RESIDUAL);
     int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0, last = y->rank - 1;
     int64_t K = x->shape[x->rank - 1], N = y->shape[last], w_n = weight->stride[!transposed], w_k = weight->stride[transposed];
     int64_t rows = eb_size(y) / N;
@@ -117,20 +122,20 @@ const eb_kernel any_linear__generic_reference = {plan_linear, run_linear, NULL, 
 
 /* Row `row` of x times column `n` of the weight, plus bias[n]. */
 static double project(const eb_node *node, void *const *bases, int64_t x_start, int64_t n) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1);
+    const eb_tensor *x = eb_input(node, EB_IN_GATED_LINEAR_X), *weight = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
     int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0, last = x->rank - 1;
     double sum = 0;
     for (int64_t k = 0; k < x->shape[last]; k++)
         sum += eb_load_real(x->dtype, eb_data(x, bases), x_start + k * x->stride[last]) *
                eb_load_real(x->dtype, eb_data(weight, bases), n * weight->stride[!transposed] + k * weight->stride[transposed]);
-    if (!eb_is_present(node, 2)) return sum;
-    const eb_tensor *bias = eb_input(node, 2);
+    if (!eb_is_present(node, EB_IN_GATED_LINEAR_BIAS)) return sum;
+    const eb_tensor *bias = eb_input(node, EB_IN_GATED_LINEAR_BIAS);
     return sum + eb_load_real(bias->dtype, eb_data(bias, bases), n * bias->stride[0]);
 }
 
 static eb_status run_gated_linear(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_GATED_LINEAR_X), *y = eb_output(node);
     int last = y->rank - 1;
     int64_t N = y->shape[last], rows = eb_size(y) / N;
     eb_loop x_rows = eb_loop_axes(x, 0, x->rank - 1), y_rows = eb_loop_axes(y, 0, last);

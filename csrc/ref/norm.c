@@ -22,8 +22,11 @@ static eb_loop norm_loop(const eb_tensor *x, const eb_tensor *y, const eb_tensor
     return loop;
 }
 
+/* Of layer_norm and rms_norm. */
+_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_RMS_NORM_X, "layer_norm and rms_norm differ");
+_Static_assert((int)EB_IN_LAYER_NORM_WEIGHT == (int)EB_IN_RMS_NORM_WEIGHT, "layer_norm and rms_norm differ");
 static eb_status plan_norm(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X);
     if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
     int axes = (int)node->ints[0];
     eb_loop rows = eb_loop_axes(x, 0, x->rank - axes), row = eb_loop_axes(x, x->rank - axes, x->rank);
@@ -32,20 +35,23 @@ static eb_status plan_norm(eb_node *node) {
 }
 
 static norm describe_norm(const eb_node *node, void *const *bases, int addend_at) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X), *y = eb_output(node);
     int split = x->rank - (int)node->ints[0];
     norm n = {.dtype = x->dtype, .x = eb_data(x, bases), .y = eb_data(y, bases)};
-    const eb_tensor *addend = eb_is_present(node, addend_at) ? eb_input(node, addend_at) : NULL;
+    const eb_tensor *addend = eb_optional_input(node, addend_at);
     if (addend) n.addend = eb_data(addend, bases);
     n.rows = norm_loop(x, y, addend, 0, split);
     n.row = norm_loop(x, y, addend, split, x->rank);
-    if (eb_is_present(node, 1)) {
-        n.weight = eb_data(eb_input(node, 1), bases);
-        n.weight_row = eb_loop_axes(eb_input(node, 1), 0, eb_input(node, 1)->rank);
+    const eb_tensor *weight = eb_optional_input(node, EB_IN_LAYER_NORM_WEIGHT);
+    if (weight) {
+        n.weight = eb_data(weight, bases);
+        n.weight_row = eb_loop_axes(weight, 0, weight->rank);
     }
-    if (addend_at > 2 && eb_is_present(node, 2)) {
-        n.bias = eb_data(eb_input(node, 2), bases);
-        n.bias_row = eb_loop_axes(eb_input(node, 2), 0, eb_input(node, 2)->rank);
+    const int is_layer_norm = addend_at == EB_IN_LAYER_NORM_ADDEND;
+    const eb_tensor *bias = is_layer_norm ? eb_optional_input(node, EB_IN_LAYER_NORM_BIAS) : NULL;
+    if (bias) {
+        n.bias = eb_data(bias, bases);
+        n.bias_row = eb_loop_axes(bias, 0, bias->rank);
     }
     return n;
 }
@@ -63,7 +69,7 @@ static double x_value(const norm *n, const eb_cursor *row, int64_t i, int64_t *y
 }
 
 static eb_status run_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int centred) {
-    norm n = describe_norm(node, bases, centred ? 3 : 2);
+    norm n = describe_norm(node, bases, centred ? EB_IN_LAYER_NORM_ADDEND : EB_IN_RMS_NORM_ADDEND);
     int64_t count = n.row.count, y_at;
     for (int64_t r = eb_piece(n.rows.count, node->tiles, begin); r < eb_piece(n.rows.count, node->tiles, end); r++) {
         eb_cursor row;
@@ -109,6 +115,7 @@ static eb_loop lines_of(const eb_tensor *x, const eb_tensor *y, int axis) {
     return loop;
 }
 
+/* Input 0 of softmax and log_softmax is x. */
 static eb_status plan_softmax(eb_node *node) {
     const eb_tensor *x = eb_input(node, 0);
     if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;

@@ -14,7 +14,7 @@ static int uses_heap(const eb_node *node, int64_t size) {
 
 /* Sorting happens in scratch: the elements (or those wanted, with a heap) twice. */
 static eb_status plan_argsort(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_ARGSORT_X);
     int axis = (int)node->ints[EB_INT_ARGSORT_AXIS];
     int64_t size = x->shape[axis], lines = size ? eb_lines(x, axis) : 0;
     int64_t held = uses_heap(node, size) ? node->ints[EB_INT_ARGSORT_COUNT] : size;
@@ -73,7 +73,7 @@ static void sift_down(entry *heap, int64_t count, int64_t at) {
 
 /* The first `wanted` entries of a line of `size` elements from `start` on, in any order; how many `entries` holds. */
 static int64_t select_first(const eb_node *node, const void *data, int64_t start, int64_t size, entry *entries) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_ARGSORT_X);
     int64_t step = x->stride[node->ints[EB_INT_ARGSORT_AXIS]];
     int64_t held = uses_heap(node, size) ? node->ints[EB_INT_ARGSORT_COUNT] : size;
     int descending = node->ints[EB_INT_ARGSORT_DESCENDING] != 0;
@@ -90,7 +90,7 @@ static int64_t select_first(const eb_node *node, const void *data, int64_t start
 }
 
 static eb_status run_argsort(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_ARGSORT_X), *y = eb_output(node);
     int axis = (int)node->ints[EB_INT_ARGSORT_AXIS];
     int64_t size = x->shape[axis], lines = eb_lines(x, axis), count = node->ints[EB_INT_ARGSORT_COUNT];
     for (int64_t i = eb_piece(lines, node->tiles, begin); i < eb_piece(lines, node->tiles, end); i++) {

@@ -96,10 +96,10 @@ static double isnan_real(double a) { return isnan(a); }
 static double isinf_real(double a) { return isinf(a); }
 static int64_t never_integer(int64_t a) { return a - a; }
 
-/* --- applying them ---------------------------------------------------------------------------------------------- */
+/* --- applying them: input 0 is x or a, input 1 is b -------------------------------------------------------------- */
 
 static eb_status plan_pointwise(eb_node *node) {
-    int first = node->n_inputs == 3; /* where: its condition is bool, the others agree */
+    int first = node->n_inputs == 3 ? EB_IN_WHERE_A : 0; /* where: its condition is bool, the others agree */
     for (int i = first; i < node->n_inputs; i++)
         if (eb_input(node, i)->dtype != eb_input(node, first)->dtype) return EB_NOT_APPLICABLE;
     node->tiles = eb_ceil_div(eb_size(eb_output(node)), EB_REFERENCE_TILE);
@@ -167,8 +167,8 @@ static eb_status run2(const eb_node *node, void *const *bases, int64_t begin, in
 static eb_status run_where(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const eb_tensor *y = eb_output(node);
-    const uint8_t *condition = eb_data(eb_input(node, 0), bases);
-    const char *a = eb_data(eb_input(node, 1), bases), *b = eb_data(eb_input(node, 2), bases);
+    const uint8_t *condition = eb_data(eb_input(node, EB_IN_WHERE_CONDITION), bases);
+    const char *a = eb_data(eb_input(node, EB_IN_WHERE_A), bases), *b = eb_data(eb_input(node, EB_IN_WHERE_B), bases);
     char *y_data = eb_data(y, bases);
     int64_t size = eb_element_size(y->dtype);
     eb_loop loop = pointwise_loop(node);
@@ -190,7 +190,8 @@ static eb_status run_gelu(const eb_node *node, void *const *bases, int64_t begin
 static int64_t bitwise_not_integer(int64_t a) { return ~a; }
 static eb_status run_bitwise_not(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    integer1 function = eb_input(node, 0)->dtype == EB_BOOL ? logical_not_integer : bitwise_not_integer;
+    const int is_bool = eb_input(node, EB_IN_BITWISE_NOT_X)->dtype == EB_BOOL;
+    integer1 function = is_bool ? logical_not_integer : bitwise_not_integer;
     return run1(node, bases, begin, end, NULL, function);
 }
 

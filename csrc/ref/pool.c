@@ -2,6 +2,7 @@
 #include "../ops.h"
 #include "window.h"
 
+_Static_assert((int)EB_IN_MAX_POOL_X == (int)EB_IN_AVG_POOL_X, "max_pool and avg_pool differ");
 _Static_assert((int)EB_INT_MAX_POOL_KERNEL == (int)EB_INT_AVG_POOL_KERNEL, "the windows of max_pool and avg_pool differ");
 _Static_assert((int)EB_INT_MAX_POOL_STRIDE == (int)EB_INT_AVG_POOL_STRIDE, "the windows of max_pool and avg_pool differ");
 _Static_assert((int)EB_INT_MAX_POOL_LOW == (int)EB_INT_AVG_POOL_LOW, "the windows of max_pool and avg_pool differ");
@@ -14,7 +15,7 @@ typedef struct {
 
 static operands operands_of(const eb_node *node) {
     const int last = node->ints[node->n_ints - 1] != 0;
-    return (operands){eb_channels_first(eb_input(node, 0), last), eb_channels_first(eb_output(node), last)};
+    return (operands){eb_channels_first(eb_input(node, EB_IN_MAX_POOL_X), last), eb_channels_first(eb_output(node), last)};
 }
 _Static_assert((int)EB_INT_MAX_POOL_CHANNELS_LAST == (int)EB_INT_MAX_POOL_CEIL_MODE + 1, "max_pool has further attributes");
 _Static_assert((int)EB_INT_AVG_POOL_CHANNELS_LAST == (int)EB_INT_AVG_POOL_DIVISOR + 1, "avg_pool has further attributes");
@@ -31,7 +32,7 @@ static eb_window describe(const eb_node *node) {
 }
 
 static eb_status plan_pool(eb_node *node) {
-    if (!eb_is_real(eb_input(node, 0)->dtype)) return EB_NOT_APPLICABLE;
+    if (!eb_is_real(eb_input(node, EB_IN_MAX_POOL_X)->dtype)) return EB_NOT_APPLICABLE;
     eb_window w = describe(node);
     node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(w.kernel[0], w.kernel[1], w.kernel[2]));
     return EB_OK;
@@ -91,7 +92,7 @@ static eb_status run_pool(const eb_node *node, void *const *bases, int64_t begin
 static eb_status run_max_pool(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     eb_window w = describe(node);
-    eb_window_set(w.dilation, &node->ints[EB_INT_MAX_POOL_DILATION], eb_input(node, 0)->rank);
+    eb_window_set(w.dilation, &node->ints[EB_INT_MAX_POOL_DILATION], eb_input(node, EB_IN_MAX_POOL_X)->rank);
     return run_pool(node, bases, begin, end, w, 0);
 }
 const eb_kernel any_max_pool__generic_reference = {plan_pool, run_max_pool, NULL, NULL};

@@ -47,7 +47,7 @@ static void split(const eb_node *node, int64_t axes, int keepdims, eb_loop *kept
     }
 }
 
-/* All reductions have the ints (axes, keepdims) in this order. */
+/* All reductions have x as input 0, and the ints (axes, keepdims) in this order. */
 static eb_status plan_reduction(eb_node *node) {
     eb_loop kept, reduced;
     split(node, node->ints[0], node->ints[1] != 0, &kept, &reduced);

@@ -20,7 +20,7 @@ static int64_t source_of(int64_t mode, int64_t at, int64_t size) {
 
 static eb_status run_pad(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_PAD_X), *y = eb_output(node);
     const char *source = eb_data(x, bases);
     char *target = eb_data(y, bases);
     int64_t count = eb_size(y), size = eb_element_size(y->dtype);
@@ -45,7 +45,8 @@ const eb_kernel any_pad__generic_reference = {plan_output, run_pad, NULL, NULL};
 
 static eb_status run_resample(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *index = eb_input(node, 1), *weight = eb_input(node, 2), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_RESAMPLE_X), *index = eb_input(node, EB_IN_RESAMPLE_INDEX);
+    const eb_tensor *weight = eb_input(node, EB_IN_RESAMPLE_WEIGHT), *y = eb_output(node);
     int along = (int)node->ints[EB_INT_RESAMPLE_AXIS];
     int64_t count = eb_size(y);
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {

@@ -3,7 +3,7 @@
 #include "element.h"
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_ROPE_X);
     if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
     int64_t D = x->shape[x->rank - 1];
     node->tiles = eb_tile_count(D ? eb_size(x) / D : 0, D);
@@ -22,7 +22,8 @@ static int64_t offset_of_row(const eb_tensor *t, const eb_tensor *x, int64_t row
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    const eb_tensor *x = eb_input(node, 0), *cosine = eb_input(node, 1), *sine = eb_input(node, 2), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_ROPE_X), *cosine = eb_input(node, EB_IN_ROPE_COS);
+    const eb_tensor *sine = eb_input(node, EB_IN_ROPE_SIN), *y = eb_output(node);
     int last = x->rank - 1;
     int64_t D = x->shape[last], rows = D ? eb_size(x) / D : 0;
     for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {

@@ -2,7 +2,16 @@
 #include "../ops.h"
 #include "element.h"
 
-enum { X, DELTA, A, B, C, SKIP, GATE, BIAS, INPUTS };
+enum {
+    X = EB_IN_SELECTIVE_SCAN_X,
+    DELTA = EB_IN_SELECTIVE_SCAN_DELTA,
+    A = EB_IN_SELECTIVE_SCAN_A,
+    B = EB_IN_SELECTIVE_SCAN_B,
+    C = EB_IN_SELECTIVE_SCAN_C,
+    SKIP = EB_IN_SELECTIVE_SCAN_SKIP,
+    GATE = EB_IN_SELECTIVE_SCAN_GATE,
+    BIAS = EB_IN_SELECTIVE_SCAN_BIAS
+};
 
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, X);

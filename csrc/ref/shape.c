@@ -5,7 +5,7 @@
 /* The source's elements in row-major order, beside where they go. An output of another shape than the source (a
  * reshape) is dense: it takes the elements in order. */
 static eb_status copy_loop(const eb_node *node, eb_loop *loop) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_COPY_X), *y = eb_output(node);
     int same = x->rank == y->rank && memcmp(x->shape, y->shape, sizeof(int64_t) * (size_t)x->rank) == 0;
     if (x->dtype != y->dtype || (!same && (eb_size(x) != eb_size(y) || !eb_is_dense(y)))) return EB_NOT_APPLICABLE;
     *loop = eb_loop_new(2);
@@ -43,7 +43,7 @@ static eb_status run_copy(const eb_node *node, void *const *bases, int64_t begin
     (void)scratch;
     eb_loop loop;
     copy_loop(node, &loop);
-    move(eb_data(eb_input(node, 0), bases), eb_data(eb_output(node), bases), &loop, begin * EB_REFERENCE_TILE,
+    move(eb_data(eb_input(node, EB_IN_COPY_X), bases), eb_data(eb_output(node), bases), &loop, begin * EB_REFERENCE_TILE,
          eb_min(loop.count, end * EB_REFERENCE_TILE), eb_element_size(eb_output(node)->dtype));
     return EB_OK;
 }

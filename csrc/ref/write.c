@@ -57,7 +57,7 @@ static const combination combinations[][2] = {
 /* --- scatter: a line of x along the axis is widened, written to and stored; lines are independent ------------------ */
 
 static eb_status plan_scatter(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *index = eb_input(node, 1);
+    const eb_tensor *x = eb_input(node, EB_IN_SCATTER_X), *index = eb_input(node, EB_IN_SCATTER_INDEX);
     int axis = (int)node->ints[EB_INT_SCATTER_AXIS];
     node->tiles = eb_tile_count(eb_lines(x, axis), x->shape[axis] + index->shape[axis]);
     node->scratch_bytes = eb_max(x->shape[axis], 1) * (int64_t)sizeof(wide);
@@ -66,7 +66,8 @@ static eb_status plan_scatter(eb_node *node) {
 
 /* Write the source's elements of the line that starts at `at` into `line`. */
 static eb_status scatter_line(const eb_node *node, void *const *bases, const int64_t *at, wide *line) {
-    const eb_tensor *x = eb_input(node, 0), *index = eb_input(node, 1), *source = eb_input(node, 2);
+    const eb_tensor *x = eb_input(node, EB_IN_SCATTER_X), *index = eb_input(node, EB_IN_SCATTER_INDEX);
+    const eb_tensor *source = eb_input(node, EB_IN_SCATTER_SOURCE);
     int axis = (int)node->ints[EB_INT_SCATTER_AXIS];
     combination combine = combinations[node->ints[EB_INT_SCATTER_REDUCE]][eb_is_real(x->dtype)];
     for (int a = 0; a < index->rank; a++)
@@ -82,7 +83,7 @@ static eb_status scatter_line(const eb_node *node, void *const *bases, const int
 }
 
 static eb_status run_scatter(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_SCATTER_X), *y = eb_output(node);
     int axis = (int)node->ints[EB_INT_SCATTER_AXIS];
     int64_t size = x->shape[axis], lines = eb_lines(x, axis);
     wide *line = scratch;
@@ -101,26 +102,24 @@ const eb_kernel any_scatter__generic_reference = {plan_scatter, run_scatter, NUL
 
 /* --- index_put: any element may be written several times, so it is one tile ---------------------------------------- */
 
-enum { INDICES = 2 }; /* input 0 is x, 1 the values */
-
 /* Elements that are written, those written twice counted twice: no operand need have as many. */
 static int64_t count_written(const eb_indexed *indexed) {
     return eb_multiply_all(indexed->shape, indexed->rank);
 }
 
 static eb_status plan_index_put(eb_node *node) {
-    const eb_indexed indexed = eb_indexed_axes(node, INDICES, node->ints[EB_INT_INDEX_PUT_AXES]);
+    const eb_indexed indexed = eb_indexed_axes(node, EB_IN_INDEX_PUT_INDICES, node->ints[EB_INT_INDEX_PUT_AXES]);
     if (count_written(&indexed) >= EB_MOST_BYTES) return EB_NOT_APPLICABLE;
     node->tiles = 1;
     if (node->ints[EB_INT_INDEX_PUT_ACCUMULATE])
-        node->scratch_bytes = eb_max(eb_size(eb_input(node, 0)), 1) * (int64_t)sizeof(wide);
+        node->scratch_bytes = eb_max(eb_size(eb_input(node, EB_IN_INDEX_PUT_X)), 1) * (int64_t)sizeof(wide);
     return EB_OK;
 }
 
 /* Put the values into `data`, which lies as `target` says and holds elements of the output, or (`sums`) wide ones. */
 static eb_status put_values(const eb_node *node, void *const *bases, const eb_tensor *target, void *data, wide *sums) {
-    const eb_tensor *values = eb_input(node, 1);
-    eb_indexed indexed = eb_indexed_axes(node, INDICES, node->ints[EB_INT_INDEX_PUT_AXES]);
+    const eb_tensor *values = eb_input(node, EB_IN_INDEX_PUT_VALUES);
+    eb_indexed indexed = eb_indexed_axes(node, EB_IN_INDEX_PUT_INDICES, node->ints[EB_INT_INDEX_PUT_AXES]);
     combination add = eb_is_real(target->dtype) ? sum_real : sum_whole;
     int64_t count = count_written(&indexed), out[2 * EB_MAX_RANK] = {0};
     for (int64_t i = 0; i < count; i++) {
@@ -140,7 +139,7 @@ static eb_status put_values(const eb_node *node, void *const *bases, const eb_te
 
 static eb_status run_index_put(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)begin, (void)end;
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_INDEX_PUT_X), *y = eb_output(node);
     const void *x_data = eb_data(x, bases);
     void *y_data = eb_data(y, bases);
     eb_loop from = eb_loop_axes(x, 0, x->rank), to = eb_loop_axes(y, 0, y->rank);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -88,7 +88,16 @@ class Lowering:
         raise Refusal(reason)
 
     def emit(self, op: str, *inputs: Value | None, **attributes: Any) -> Value:
-        """One node; what the op refuses becomes a refusal of the call."""
+        """One node of `inputs` in declared order; what the op refuses becomes a refusal of the call."""
+        return self._emit(op, inputs, attributes)
+
+    def emit_named(self, op: str, inputs: Mapping[str, Value | None], **attributes: Any) -> Value:
+        """`emit` of an op with optional inputs: each by its declared name, absent ones omitted or None."""
+        return self._emit(op, inputs, attributes)
+
+    def _emit(
+        self, op: str, inputs: Sequence[Value | None] | Mapping[str, Value | None], attributes: Mapping[str, Any]
+    ) -> Value:
         try:
             return self.graph.emit(op, inputs, source=self.source, **attributes)
         except ValueError as error:

@@ -5,7 +5,8 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -87,24 +88,34 @@ class Value:
 
 
 class Node:
-    """One application of an op.
+    """One application of an op. Passes do not change it: they emit another node (`Graph.emit_again`) and replace it.
+
+    ``node["bias"]`` is the input of that declared name, None where it is absent.
 
     Attributes:
         op: the declaration.
-        inputs: values in declared order; None for an absent optional input.
-        attributes: complete (defaults filled in).
         outputs: the values that it makes.
         source: ``file:line`` in the user's model, or "".
     """
 
-    __slots__ = ("attributes", "inputs", "op", "outputs", "source")
+    __slots__ = ("_attributes", "_inputs", "op", "outputs", "source")
 
-    def __init__(self, op: Op, inputs: list[Value | None], attributes: dict[str, Any], source: str) -> None:
+    def __init__(self, op: Op, inputs: Sequence[Value | None], attributes: dict[str, Any], source: str) -> None:
         self.op = op
-        self.inputs = inputs
-        self.attributes = attributes
+        self._inputs = tuple(inputs)
+        self._attributes = attributes
         self.source = source
         self.outputs: list[Value] = []
+
+    @property
+    def inputs(self) -> tuple[Value | None, ...]:
+        """Values in declared order; None for an absent optional input."""
+        return self._inputs
+
+    @property
+    def attributes(self) -> MappingProxyType[str, Any]:
+        """All attributes of the op, defaults filled in; read-only."""
+        return MappingProxyType(self._attributes)
 
     @property
     def output(self) -> Value:
@@ -112,11 +123,24 @@ class Node:
         (value,) = self.outputs
         return value
 
-    def input(self, position: int) -> Value:
-        """The input at `position`, which must be present."""
-        value = self.inputs[position]
+    def __getitem__(self, name: str) -> Value | None:
+        """The input that the op declares as `name`, or None where it is absent.
+
+        Raises:
+            KeyError: the op declares no such input, or the name is variadic: those are read from `inputs`.
+        """
+        return self._inputs[self.op.single_position(name)]
+
+    def operand(self, name: str) -> Value:
+        """The input that the op declares as `name`, which must be present.
+
+        Raises:
+            KeyError: as for ``node[name]``.
+            ValueError: it is absent.
+        """
+        value = self[name]
         if value is None:
-            raise ValueError(f"{self.op.name}: input {position} is absent")
+            raise ValueError(f"{self.op.name}: input {name!r} is absent")
         return value
 
     def flops(self) -> int:
@@ -202,7 +226,7 @@ class Graph:
     def emit(
         self,
         op: str,
-        inputs: Sequence[Value | None],
+        inputs: Sequence[Value | None] | Mapping[str, Value | None],
         *,
         before: Node | None = None,
         source: str = "",
@@ -211,19 +235,59 @@ class Graph:
     ) -> Value:
         """Add a node (at the end, or before another), infer its types, return its first output.
 
+        Args:
+            op: a name of the op table.
+            inputs: all in declared order, None for absent ones; or by their declared names, absent ones omitted.
+            before: the node in front of which the new one stands; None: at the end.
+            source: ``file:line`` in the user's model.
+            name: stem of the outputs' names; "": the op's name.
+            attributes: those that differ from their defaults.
+
         Raises:
+            KeyError: an input's name that the op does not declare.
             ValueError: the op refuses these inputs or attributes.
         """
         declared = TABLE[op]
-        declared.check_arity(len(inputs))
-        node = Node(declared, list(inputs), declared.complete(attributes), source)
-        types = declared.infer(_types(inputs), node.attributes)
+        operands = declared.arrange(inputs) if isinstance(inputs, Mapping) else inputs
+        declared.check_arity(len(operands))
+        node = Node(declared, operands, declared.complete(attributes), source)
+        types = declared.infer(_types(operands), node.attributes)
         node.outputs = [Value(self.unique(name or op), t, node=node) for t in types]
         if before is None:
             self.nodes.append(node)
         else:
             self.nodes.insert(self.nodes.index(before), node)
         return node.outputs[0]
+
+    def emit_again(
+        self,
+        node: Node,
+        inputs: Mapping[str, Value | None] | None = None,
+        *,
+        before: Node | None = None,
+        **attributes: Any,
+    ) -> Value:
+        """Emit `node` once more with some inputs and attributes changed; return the new node's first output.
+
+        The op infers its types again, so a change that it does not accept is an error here. `node` itself stays as it
+        is, until the caller replaces and removes it.
+
+        Args:
+            node: what the new node is like: op, source and everything that is not given.
+            inputs: those that change, by their declared names; None for one that becomes absent.
+            before: the node in front of which the new one stands; None: in front of `node`.
+            attributes: those that change.
+
+        Raises:
+            KeyError: an input's name that the op does not declare, or a variadic one.
+            ValueError: the op refuses the changed inputs or attributes.
+        """
+        operands = list(node.inputs)
+        for name, value in (inputs or {}).items():
+            operands[node.op.single_position(name)] = value
+        return self.emit(
+            node.op.name, operands, before=before or node, source=node.source, **(node.attributes | attributes)
+        )
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -248,9 +312,17 @@ class Graph:
 
     def replace(self, old: Value, new: Value) -> None:
         """Let every reader of `old`, and the graph's outputs, read `new` instead."""
+        self.replace_all({old: new})
+
+    def replace_all(self, new: Mapping[Value, Value]) -> None:
+        """Let every reader of a key of `new`, and the graph's outputs, read the key's value instead.
+
+        Each has the type of what it replaces: readers keep theirs. No value of `new` is itself a key.
+        """
         for node in self.nodes:
-            node.inputs = [new if v is old else v for v in node.inputs]
-        self.outputs = [new if v is old else v for v in self.outputs]
+            if not new.keys().isdisjoint(node.inputs):
+                node._inputs = tuple(v if v is None else new.get(v, v) for v in node.inputs)  # noqa: SLF001
+        self.outputs = [new.get(v, v) for v in self.outputs]
 
     def remove(self, nodes: Iterable[Node]) -> None:
         """Take `nodes` out. Whoever calls has made sure that nothing reads them."""

@@ -36,6 +36,7 @@ def header() -> str:
     lines = [
         f"/* {_MARK}",
         " *",
+        " * EB_IN_<OP>_<INPUT> is the position of an input in eb_node.operands; of a variadic one, of its first value.",
         " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
         " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
         " * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:",
@@ -52,7 +53,8 @@ def header() -> str:
 
 
 def _constants(op: Op) -> list[tuple[str, int]]:
-    constants = [
+    constants = [(f"EB_IN_{op.name}_{name}".upper(), op.position(name)) for name in op.input_names]
+    constants += [
         (f"EB_{array}_{op.name}_{name}".upper(), position) for name, (array, position) in positions(op).items()
     ]
     for name, attribute in op.attributes.items():

@@ -10,12 +10,13 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from engine import dtypes, sizes
 
 Attributes = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class TensorType(NamedTuple):
@@ -184,6 +185,52 @@ class Op:
                 raise ValueError(f"{self.name} needs attribute {name!r}")
             full[name] = _checked(self.name, name, attribute, value)
         return full
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """`inputs` without the marks of optional and variadic ones: what `position` takes."""
+        return tuple(name.rstrip("?*") for name in self.inputs)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.input_names)}
+
+    def position(self, name: str) -> int:
+        """Where the input `name` stands among a node's inputs; for a variadic name, where its first value stands.
+
+        Raises:
+            KeyError: the op declares no such input.
+        """
+        if name not in self._positions:
+            raise KeyError(f"{self.name} has no input {name!r}; it has {list(self.inputs)}")
+        return self._positions[name]
+
+    def single_position(self, name: str) -> int:
+        """`position` of an input that is one value.
+
+        Raises:
+            KeyError: the op declares no such input, or the name is variadic and stands for any number of values.
+        """
+        position = self.position(name)
+        if self.inputs[position].endswith("*"):
+            raise KeyError(
+                f"{self.name}: {name!r} is any number of inputs, from position {position} on; read them there"
+            )
+        return position
+
+    def arrange(self, given: Mapping[str, T]) -> list[T | None]:
+        """The values of `given` in declared order; None where a name is missing.
+
+        Raises:
+            KeyError: one of the names is no input of the op, or a variadic one.
+            ValueError: the op has a variadic input, so its inputs can be given by position only.
+        """
+        if any(name.endswith("*") for name in self.inputs):
+            raise ValueError(f"{self.name} takes inputs {self.inputs}: expected a sequence of them, got a mapping")
+        arranged: list[T | None] = [None] * len(self.inputs)
+        for name, value in given.items():
+            arranged[self.single_position(name)] = value
+        return arranged
 
     def check_arity(self, count: int) -> None:
         """ValueError unless `count` inputs (absent optional ones counted) fit the declaration."""

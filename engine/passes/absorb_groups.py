@@ -16,7 +16,7 @@ def _shared(value: Value) -> Value | None:
     if node is None or len(value.shape) < 3:
         return None
     if node.op.name == "expand":
-        one = node.input(0)
+        one = node.operand("x")
         heads = len(value.shape) - 3
         alike = same(one.shape, (*value.shape[:heads], 1, *value.shape[heads + 1 :]))
         return one if alike else None
@@ -24,11 +24,11 @@ def _shared(value: Value) -> Value | None:
 
 
 def _repeated(node: Node, value: Value) -> Value | None:
-    expand = node.input(0).node if node.op.name == "reshape" else None
-    apart = expand.input(0).node if expand is not None and expand.op.name == "expand" else None
+    expand = node.operand("x").node if node.op.name == "reshape" else None
+    apart = expand.operand("x").node if expand is not None and expand.op.name == "expand" else None
     if expand is None or apart is None or apart.op.name != "reshape":
         return None
-    x, (*batch, heads, rows, width) = apart.input(0), value.shape
+    x, (*batch, heads, rows, width) = apart.operand("x"), value.shape
     if len(x.shape) != len(value.shape):
         return None
     groups, wide = x.shape[-3], expand.output.shape
@@ -44,12 +44,13 @@ def _repeated(node: Node, value: Value) -> Value | None:
 def run(graph: Graph) -> int:
     """Number of attentions that share heads now."""
     count = 0
-    for node in graph.nodes:
+    for node in list(graph.nodes):
         if node.op.name != "attention":
             continue
-        key, value = _shared(node.input(1)), _shared(node.input(2))
+        key, value = _shared(node.operand("key")), _shared(node.operand("value"))
         if key is not None and value is not None and same(key.shape[-3], value.shape[-3]):
-            node.inputs[1:3] = [key, value]
+            graph.replace(node.output, graph.emit_again(node, {"key": key, "value": value}))
+            graph.remove([node])
             count += 1
     return count
 

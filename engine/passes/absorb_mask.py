@@ -32,20 +32,19 @@ def _without(graph: Graph, node: Node, mask: Value) -> Value | None:
     allowed = _allowed(mask.elements)
     if allowed is None:
         return None
-    rows, keys = node.input(0).shape[-2], node.input(1).shape[-2]
+    rows, keys = node.operand("query").shape[-2], node.operand("key").shape[-2]
     everything = bool(allowed.all())
     triangle = allowed.shape[-2:] == (rows, keys) and bool((allowed == np.tri(rows, keys, dtype=bool)).all())
     if not everything and not triangle:
         return None
     causal = node.attributes["causal"] or (triangle and not everything)
-    inputs = [*node.inputs[:3], None]
-    return graph.emit("attention", inputs, before=node, source=node.source, **(node.attributes | {"causal": causal}))
+    return graph.emit_again(node, {"mask": None}, causal=causal)
 
 
 def _of_state(graph: Graph, value: Value) -> bool:
     """Whether `value` is a state of the graph, with some of its elements written anew or not."""
     while value.node is not None and (value.node.op.view is not None or value.node.op.name in _WRITES):
-        value = value.node.input(0)
+        value = value.node.operand("x")
     return value in graph.inputs[len(graph.inputs) - len(graph.states) :]
 
 
@@ -57,22 +56,22 @@ def _kept(mask: Value) -> Value | None:
     node = mask.node
     if node is None or node.op.name != "where":
         return None
-    kept, zero, fill = (node.input(i) for i in range(3))
+    kept, zero, fill = (node.operand(name) for name in ("condition", "a", "b"))
     return kept if zero.scalar == 0 and fill.scalar == -math.inf and kept.shape == mask.shape else None
 
 
 def _of_bools(graph: Graph, node: Node, mask: Value) -> Value | None:
     kept = _kept(mask)
-    if kept is None or not (_of_state(graph, node.input(1)) and _of_state(graph, node.input(2))):
+    if kept is None or not (_of_state(graph, node.operand("key")) and _of_state(graph, node.operand("value"))):
         return None
-    return graph.emit("attention", [*node.inputs[:3], kept], before=node, source=node.source, **node.attributes)
+    return graph.emit_again(node, {"mask": kept})
 
 
 def run(graph: Graph) -> int:
     """Number of masks replaced."""
     count = 0
     for node in list(graph.nodes):
-        mask = node.inputs[3] if node.op.name == "attention" else None
+        mask = node["mask"] if node.op.name == "attention" else None
         if mask is None or mask.type.size == 0:
             continue
         new = _without(graph, node, mask) if mask.is_constant else _of_bools(graph, node, mask)

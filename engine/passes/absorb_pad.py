@@ -6,6 +6,8 @@ ones that pad both ends, and a `slice` that drops what the padding behind has ma
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.graph import Graph, Node
 from engine.passes.base import Pass
 from engine.sizes import is_fixed
@@ -28,17 +30,22 @@ def _may_count(node: Node) -> bool:
     return bool(_may_pad(node) and counts and not a["ceil_mode"])
 
 
-def _absorb(node: Node, pad: Node) -> bool:
-    """Let `node` read what `pad` reads, and pad itself. False where its windows could lie in the padding alone."""
+def _absorb_pad(graph: Graph, node: Node) -> bool:
+    """Let `node` read what a `pad` in front reads, and pad itself. False where a window could lie in padding alone."""
+    may = _READERS.get(node.op.name)
+    pad = node.operand("x").node if may and may(node) else None
+    if pad is None or pad.op.name != "pad" or not _zeros_around_places(pad):
+        return False
     low = tuple(map(sum, zip(node.attributes["low"], pad.attributes["low"][2:], strict=True)))
     high = tuple(map(sum, zip(node.attributes["high"], pad.attributes["high"][2:], strict=True)))
+    changed: dict[str, Any] = {"low": low, "high": high}
     if node.op.name == "avg_pool":
         kernel = node.attributes["kernel"]
         if any(n >= taps for n, taps in zip((*low, *high), kernel * 2, strict=True)):
             return False
-        node.attributes["count_padding"] = True
-    node.attributes |= {"low": low, "high": high}
-    node.inputs[0] = pad.input(0)
+        changed["count_padding"] = True
+    graph.replace(node.output, graph.emit_again(node, {"x": pad.operand("x")}, **changed))
+    graph.remove([node])
     return True
 
 
@@ -47,8 +54,8 @@ _READERS = {"conv": _may_pad, "avg_pool": _may_count}
 
 def _absorb_slice(graph: Graph, node: Node) -> bool:
     """Let a convolution that nobody else reads pad less in place of `node`, which slices its places."""
-    conv, a = node.input(0).node, node.attributes
-    if conv is None or conv.op.name != "conv" or conv.attributes["channels_last"] or conv.inputs[3] is not None:
+    conv, a = node.operand("x").node, node.attributes
+    if conv is None or conv.op.name != "conv" or conv.attributes["channels_last"] or conv["residual"] is not None:
         return False
     if a["axis"] < 2 or a["step"] != 1 or len(graph.users()[conv.output]) > 1 or conv.output in graph.outputs:
         return False
@@ -62,7 +69,7 @@ def _absorb_slice(graph: Graph, node: Node) -> bool:
     padding = {"low": low, "high": high}
     for end, amount in padding.items():
         padding[end] = (*how[end][:axis], amount, *how[end][axis + 1 :])
-    new = graph.emit("conv", conv.inputs, before=node, source=conv.source, **{**how, **padding})
+    new = graph.emit_again(conv, before=node, **padding)
     graph.replace(node.output, new)
     graph.remove([node, conv])
     return True
@@ -71,13 +78,8 @@ def _absorb_slice(graph: Graph, node: Node) -> bool:
 def run(graph: Graph) -> int:
     """Number of pads and slices absorbed."""
     count = sum(_absorb_slice(graph, node) for node in list(graph.nodes) if node.op.name == "slice")
-    for node in graph.nodes:
-        may = _READERS.get(node.op.name)
-        while may and may(node):
-            pad = node.input(0).node
-            if pad is None or pad.op.name != "pad" or not _zeros_around_places(pad) or not _absorb(node, pad):
-                break
-            count += 1
+    while absorbed := sum(_absorb_pad(graph, node) for node in list(graph.nodes)):  # a pad may read another one
+        count += absorbed
     return count
 
 

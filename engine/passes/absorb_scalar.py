@@ -10,7 +10,8 @@ from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Pattern, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
-_KINDS = {"matmul": "alpha", "attention": "scale"}
+# Op -> the attribute that takes a factor in, and the operands whose factor it may be.
+_FACTORS = {"matmul": ("alpha", ("a", "b")), "attention": ("scale", ("query", "key"))}
 
 
 def _scaled(inner: Pattern) -> Pattern:
@@ -34,27 +35,24 @@ def _finite(found: Match) -> bool:
 def _after(graph: Graph, found: Match) -> Value:
     node = found.calls["product"]
     root = found.nodes[0]
-    attributes = node.attributes | {"alpha": node.attributes["alpha"] * _factor(found)}
-    return graph.emit("matmul", node.inputs, before=root, source=node.source, **attributes)
+    return graph.emit_again(node, before=root, alpha=node.attributes["alpha"] * _factor(found))
 
 
-def _before(position: int) -> Rule:
-    """The scalar is applied to operand `position` of a matmul or to the query or key of an attention."""
-    operand = _scaled(Var("operand"))
-    inputs: tuple[Pattern, ...] = (operand,) if position == 0 else (Var("first"), operand)
+def _before(op: str, attribute: str, names: tuple[str, ...]) -> Rule:
+    """The scalar is applied to the last of `names`, the first operands of `op`."""
 
     def rewrite(graph: Graph, found: Match) -> Value:
         root = found.nodes[0]
-        attribute = _KINDS[root.op.name]
-        operands = list(root.inputs)
-        operands[position] = found.values["operand"]
-        attributes = root.attributes | {attribute: root.attributes[attribute] * _factor(found)}
-        return graph.emit(root.op.name, operands, before=root, source=root.source, **attributes)
+        factor = root.attributes[attribute] * _factor(found)
+        return graph.emit_again(root, {names[-1]: found.values["operand"]}, **{attribute: factor})
 
-    return Rule(OneOf(tuple(call(op, *inputs) for op in _KINDS)), rewrite, (_finite,))
+    return Rule(call(op, *map(Var, names[:-1]), _scaled(Var("operand"))), rewrite, (_finite,))
 
 
-RULES = (Rule(_scaled(call("matmul", Var("a"), Var("b"), name="product")), _after, (_finite,)), _before(0), _before(1))
+RULES = (
+    Rule(_scaled(call("matmul", Var("a"), Var("b"), name="product")), _after, (_finite,)),
+    *(_before(op, attribute, names[:count]) for count in (1, 2) for op, (attribute, names) in _FACTORS.items()),
+)
 
 
 def run(graph: Graph) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.graph import Graph, Node, Value
 from engine.passes.base import Pass
 
@@ -20,37 +22,28 @@ def _transposed(value: Value | None) -> Value | None:
     """What `value` is the transpose (of the last two axes) of, or None."""
     node = None if value is None else value.node
     if node is not None and node.op.name == "permute" and _swaps_last_two(node.attributes["axes_order"]):
-        return node.input(0)
+        return node.operand("x")
     return None
 
 
-def _matmul(node: Node) -> int:
-    count = 0
-    for position, flag in enumerate(("transpose_a", "transpose_b")):
-        source = _transposed(node.inputs[position])
-        if source is not None:
-            node.inputs[position] = source
-            node.attributes[flag] = not node.attributes[flag]
-            count += 1
-    return count
+# Op -> the operands that it can read transposed, each with the attribute that says so.
+_FLAGS = {"matmul": {"a": "transpose_a", "b": "transpose_b"}, "linear": {"weight": "transpose_weight"}}
 
 
-def _linear(node: Node) -> int:
-    source = _transposed(node.inputs[1])
-    if source is None:
-        return 0
-    node.inputs[1] = source
-    node.attributes["transpose_weight"] = not node.attributes["transpose_weight"]
-    return 1
-
-
-_READERS = {"matmul": _matmul, "linear": _linear}
+def _absorb(graph: Graph, node: Node) -> int:
+    """Let `node` read what its transposed operands are transposes of; how many there were."""
+    flags = _FLAGS.get(node.op.name, {})
+    sources = {name: source for name in flags if (source := _transposed(node[name])) is not None}
+    if sources:
+        flipped: dict[str, Any] = {flags[name]: not node.attributes[flags[name]] for name in sources}
+        graph.replace(node.output, graph.emit_again(node, sources, **flipped))
+        graph.remove([node])
+    return len(sources)
 
 
 def run(graph: Graph) -> int:
     """Number of transposes absorbed."""
-    read = sum(_READERS[node.op.name](node) for node in graph.nodes if node.op.name in _READERS)
-    return read + _attention_outputs(graph)
+    return sum(_absorb(graph, node) for node in list(graph.nodes)) + _attention_outputs(graph)
 
 
 def _attention_outputs(graph: Graph) -> int:
@@ -60,19 +53,13 @@ def _attention_outputs(graph: Graph) -> int:
     for node in list(graph.nodes):
         if node.op.name != "permute" or not _swaps_sequence_and_heads(node.attributes["axes_order"]):
             continue
-        source = node.input(0)
+        source = node.operand("x")
         maker = source.node
         if maker is None or maker.op.name != "attention" or maker.attributes["transpose_output"]:
             continue
         if len(users[source]) > 1 or source in graph.outputs:
             continue
-        new = graph.emit(
-            "attention",
-            maker.inputs,
-            before=maker,
-            source=maker.source,
-            **(maker.attributes | {"transpose_output": True}),
-        )
+        new = graph.emit_again(maker, transpose_output=True)
         graph.replace(node.output, new)
         graph.remove([maker, node])
         count += 1

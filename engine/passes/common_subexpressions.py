@@ -16,14 +16,14 @@ def run(graph: Graph) -> int:
     new: dict[Value, Value] = {}
     merged: list[Node] = []
     for node in graph.nodes:
-        node.inputs = [v if v is None else new.get(v, v) for v in node.inputs]
-        key = (node.op.name, tuple(map(_key, node.inputs)), tuple((k, repr(v)) for k, v in node.attributes.items()))
+        inputs = [v if v is None else new.get(v, v) for v in node.inputs]
+        key = (node.op.name, tuple(map(_key, inputs)), tuple((k, repr(v)) for k, v in node.attributes.items()))
         first = seen.setdefault(key, node)
         if first is not node:
             new |= zip(node.outputs, first.outputs, strict=True)
             merged.append(node)
-    graph.outputs = [new.get(v, v) for v in graph.outputs]
     graph.remove(merged)
+    graph.replace_all(new)
     return len(merged)
 
 

@@ -26,7 +26,7 @@ _NEUTRAL: dict[str, tuple[float | bool, bool]] = {
 def _kept(node: Node) -> Value | None:
     """The operand that alone decides the result, or None."""
     neutral, either = _NEUTRAL[node.op.name]
-    left, right = node.input(0), node.input(1)
+    left, right = node.operand("a"), node.operand("b")
     for kept, other in ((left, right), (right, left)) if either else ((left, right),):
         data = other.data
         if data is None or kept.dtype != node.output.dtype:

@@ -21,8 +21,8 @@ def _conv(found: Match) -> Node:
 def _constant(found: Match) -> bool:
     """Weight and bias are known now, and nothing follows the sum inside of the convolution."""
     conv = _conv(found)
-    constants = [v for v in conv.inputs[1:3] if v is not None]
-    bare = conv.inputs[3] is None and conv.attributes["activation"] == "none"
+    constants = [v for v in (conv.operand("weight"), conv["bias"]) if v is not None]
+    bare = conv["residual"] is None and conv.attributes["activation"] == "none"
     return bare and conv.output.dtype in _DTYPES and all(v.is_constant for v in constants)
 
 
@@ -42,7 +42,7 @@ def _vector(value: Value, channels: int) -> np.ndarray:
 
 def _scaled(conv: Node, factor: np.ndarray) -> np.ndarray:
     """The weight times `factor` [O], float64. A transposed one is [C, O / groups, *K], rows of one group together."""
-    weight = conv.input(1)
+    weight = conv.operand("weight")
     wide, kernel = weight.elements.astype(np.float64), weight.shape[2:]
     ones = [1] * len(kernel)
     if conv.op.name == "conv":
@@ -55,28 +55,28 @@ def _scaled(conv: Node, factor: np.ndarray) -> np.ndarray:
 def _with(graph: Graph, found: Match, weight: np.ndarray | None, bias: np.ndarray | None) -> Value | None:
     """The convolution with other constants; None declines, where they overflow."""
     conv, root = _conv(found), found.nodes[0]
-    inputs = list(conv.inputs)
-    for position, name, made in ((1, "weight", weight), (2, "bias", bias)):
+    folded: dict[str, Value | None] = {}
+    for name, made in (("weight", weight), ("bias", bias)):
         if made is None:
             continue
         with np.errstate(over="ignore"):
             rounded = made.astype(conv.output.type.dtype)
         if not np.isfinite(rounded).all():
             return None
-        old = conv.inputs[position]
-        inputs[position] = graph.constant(rounded, f"folded {name}" if old is None else old.name)
-    return graph.emit(conv.op.name, inputs, before=root, source=conv.source, **conv.attributes)
+        old = conv[name]
+        folded[name] = graph.constant(rounded, f"folded {name}" if old is None else old.name)
+    return graph.emit_again(conv, folded, before=root)
 
 
 def _multiply(graph: Graph, found: Match) -> Value | None:
     conv = _conv(found)
-    factor, bias = _vector(found.values["other"], conv.output.shape[1]), conv.inputs[2]
+    factor, bias = _vector(found.values["other"], conv.output.shape[1]), conv["bias"]
     return _with(graph, found, _scaled(conv, factor), None if bias is None else _vector(bias, factor.size) * factor)
 
 
 def _add(graph: Graph, found: Match) -> Value | None:
     conv = _conv(found)
-    summand, bias = _vector(found.values["other"], conv.output.shape[1]), conv.inputs[2]
+    summand, bias = _vector(found.values["other"], conv.output.shape[1]), conv["bias"]
     return _with(graph, found, None, summand if bias is None else _vector(bias, summand.size) + summand)
 
 

@@ -17,10 +17,10 @@ def run(graph: Graph) -> int:
     folded: list[Node] = []
     new: dict[Value, Value] = {}
     for node in graph.nodes:
-        node.inputs = [v if v is None else new.get(v, v) for v in node.inputs]
-        if not all(v is None or v.is_constant for v in node.inputs) or _varies(node) or _grows(node):
+        inputs = [v if v is None else new.get(v, v) for v in node.inputs]
+        if not all(v is None or v.is_constant for v in inputs) or _varies(node) or _grows(node):
             continue
-        arrays = [None if v is None else v.data for v in node.inputs]
+        arrays = [None if v is None else v.data for v in inputs]
         try:
             result = node.op.reference(*arrays, **node.attributes)
         except (IndexError, ZeroDivisionError):
@@ -30,8 +30,8 @@ def run(graph: Graph) -> int:
         for value, array in zip(node.outputs, results, strict=True):
             new[value] = graph.constant(np.ascontiguousarray(array).reshape(value.shape), value.name)
         folded.append(node)
-    graph.outputs = [new.get(v, v) for v in graph.outputs]
     graph.remove(folded)
+    graph.replace_all(new)
     return len(folded)
 
 

@@ -41,7 +41,7 @@ def _whole(found: Match) -> bool:
 def _known(found: Match) -> bool:
     """Weight and bias are constants."""
     reader = found.calls["reader"]
-    return all(v is None or v.is_constant for v in reader.inputs[1:3])
+    return all(v is None or v.is_constant for v in (reader.operand("weight"), reader["bias"]))
 
 
 def _images(found: Match) -> bool:
@@ -75,23 +75,21 @@ def _with(
 ) -> Value | None:
     """The reader of `x`, its weight times `each` or its bias with the sum of such products; None: they overflow."""
     reader, root = found.calls["reader"], found.nodes[0]
-    inputs = [x, *reader.inputs[1:]]
     with np.errstate(over="ignore", invalid="ignore"):
-        made = reader.input(1).elements.astype(np.float64) * each
-        position, name = (1, "weight") if _multiplies(found) else (2, "bias")
-        if position == 2:
-            old = reader.inputs[2]
+        made = reader.operand("weight").elements.astype(np.float64) * each
+        name = "weight" if _multiplies(found) else "bias"
+        if name == "bias":
+            old = reader["bias"]
             made = summed(made) + (0 if old is None else old.elements.astype(np.float64))
         rounded = made.astype(reader.output.type.dtype)
     if not np.isfinite(rounded).all():
         return None
-    inputs[position] = graph.constant(rounded, f"folded {name}")
-    return graph.emit(reader.op.name, inputs, before=root, source=reader.source, **reader.attributes)
+    return graph.emit_again(reader, {"x": x, name: graph.constant(rounded, f"folded {name}")}, before=root)
 
 
 def _conv(graph: Graph, found: Match) -> Value | None:
     reader = found.calls["reader"]
-    weight, groups = reader.input(1), reader.attributes["groups"]
+    weight, groups = reader.operand("weight"), reader.attributes["groups"]
     rows = np.repeat(_vector(found).reshape(groups, -1), weight.shape[0] // groups, axis=0)
     each = rows.reshape(*rows.shape, *[1] * (len(weight.shape) - 2))
     axes = tuple(range(1, len(weight.shape)))
@@ -100,7 +98,7 @@ def _conv(graph: Graph, found: Match) -> Value | None:
 
 def _linear(graph: Graph, found: Match) -> Value | None:
     flat, transposed = found.calls["flat"], found.calls["reader"].attributes["transpose_weight"]
-    x = graph.emit("reshape", [found.values["x"]], before=found.nodes[0], source=flat.source, **flat.attributes)
+    x = graph.emit_again(flat, {"x": found.values["x"]}, before=found.nodes[0])
     factors = _vector(found)
     each = np.repeat(factors, flat.output.shape[1] // factors.size)
     axis = 1 if transposed else 0
@@ -109,7 +107,7 @@ def _linear(graph: Graph, found: Match) -> Value | None:
 
 def _max_pool(graph: Graph, found: Match) -> Value:
     pool, norm, root = found.calls["reader"], found.calls["norm"], found.nodes[0]
-    pooled = graph.emit("max_pool", [found.values["x"]], before=root, source=pool.source, **pool.attributes)
+    pooled = graph.emit_again(pool, {"x": found.values["x"]}, before=root)
     return graph.emit(norm.op.name, [pooled, found.values["other"]], before=root, source=norm.source)
 
 

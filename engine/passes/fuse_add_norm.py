@@ -10,25 +10,20 @@ from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 from engine.sizes import same
 
-# Norm and the position of its addend, the last of its inputs.
-NORMS: tuple[tuple[str, int], ...] = (("layer_norm", 3), ("rms_norm", 2))
+NORMS = ("layer_norm", "rms_norm")
 
 
-def _rule(op: str, position: int) -> Rule:
-    def fits(found: Match) -> bool:
-        """The slot is free, and nothing is broadcast."""
-        norm, x, other = found.calls["norm"], found.values["x"], found.values["other"]
-        return norm.inputs[position] is None and same(x.type, other.type) and same(x.type, norm.output.type)
-
-    def rewrite(graph: Graph, found: Match) -> Value:
-        norm = found.calls["norm"]
-        inputs = [found.values["x"], *norm.inputs[1:position], found.values["other"]]
-        return graph.emit(op, inputs, before=norm, source=norm.source, **norm.attributes)
-
-    return Rule(call(op, call("add", Var("x"), Var("other")), name="norm"), rewrite, (fits,))
+def _fits(found: Match) -> bool:
+    """The norm has no addend yet, and nothing is broadcast."""
+    norm, x, other = found.calls["norm"], found.values["x"], found.values["other"]
+    return norm["addend"] is None and same(x.type, other.type) and same(x.type, norm.output.type)
 
 
-RULES = tuple(_rule(op, position) for op, position in NORMS)
+def _rewrite(graph: Graph, found: Match) -> Value:
+    return graph.emit_again(found.calls["norm"], {"x": found.values["x"], "addend": found.values["other"]})
+
+
+RULES = tuple(Rule(call(op, call("add", Var("x"), Var("other")), name="norm"), _rewrite, (_fits,)) for op in NORMS)
 
 
 def run(graph: Graph) -> int:

@@ -71,7 +71,7 @@ def _rewrite(graph: Graph, found: Match) -> Value:
         key = graph.emit("permute", [key], before=root, source=scores.source, axes_order=order)
     return graph.emit(
         "attention",
-        [found.values["query"], key, found.values["value"], _mask(graph, found)],
+        {"query": found.values["query"], "key": key, "value": found.values["value"], "mask": _mask(graph, found)},
         before=root,
         source=root.source,
         scale=scores.attributes["alpha"],

@@ -40,9 +40,9 @@ def _term(found: Match, n: int) -> tuple[Value | None, Value | None]:
 def _fits(found: Match) -> bool:
     """The norm is over the last axis, adds nothing itself, and every term has rows of its width."""
     norm = found.calls["norm"]
-    x = norm.inputs[0]
+    x = norm.operand("x")
     width = norm.output.shape[-1:]
-    if x is None or x.dtype != "float32" or norm.attributes["axes"] != 1 or norm.inputs[-1] is not None:
+    if x.dtype != "float32" or norm.attributes["axes"] != 1 or norm["addend"] is not None:
         return False
     for n in range(len(TERMS)):
         values, ids = _term(found, n)
@@ -56,12 +56,11 @@ def _fits(found: Match) -> bool:
 def _rule(op: str, terms: int) -> Rule:
     def rewrite(graph: Graph, found: Match) -> Value:
         norm = found.calls["norm"]
-        inputs = [operand for n in range(len(TERMS)) for operand in _term(found, n)]
-        affine = [norm.inputs[1], norm.inputs[2] if op == "layer_norm" else None]
+        inputs = {"weight": norm["weight"], "bias": norm["bias"] if op == "layer_norm" else None}
+        for n, name in enumerate(TERMS):
+            inputs[name], inputs[f"{name}_ids"] = _term(found, n)
         epsilon = norm.attributes["epsilon"]
-        return graph.emit(
-            "embedding_norm", [*inputs, *affine], before=norm, source=norm.source, norm=op, epsilon=epsilon
-        )
+        return graph.emit("embedding_norm", inputs, before=norm, source=norm.source, norm=op, epsilon=epsilon)
 
     return Rule(_pattern(op, terms), rewrite, (_fits,))
 

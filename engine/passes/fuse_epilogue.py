@@ -41,7 +41,7 @@ def _is_bias(found: Match) -> bool:
     """
     linear, other = _product(found), found.values["other"]
     return (
-        linear.inputs[2] is None
+        linear["bias"] is None
         and other.is_constant
         and other.shape == linear.output.shape[-1:]
         and other.dtype == linear.output.dtype
@@ -51,31 +51,26 @@ def _is_bias(found: Match) -> bool:
 def _is_residual(found: Match) -> bool:
     """A value of exactly the result's type. The product must come after what it adds, or the order would break."""
     product, other = _product(found), found.values["other"]
-    return product.inputs[3] is None and same(other.type, product.output.type) and other is not product.output
+    return product["residual"] is None and same(other.type, product.output.type) and other is not product.output
 
 
-def _fill(position: int) -> Callable[[Graph, Match], Value]:
+def _fill(name: str) -> Callable[[Graph, Match], Value]:
     def rewrite(graph: Graph, found: Match) -> Value:
-        product, root = _product(found), found.nodes[0]
-        inputs = list(product.inputs)
-        inputs[position] = found.values["other"]
-        return graph.emit(product.op.name, inputs, before=root, source=product.source, **product.attributes)
+        return graph.emit_again(_product(found), {name: found.values["other"]}, before=found.nodes[0])
 
     return rewrite
 
 
 def _activate(activation: str) -> Callable[[Graph, Match], Value]:
     def rewrite(graph: Graph, found: Match) -> Value:
-        product, root = _product(found), found.nodes[0]
-        attributes = product.attributes | {"activation": activation}
-        return graph.emit(product.op.name, product.inputs, before=root, source=product.source, **attributes)
+        return graph.emit_again(_product(found), before=found.nodes[0], activation=activation)
 
     return rewrite
 
 
 RULES = (
-    Rule(call("add", _LINEAR, Var("other")), _fill(2), (_no_activation, _is_bias)),
-    Rule(call("add", _PRODUCT, Var("other")), _fill(3), (_no_activation, _is_residual)),
+    Rule(call("add", _LINEAR, Var("other")), _fill("bias"), (_no_activation, _is_bias)),
+    Rule(call("add", _PRODUCT, Var("other")), _fill("residual"), (_no_activation, _is_residual)),
     *(
         Rule(call(op, _PRODUCT, **attributes), _activate(name), (_no_activation,))
         for op, attributes, name in ACTIVATIONS

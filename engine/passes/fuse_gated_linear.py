@@ -15,9 +15,9 @@ from engine.passes.pattern import Call, Match, Rule, Var, apply, call
 
 def _is_plain(node: Node) -> bool:
     """A product and at most a bias, all constant: what the packed pair of weights can express."""
-    _, weight, bias, residual = node.inputs
-    constant = all(v is None or v.is_constant for v in (weight, bias))
-    return constant and residual is None and node.attributes["activation"] == "none" and node.attributes["alpha"] == 1
+    bias, a = node["bias"], node.attributes
+    constant = node.operand("weight").is_constant and (bias is None or bias.is_constant)
+    return constant and node["residual"] is None and a["activation"] == "none" and bool(a["alpha"] == 1)
 
 
 # --- two linears ---------------------------------------------------------------------------------------------------
@@ -29,23 +29,23 @@ def _can_pair(found: Match) -> bool:
         gate is not up
         and _is_plain(gate)
         and _is_plain(up)
-        and gate.input(1).type == up.input(1).type
+        and gate.operand("weight").type == up.operand("weight").type
         and gate.attributes == up.attributes
     )
 
 
 def _bias(graph: Graph, node: Node) -> Value:
-    zeros = np.zeros(node.output.shape[-1:], dtypes.dtype(node.input(1).dtype).numpy)
-    return node.inputs[2] or graph.constant(zeros, "0")
+    zeros = np.zeros(node.output.shape[-1:], dtypes.dtype(node.operand("weight").dtype).numpy)
+    return node["bias"] or graph.constant(zeros, "0")
 
 
 def _pair(activation: str) -> Any:
     def rewrite(graph: Graph, found: Match) -> Value:
         gate, up, root = found.calls["gate"], found.calls["up"], found.nodes[0]
         transposed = gate.attributes["transpose_weight"]
-        weight = graph.joined([gate.input(1), up.input(1)], 0 if transposed else 1)
-        biases = [_bias(graph, node) for node in (gate, up)] if gate.inputs[2] or up.inputs[2] else []
-        inputs = [gate.input(0), weight, graph.joined(biases, 0) if biases else None]
+        weight = graph.joined([gate.operand("weight"), up.operand("weight")], 0 if transposed else 1)
+        biases = [_bias(graph, node) for node in (gate, up)] if gate["bias"] or up["bias"] else []
+        inputs = {"x": gate["x"], "weight": weight, "bias": graph.joined(biases, 0) if biases else None}
         return graph.emit(
             "gated_linear",
             inputs,
@@ -87,13 +87,13 @@ def _split(activation: str) -> Any:
     def rewrite(graph: Graph, found: Match) -> Value:
         linear, gate, root = found.calls["linear"], found.calls["gate"], found.nodes[0]
         transposed = linear.attributes["transpose_weight"]
-        weight, bias = linear.input(1), linear.inputs[2]
+        weight, bias = linear.operand("weight"), linear["bias"]
         if gate.attributes["start"] > 0:
             weight = _swap_halves(graph, weight, 0 if transposed else 1)
             bias = None if bias is None else _swap_halves(graph, bias, 0)
         return graph.emit(
             "gated_linear",
-            [linear.input(0), weight, bias],
+            {"x": linear["x"], "weight": weight, "bias": bias},
             before=root,
             source=linear.source,
             transpose_weight=transposed,

@@ -37,7 +37,7 @@ def _norm(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     return graph.emit(
         "layer_norm",
-        [found.values["x"], None, None, None],
+        {"x": found.values["x"]},
         before=root,
         source=root.source,
         axes=len(found.calls["mean"].attributes["axes"]),
@@ -45,7 +45,7 @@ def _norm(graph: Graph, found: Match) -> Value:
     )
 
 
-def _affine(op: str, position: int) -> Rule:
+def _affine(op: str, name: str) -> Rule:
     """layer_norm * weight, or layer_norm + bias, where the slot is free and the other has exactly its shape."""
     pattern: Pattern = call(op, call("layer_norm", _X, name="norm"), Var("other"))
 
@@ -53,19 +53,16 @@ def _affine(op: str, position: int) -> Rule:
         norm, other = found.calls["norm"], found.values["other"]
         shape = norm.output.shape[len(norm.output.shape) - norm.attributes["axes"] :]
         # A weight after a bias would scale the bias too.
-        free = norm.inputs[position] is None and (position == 2 or norm.inputs[2] is None)
+        free = norm[name] is None and norm["bias"] is None
         return free and other.shape == shape and other.dtype == norm.output.dtype and other.is_constant
 
     def rewrite(graph: Graph, found: Match) -> Value:
-        norm, root = found.calls["norm"], found.nodes[0]
-        inputs = list(norm.inputs)
-        inputs[position] = found.values["other"]
-        return graph.emit("layer_norm", inputs, before=root, source=norm.source, **norm.attributes)
+        return graph.emit_again(found.calls["norm"], {name: found.values["other"]}, before=found.nodes[0])
 
     return Rule(pattern, rewrite, (fits,))
 
 
-RULES = (Rule(_NORM, _norm, (_trailing_axes,)), _affine("mul", 1), _affine("add", 2))
+RULES = (Rule(_NORM, _norm, (_trailing_axes,)), _affine("mul", "weight"), _affine("add", "bias"))
 
 
 def run(graph: Graph) -> int:

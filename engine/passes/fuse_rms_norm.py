@@ -34,7 +34,7 @@ def _norm(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     return graph.emit(
         "rms_norm",
-        [found.values["x"], None, None],
+        {"x": found.values["x"]},
         before=root,
         source=root.source,
         axes=len(found.calls["mean"].attributes["axes"]),
@@ -46,14 +46,12 @@ def _weight_fits(found: Match) -> bool:
     """The slot is free and the constant has exactly the shape of what is normalised."""
     norm, other = found.calls["norm"], found.values["other"]
     shape = norm.output.shape[len(norm.output.shape) - norm.attributes["axes"] :]
-    free = norm.inputs[1] is None and other.is_constant
+    free = norm["weight"] is None and other.is_constant
     return free and other.shape == shape and other.dtype == norm.output.dtype
 
 
 def _scale(graph: Graph, found: Match) -> Value:
-    norm, root = found.calls["norm"], found.nodes[0]
-    inputs = [norm.input(0), found.values["other"], norm.inputs[2]]
-    return graph.emit("rms_norm", inputs, before=root, source=norm.source, **norm.attributes)
+    return graph.emit_again(found.calls["norm"], {"weight": found.values["other"]}, before=found.nodes[0])
 
 
 RULES = (

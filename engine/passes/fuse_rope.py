@@ -39,7 +39,7 @@ def _angles_fit(found: Match) -> bool:
 
 def _rewrite(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
-    inputs = [found.values[name] for name in ("x", "cos", "sin")]
+    inputs = {name: found.values[name] for name in ("x", "cos", "sin")}
     return graph.emit("rope", inputs, before=root, source=root.source)
 
 

@@ -10,23 +10,22 @@ from engine.passes.base import Pass
 
 def _key(node: Node) -> Hashable | None:
     """Linears with the same key can be one; None where a linear cannot be merged at all."""
-    x, weight, bias, residual = node.inputs
-    if x is None or weight is None or not weight.is_constant or residual is not None:
+    weight, bias = node.operand("weight"), node["bias"]
+    if not weight.is_constant or node["residual"] is not None:
         return None
     if bias is not None and not bias.is_constant:
         return None
-    return (id(x), weight.dtype, bias is None, tuple(node.attributes.items()))
+    return (id(node["x"]), weight.dtype, bias is None, tuple(node.attributes.items()))
 
 
 def _merge(graph: Graph, nodes: list[Node]) -> None:
     """One linear over the concatenated weights in place of `nodes`."""
     first = nodes[0]
     rows = 0 if first.attributes["transpose_weight"] else 1
-    weight = graph.joined([n.input(1) for n in nodes], rows)
-    biases = [n.inputs[2] for n in nodes]  # all of them or none: the key says so
+    weight = graph.joined([n.operand("weight") for n in nodes], rows)
+    biases = [n["bias"] for n in nodes]  # all of them or none: the key says so
     bias = graph.joined([b for b in biases if b is not None], 0) if biases[0] is not None else None
-    inputs = [first.input(0), weight, bias, None]
-    merged = graph.emit("linear", inputs, before=first, source=first.source, **first.attributes)
+    merged = graph.emit_again(first, {"weight": weight, "bias": bias})
     axis, start = len(merged.shape) - 1, 0
     for node in nodes:
         stop = start + node.output.shape[-1]

@@ -17,12 +17,12 @@ VIEWS = frozenset({"reshape", "permute", "slice"})
 def _of_permute(_graph: Graph, _linear: Node, permute: Node) -> tuple[Value, tuple[int, ...]] | None:
     """Rows as they lie, and which axis of them is which of the model's."""
     order = permute.attributes["axes_order"]
-    return (permute.input(0), order) if order[-1] == len(order) - 1 else None
+    return (permute.operand("x"), order) if order[-1] == len(order) - 1 else None
 
 
 def _of_joined(graph: Graph, linear: Node, reshape: Node) -> tuple[Value, tuple[int, ...]] | None:
     """The same where a reshape joins permuted axes: whole rows trade places, what is joined stays joined."""
-    permute = reshape.input(0).node
+    permute = reshape.operand("x").node
     if permute is None or permute.op.name != "permute":
         return None
     order, shape = permute.attributes["axes_order"], reshape.output.shape
@@ -34,7 +34,7 @@ def _of_joined(graph: Graph, linear: Node, reshape: Node) -> tuple[Value, tuple[
     if axes == tuple(range(len(shape))):
         return None
     turned = tuple(order[axis] for row in axes for axis in joined[row])
-    x = graph.emit("permute", [permute.input(0)], before=linear, source=permute.source, axes_order=turned)
+    x = graph.emit("permute", [permute.operand("x")], before=linear, source=permute.source, axes_order=turned)
     x = graph.emit("reshape", [x], before=linear, source=reshape.source, shape=tuple(shape[row] for row in axes))
     return x, tuple(axes.index(row) for row in range(len(axes)))
 
@@ -47,16 +47,16 @@ def run(graph: Graph) -> int:
     count = 0
     users = graph.users()
     for node in list(graph.nodes):
-        if node.op.name != "linear" or node.inputs[3] is not None or node.output in graph.outputs:
+        if node.op.name != "linear" or node["residual"] is not None or node.output in graph.outputs:
             continue
-        maker = node.input(0).node
+        maker = node.operand("x").node
         if maker is None or maker.op.name not in RULES or not all(u.op.name in VIEWS for u in users[node.output]):
             continue
         found = RULES[maker.op.name](graph, node, maker)
         if found is None:
             continue
         x, order = found
-        y = graph.emit("linear", [x, *node.inputs[1:]], before=node, source=node.source, **node.attributes)
+        y = graph.emit_again(node, {"x": x})
         turned = graph.emit("permute", [y], before=node, source=node.source, axes_order=order)
         graph.replace(node.output, turned)
         graph.remove([node])

@@ -20,15 +20,15 @@ def _keeps_columns(found: Match) -> bool:
     """Rows are what is restored, columns stay as they are. A residual would have to be reshaped as well."""
     linear, restored = found.calls["linear"], found.calls["restored"]
     shape = restored.output.shape
-    return len(shape) > 0 and shape[-1] == linear.output.shape[-1] and linear.inputs[3] is None
+    return len(shape) > 0 and shape[-1] == linear.output.shape[-1] and linear["residual"] is None
 
 
 def _rewrite(graph: Graph, found: Match) -> Value:
     linear, restored, x = found.calls["linear"], found.calls["restored"], found.values["x"]
-    shape = (*restored.output.shape[:-1], linear.input(0).shape[-1])
+    shape = (*restored.output.shape[:-1], linear.operand("x").shape[-1])
     if not same(x.shape, shape):
         x = graph.emit("reshape", [x], before=restored, source=linear.source, shape=shape)
-    return graph.emit("linear", [x, *linear.inputs[1:]], before=restored, source=linear.source, **linear.attributes)
+    return graph.emit_again(linear, {"x": x}, before=restored)
 
 
 RULES = (Rule(_PATTERN, _rewrite, (_keeps_columns,)),)

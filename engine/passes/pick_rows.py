@@ -13,25 +13,23 @@ from engine.passes.base import Pass
 from engine.sizes import at_most, same
 
 
-def _product(_node: Node) -> list[int] | None:
-    return [0, 3]
+def _product(_node: Node) -> list[str] | None:
+    return ["x", "residual"]
 
 
-def _normed(node: Node) -> list[int] | None:
+def _normed(node: Node) -> list[str] | None:
     """x, and what is added to it; the weights are of the last axis where that one alone is normed."""
-    if node.attributes["axes"] != 1:
-        return None
-    return [0, len(node.inputs) - 1]
+    return ["x", "addend"] if node.attributes["axes"] == 1 else None
 
 
-def _pointwise(node: Node) -> list[int] | None:
+def _pointwise(node: Node) -> list[str] | None:
     """Every operand of the result's shape; another one must look the same from each row."""
-    wide = [i for i, v in enumerate(node.inputs) if v is not None and same(v.shape, node.output.shape)]
-    others = [v for i, v in enumerate(node.inputs) if v is not None and i not in wide]
-    return wide if all(len(v.shape) <= 1 for v in others) else None
+    operands = {name: node.operand(name) for name in node.op.input_names}
+    wide = [name for name, v in operands.items() if same(v.shape, node.output.shape)]
+    return wide if all(len(v.shape) <= 1 for name, v in operands.items() if name not in wide) else None
 
 
-ROW_BY_ROW: dict[str, Callable[[Node], list[int] | None]] = {
+ROW_BY_ROW: dict[str, Callable[[Node], list[str] | None]] = {
     "linear": _product,
     "layer_norm": _normed,
     "rms_norm": _normed,
@@ -40,18 +38,20 @@ ROW_BY_ROW: dict[str, Callable[[Node], list[int] | None]] = {
 
 
 def _picks_rows(node: Node) -> bool:
-    """Whether `node` takes whole rows (along the last axis) of its first input, and no more than there are."""
-    x, result = node.inputs[0] if node.inputs else None, node.outputs[0]
-    if x is None or len(x.shape) < 2:
+    """Whether `node` takes whole rows (along the last axis) of x, and no more than there are."""
+    if node.op.name not in ("slice", "index"):
+        return False
+    x = node.operand("x")
+    if len(x.shape) < 2:
         return False
     last = len(x.shape) - 1
     if node.op.name == "slice":
         return bool(node.attributes["axis"] != last)
-    return node.op.name == "index" and last not in node.attributes["axes"] and at_most(result.type.size, x.type.size)
+    return last not in node.attributes["axes"] and at_most(node.output.type.size, x.type.size)
 
 
 def _alike(a: Node, b: Node) -> bool:
-    return a.op is b.op and a.inputs[1:] == b.inputs[1:] and same(_attributes(a), _attributes(b))
+    return a.op is b.op and a.inputs == b.inputs and same(_attributes(a), _attributes(b))
 
 
 def _attributes(node: Node) -> tuple[object, ...]:
@@ -60,24 +60,19 @@ def _attributes(node: Node) -> tuple[object, ...]:
 
 def _move(graph: Graph, pick: Node, users: dict[Value, list[Node]]) -> bool:
     """Take rows of what the op in front of `pick` reads. True where that was done."""
-    source = pick.input(0)
+    source = pick.operand("x")
     maker, picks = source.node, users[source]
     if maker is None or len(maker.outputs) != 1 or source in graph.outputs:
         return False
     rule = ROW_BY_ROW.get(maker.op.name, _pointwise if maker.op.family == "pointwise" else None)
-    if rule is None or not all(_alike(pick, other) and other.inputs[0] is source for other in picks):
+    if rule is None or not all(_alike(pick, other) for other in picks):
         return False
-    positions = rule(maker)
-    if not positions:
+    names = rule(maker)
+    if not names:
         return False
-    inputs = list(maker.inputs)
-    for position in positions:
-        value = maker.inputs[position]
-        if value is not None:
-            inputs[position] = graph.emit(
-                pick.op.name, [value, *pick.inputs[1:]], before=pick, source=pick.source, **pick.attributes
-            )
-    new = graph.emit(maker.op.name, inputs, before=pick, source=maker.source, **maker.attributes)
+    operands = {name: value for name in names if (value := maker[name]) is not None}
+    picked = {name: graph.emit_again(pick, {"x": value}) for name, value in operands.items()}
+    new = graph.emit_again(maker, picked, before=pick)
     for other in picks:
         graph.replace(other.output, new)
     graph.remove([*picks, maker])

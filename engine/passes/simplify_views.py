@@ -33,7 +33,7 @@ def _split_before_turning(graph: Graph, node: Node, permute: Node) -> Value | No
 
     Axes that are joined and split again may lie as they like; joined ones may not.
     """
-    inner = permute.input(0).node
+    inner = permute.operand("x").node
     if inner is None or inner.op.name != "reshape":
         return None
     split = parts(permute.output.shape, node.output.shape)
@@ -42,7 +42,7 @@ def _split_before_turning(graph: Graph, node: Node, permute: Node) -> Value | No
     order = permute.attributes["axes_order"]
     before = [axis for place in range(len(order)) for axis in split[order.index(place)]]
     shape = tuple(node.output.shape[axis] for axis in before)
-    x = graph.emit("reshape", [inner.input(0)], before=node, source=node.source, shape=shape)
+    x = graph.emit("reshape", [inner.operand("x")], before=node, source=node.source, shape=shape)
     turned = tuple(before.index(axis) for axis in range(len(before)))
     return graph.emit("permute", [x], before=node, source=node.source, axes_order=turned)
 
@@ -54,7 +54,7 @@ def _reshape(graph: Graph, node: Node, source: Value) -> Value | None:
     if inner is not None and inner.op.name == "permute":
         return _split_before_turning(graph, node, inner)
     if inner is not None and inner.op.name == "reshape":
-        origin = inner.input(0)
+        origin = inner.operand("x")
         if same(origin.shape, node.output.shape):
             return origin
         return graph.emit("reshape", [origin], before=node, source=node.source, shape=node.output.shape)
@@ -70,8 +70,8 @@ def _permute(graph: Graph, node: Node, source: Value) -> Value | None:
         first = inner.attributes["axes_order"]
         joined = tuple(first[axis] for axis in order)
         if joined == tuple(range(len(order))):
-            return inner.input(0)
-        return graph.emit("permute", [inner.input(0)], before=node, source=node.source, axes_order=joined)
+            return inner.operand("x")
+        return graph.emit("permute", [inner.operand("x")], before=node, source=node.source, axes_order=joined)
     return None
 
 
@@ -89,7 +89,7 @@ def _before_expanding(graph: Graph, node: Node) -> Value | None:
     maker = wide[0].node if len(wide) == 1 else None
     if node.op.family != "pointwise" or maker is None or maker.op.name != "expand":
         return None
-    narrow = maker.input(0)
+    narrow = maker.operand("x")
     inputs = [narrow if v is wide[0] else v for v in node.inputs]
     if any(v is not None and v is not narrow and v.shape for v in inputs):
         return None
@@ -111,7 +111,7 @@ def run(graph: Graph) -> int:
     count = 0
     for node in list(graph.nodes):
         rule = RULES.get(node.op.name)
-        new = rule(graph, node, node.input(0)) if rule else _before_expanding(graph, node)
+        new = rule(graph, node, node.operand("x")) if rule else _before_expanding(graph, node)
         if new is not None:
             graph.replace(node.output, new)
             graph.remove([node])

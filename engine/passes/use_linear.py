@@ -19,7 +19,7 @@ def _rewrite(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     return graph.emit(
         "linear",
-        [found.values["x"], found.values["weight"], None, None],
+        {"x": found.values["x"], "weight": found.values["weight"]},
         before=root,
         source=root.source,
         transpose_weight=root.attributes["transpose_b"],
@@ -31,7 +31,7 @@ def _from_left(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     product = graph.emit(
         "linear",
-        [found.values["x"], found.values["weight"], None, None],
+        {"x": found.values["x"], "weight": found.values["weight"]},
         before=root,
         source=root.source,
         transpose_weight=not root.attributes["transpose_a"],

@@ -394,7 +394,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         Instruction(
             node.op.name,
             tuple(None if v is None else number(v) for v in node.inputs),
-            node.attributes,
+            dict(node.attributes),
             tuple(number(v) for v in node.outputs),
             _short(node.source),
         )

@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from engine.errors import VerificationError
-from engine.graph import Graph, Value, verify
+from engine.graph import Graph, Node, Value, verify
 from engine.ops import TensorType
 
 
@@ -25,16 +25,24 @@ def break_type(g: Graph) -> None:
     g.nodes[0].output.type = TensorType("float32", (3, 2))
 
 
+def damaged(node: Node, *inputs: Value | None, **attributes: object) -> Node:
+    """`node` with other inputs and attributes; `Graph.emit` would refuse it."""
+    broken = Node(node.op, inputs, {**node.attributes, **attributes}, node.source)
+    broken.outputs = node.outputs
+    node.output.node = broken
+    return broken
+
+
 def break_attributes(g: Graph) -> None:
-    g.nodes[0].attributes["speed"] = 1
+    g.nodes[0] = damaged(g.nodes[0], g.inputs[0], speed=1)
 
 
 def break_arity(g: Graph) -> None:
-    g.nodes[0].inputs.append(g.inputs[0])
+    g.nodes[0] = damaged(g.nodes[0], g.inputs[0], g.inputs[0])
 
 
 def break_required_input(g: Graph) -> None:
-    g.nodes[0].inputs[0] = None
+    g.nodes[0] = damaged(g.nodes[0], None)
 
 
 def break_output(g: Graph) -> None:

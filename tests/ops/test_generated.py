@@ -57,6 +57,16 @@ def test_positions_in_the_header_are_those_of_native_attributes(op):
                 assert after[position] == constants[f"EB_{op.name}_{name}_{value}".upper()]
 
 
+@pytest.mark.parametrize("op", TABLE.values(), ids=lambda op: op.name)
+def test_every_input_is_in_the_header_at_its_position(op):
+    """Counted here by hand: the position of a name is how many names are declared before it."""
+    prefix = f"EB_IN_{op.name}_".upper()
+    (block,) = re.findall(rf"enum {{ /\* {op.name} \*/(.*?)}};", header(), re.DOTALL) or [""]
+    found = [(name, int(value)) for name, value in re.findall(r"(EB_IN_\w+) = (\d+),", block)]
+    expected = [prefix + re.sub(r"\W", "", name).upper() for name in op.inputs]
+    assert found == [(name, position) for position, name in enumerate(expected)]
+
+
 def test_the_rank_limit_is_that_of_c():
     (limit,) = re.findall(r"EB_MAX_RANK = (\d+)", (ROOT / "csrc/engine.h").read_text())
     assert int(limit) == MAX_RANK

@@ -148,7 +148,7 @@ def test_constant_masks_that_say_nothing_or_causal_go(mask, causal):
     g = qkv()
     g.outputs = [attention(g, g.constant(mask))]
     assert run_pass(g, "absorb_mask") == [1]
-    assert g.nodes[0].inputs[3] is None
+    assert g.nodes[0]["mask"] is None
     assert g.nodes[0].attributes["causal"] is causal
 
 
@@ -196,7 +196,7 @@ def cached(*, keys: str = "state", low: float = -np.inf, high: float = 0.0) -> G
 def test_the_mask_of_a_cache_says_which_keys_count():
     g = cached()
     assert run_pass(g, "absorb_mask", "dead_code")[0] == 1
-    assert [n.inputs[3].dtype for n in g.nodes if n.op.name == "attention"] == ["bool"]
+    assert [n["mask"].dtype for n in g.nodes if n.op.name == "attention"] == ["bool"]
 
 
 @pytest.mark.parametrize("almost", [{"keys": "input"}, {"low": -1e9}, {"high": 1.0}])

@@ -159,7 +159,9 @@ def almost_cut() -> dict[str, Graph]:
     returned.outputs = [cut(returned, y, 2, 0, 1), y]
     added = made["it has a residual"] = start()
     plain = conv(added, added.inputs[0], **WIDE)
-    y = added.emit("conv", [*plain.node.inputs[:3], plain], **plain.node.attributes)
+    y = added.emit(
+        "conv", {"x": added.inputs[0], "weight": plain.node["weight"], "residual": plain}, **plain.node.attributes
+    )
     added.outputs = [cut(added, y, 2, 0, 1)]
     return made
 

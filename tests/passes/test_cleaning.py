@@ -23,7 +23,7 @@ def test_folding_computes_what_depends_on_constants_alone():
     g.outputs = [g.emit("where", [mask, g.scalar(-1.0, "float32"), g.inputs[0]])]
     assert run_pass(g, "fold_constants") == [3]
     assert ops(g) == ["where"]
-    assert g.nodes[0].input(0).data.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
+    assert g.nodes[0].operand("condition").data.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
 
 
 def test_folding_keeps_a_constant_that_is_an_output():

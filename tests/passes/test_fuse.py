@@ -135,7 +135,7 @@ def test_layer_norm_by_hand_is_recognised_with_its_affine_part(form, correction)
     g.outputs = [g.emit("add", [g.emit("mul", [weight, out]), bias])]
     assert run_pass(g, "fuse_layer_norm") == [3]
     assert ops(g) == ["layer_norm"]
-    assert g.nodes[0].inputs[1:] == [weight, bias, None]
+    assert [g.nodes[0][name] for name in ("weight", "bias", "addend")] == [weight, bias, None]
 
 
 @pytest.mark.parametrize(

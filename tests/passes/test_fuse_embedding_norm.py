@@ -74,12 +74,13 @@ SUMS = {
 def test_the_beginning_of_an_encoder_becomes_one_node(op, spelling):
     g = start()
     g.outputs = [norm(g, op, SUMS[spelling](g))]
-    affine = g.nodes[-1].inputs[1:-1]
+    before = g.nodes[-1]
     assert run_pass(g, "fuse_embedding_norm") == [1]
     assert ops(g) == (["add", "embedding_norm"] if spelling == "more_rows_word" else ["embedding_norm"])
     node = g.nodes[-1]
     assert (node.attributes["norm"], node.attributes["epsilon"]) == (op, 1e-3)
-    assert node.inputs[6 : 6 + len(affine)] == affine
+    assert node["weight"] is before["weight"]
+    assert node["bias"] is (before["bias"] if op == "layer_norm" else None)
 
 
 def test_of_four_terms_the_last_ones_join_if_a_gather_is_among_them():
@@ -99,7 +100,7 @@ def test_a_gather_that_others_read_is_added_as_rows(op):
     g.outputs = [norm(g, op, add(g, words(g), shared)), shared]
     assert run_pass(g, "fuse_embedding_norm") == [1]
     assert ops(g) == ["embedding", "embedding_norm"]
-    assert g.nodes[1].inputs[2:4] == [shared, None]
+    assert (g.nodes[1]["second"], g.nodes[1]["second_ids"]) == (shared, None)
 
 
 def sum_is_read_again(g: Graph, op: str) -> list[Value]:

@@ -114,7 +114,7 @@ static int64_t slices_a_tile(const movement *m, int64_t size) {
 /* --- copy --------------------------------------------------------------------------------------------------------- */
 
 static eb_status copy_loop(const eb_node *node, eb_loop *loop) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_COPY_X), *y = eb_output(node);
     int same = x->rank == y->rank && memcmp(x->shape, y->shape, sizeof(int64_t) * (size_t)x->rank) == 0;
     if (x->dtype != y->dtype || (!same && (eb_size(x) != eb_size(y) || !eb_is_dense(y)))) return EB_NOT_APPLICABLE;
     *loop = eb_loop_new(2);
@@ -130,7 +130,7 @@ static eb_status copy_loop(const eb_node *node, eb_loop *loop) {
 static eb_status plan_copy(eb_node *node) {
     eb_loop loop;
     eb_status status = copy_loop(node, &loop);
-    if (status != EB_OK || eb_size(eb_input(node, 0)) == 0) return status;
+    if (status != EB_OK || eb_size(eb_input(node, EB_IN_COPY_X)) == 0) return status;
     int64_t size = eb_element_size(eb_output(node)->dtype);
     movement m = plan_movement(&loop, size);
     node->private[0] = slices_a_tile(&m, size);
@@ -144,7 +144,7 @@ static eb_status run_copy(const eb_node *node, void *const *bases, int64_t begin
     copy_loop(node, &loop);
     int64_t size = eb_element_size(eb_output(node)->dtype), each = node->private[0];
     movement m = plan_movement(&loop, size);
-    move_slices(eb_data(eb_input(node, 0), bases), eb_data(eb_output(node), bases), &m, begin * each,
+    move_slices(eb_data(eb_input(node, EB_IN_COPY_X), bases), eb_data(eb_output(node), bases), &m, begin * each,
                 eb_min(end * each, m.outer.count * m.slices), size);
     return EB_OK;
 }

@@ -10,6 +10,14 @@
 #include "../../iterate.h"
 #include "../../ops.h"
 
+/* Inputs of all four ops: what is read, then one index or, of `index`, several. */
+enum { SOURCE = 0, FIRST_INDEX = 1 };
+_Static_assert((int)EB_IN_EMBEDDING_TABLE == SOURCE && (int)EB_IN_EMBEDDING_IDS == FIRST_INDEX, "embedding differs");
+_Static_assert((int)EB_IN_GATHER_X == SOURCE && (int)EB_IN_GATHER_INDEX == FIRST_INDEX, "gather differs");
+_Static_assert((int)EB_IN_INDEX_SELECT_X == SOURCE, "index_select differs");
+_Static_assert((int)EB_IN_INDEX_SELECT_INDEX == FIRST_INDEX, "index_select differs");
+_Static_assert((int)EB_IN_INDEX_X == SOURCE && (int)EB_IN_INDEX_INDICES == FIRST_INDEX, "index differs");
+
 enum {
     TILE_BYTES = 1 << 16,
     ELEMENT_BYTES = 8, /* what an element alone counts for: its index */
@@ -29,8 +37,8 @@ typedef struct {
 /* `axes`: those of x that are indexed, as a bit mask. The result's axes are the kept ones in their order, with the common
  * shape of the indices (`block` axes) before kept axis number `front`. */
 static reading read_block(const eb_node *node, int64_t axes, int block, int front, int wraps) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
-    reading r = {.loop = eb_loop_new(INDICES + node->n_inputs - 1), .indices = 0, .wraps = wraps};
+    const eb_tensor *x = eb_input(node, SOURCE), *y = eb_output(node);
+    reading r = {.loop = eb_loop_new(INDICES + node->n_inputs - FIRST_INDEX), .indices = 0, .wraps = wraps};
     int kept_axes[EB_MAX_RANK], kept = 0;
     for (int axis = 0; axis < x->rank; axis++) {
         if (!(axes >> axis & 1)) {
@@ -45,13 +53,15 @@ static reading read_block(const eb_node *node, int64_t axes, int block, int fron
         int in_block = axis >= front && axis < front + block;
         if (!in_block) strides[X] = x->stride[kept_axes[axis < front ? axis : axis - block]];
         for (int i = 0; i < r.indices && in_block; i++)
-            strides[INDICES + i] = eb_broadcast_stride(eb_input(node, 1 + i), block, axis - front);
+            strides[INDICES + i] = eb_broadcast_stride(eb_input(node, FIRST_INDEX + i), block, axis - front);
         eb_loop_axis(&r.loop, y->shape[axis], strides);
     }
     return r;
 }
 
-static reading read_embedding(const eb_node *node) { return read_block(node, 1, eb_input(node, 1)->rank, 0, 0); }
+static reading read_embedding(const eb_node *node) {
+    return read_block(node, 1, eb_input(node, EB_IN_EMBEDDING_IDS)->rank, 0, 0);
+}
 
 static reading read_index_select(const eb_node *node) {
     int axis = (int)node->ints[EB_INT_INDEX_SELECT_AXIS];
@@ -60,14 +70,16 @@ static reading read_index_select(const eb_node *node) {
 
 static reading read_index(const eb_node *node) {
     int64_t axes = node->ints[EB_INT_INDEX_AXES];
-    int indices = node->n_inputs - 1, first = __builtin_ctzll((uint64_t)axes);
+    int indices = node->n_inputs - EB_IN_INDEX_INDICES, first = __builtin_ctzll((uint64_t)axes);
     int is_adjacent = axes >> first == ((int64_t)1 << indices) - 1;
-    return read_block(node, axes, eb_output(node)->rank - (eb_input(node, 0)->rank - indices), is_adjacent ? first : 0, 1);
+    int block = eb_output(node)->rank - (eb_input(node, EB_IN_INDEX_X)->rank - indices);
+    return read_block(node, axes, block, is_adjacent ? first : 0, 1);
 }
 
 /* The index has the result's shape and moves along every axis. */
 static reading read_gather(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *index = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_GATHER_X), *index = eb_input(node, EB_IN_GATHER_INDEX);
+    const eb_tensor *y = eb_output(node);
     int chosen = (int)node->ints[EB_INT_GATHER_AXIS];
     reading r = {.loop = eb_loop_new(INDICES + 1), .indices = 1, .size = {x->shape[chosen]}, .step = {x->stride[chosen]}};
     for (int axis = 0; axis < y->rank; axis++) {
@@ -89,13 +101,13 @@ typedef reading (*read_of)(const eb_node *node);
 
 /* private: elements a tile; whole rows, unless a row is longer */
 static eb_status plan(eb_node *node, read_of read) {
-    if (eb_input(node, 0)->is_packed || node->n_inputs > 1 + MOST_INDICES) return EB_NOT_APPLICABLE;
-    for (int i = 1; i < node->n_inputs; i++)
+    if (eb_input(node, SOURCE)->is_packed || node->n_inputs > FIRST_INDEX + MOST_INDICES) return EB_NOT_APPLICABLE;
+    for (int i = FIRST_INDEX; i < node->n_inputs; i++)
         if (eb_input(node, i)->dtype != EB_I64 && eb_input(node, i)->dtype != EB_I32) return EB_NOT_APPLICABLE;
     reading r = read(node);
     if (r.loop.count == 0) return EB_OK;
     int rows = has_rows(&r);
-    int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = eb_element_size(eb_input(node, 0)->dtype);
+    int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = eb_element_size(eb_input(node, SOURCE)->dtype);
     int64_t elements = TILE_BYTES / (rows ? size : size + ELEMENT_BYTES);
     node->private[0] = elements < row ? elements : elements / row * row;
     node->tiles = eb_ceil_div(r.loop.count, node->private[0]);
@@ -107,7 +119,8 @@ static inline int64_t positions_at(const eb_node *node, const reading *r, void *
                                    int64_t kept) {
     for (int i = 0; i < r->indices; i++) {
         int64_t at = offset[INDICES + i], position;
-        position = eb_input(node, 1 + i)->dtype == EB_I64 ? ((const int64_t *)indices[i])[at] : ((const int32_t *)indices[i])[at];
+        const int is_long = eb_input(node, FIRST_INDEX + i)->dtype == EB_I64;
+        position = is_long ? ((const int64_t *)indices[i])[at] : ((const int32_t *)indices[i])[at];
         if (r->wraps && position < 0) position += r->size[i];
         if (position < 0 || position >= r->size[i]) return -1;
         kept += position * r->step[i];
@@ -127,11 +140,11 @@ static inline void move_one(char *y, const char *x, int64_t size) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, read_of read) {
     reading r = read(node);
     int rows = has_rows(&r), inner = r.loop.rank - 1;
-    int64_t size = eb_element_size(eb_input(node, 0)->dtype), each = node->private[0];
-    const char *x = eb_data(eb_input(node, 0), bases);
+    int64_t size = eb_element_size(eb_input(node, SOURCE)->dtype), each = node->private[0];
+    const char *x = eb_data(eb_input(node, SOURCE), bases);
     char *y = eb_data(eb_output(node), bases);
     void *indices[MOST_INDICES] = {0};
-    for (int i = 0; i < r.indices; i++) indices[i] = eb_data(eb_input(node, 1 + i), bases);
+    for (int i = 0; i < r.indices; i++) indices[i] = eb_data(eb_input(node, FIRST_INDEX + i), bases);
     int64_t flat = begin * each, flat_end = eb_min(r.loop.count, end * each);
     eb_cursor at;
     eb_cursor_seek(&r.loop, &at, flat);

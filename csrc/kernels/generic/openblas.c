@@ -18,7 +18,8 @@ void eb_set_sgemm(void *cblas_sgemm) {
 }
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *weight = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    const eb_tensor *y = eb_output(node);
     if (!atomic_load(&function) || x->dtype != EB_F32 || weight->dtype != EB_F32 || weight->is_packed)
         return EB_NOT_APPLICABLE;
     for (int i = 0; i < node->n_inputs; i++)
@@ -48,9 +49,10 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     if (!multiply) return EB_NOT_APPLICABLE;
     int64_t M = node->private[0], N = node->private[1], K = node->private[2];
     int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    const float *x = eb_data(eb_input(node, 0), bases), *weight = eb_data(eb_input(node, 1), bases);
-    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    const float *x = eb_data(eb_input(node, EB_IN_LINEAR_X), bases);
+    const float *weight = eb_data(eb_input(node, EB_IN_LINEAR_WEIGHT), bases);
+    const float *bias = eb_optional_data(node, EB_IN_LINEAR_BIAS, bases);
+    const float *residual = eb_optional_data(node, EB_IN_LINEAR_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t blocks = eb_ceil_div(N, TILE_COLUMNS), m = tile / blocks * TILE_ROWS, n = tile % blocks * TILE_COLUMNS;

@@ -19,7 +19,7 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_PAD_X), *y = eb_output(node);
     const int64_t *low = node->ints + EB_INT_PAD_LOW, *high = node->ints + EB_INT_PAD_HIGH;
     problem p = {.axis = x->rank - 1, .size = eb_element_size(x->dtype), .rows = 1, .mode = node->ints[EB_INT_PAD_MODE]};
     while (p.axis > 0 && !low[p.axis] && !high[p.axis]) p.axis--;
@@ -34,7 +34,7 @@ static problem describe(const eb_node *node) {
 
 static eb_status plan(eb_node *node) {
     enum { TILE_BYTES = 1 << 16 };
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_PAD_X), *y = eb_output(node);
     if (x->rank == 0 || x->dtype != y->dtype || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const problem p = describe(node);
@@ -94,7 +94,7 @@ static void put_row(const problem *p, const char *x, int64_t row, char *y) {
 
 /* The plane of x, `x_lines` rows of it, that plane `plane` of the result is made of; -1: all of it is filler. */
 static int64_t plane_of(const eb_node *node, const problem *p, int64_t plane) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_PAD_X), *y = eb_output(node);
     int64_t from = 0, step = 1;
     for (int a = p->axis - 2; a >= 0; plane /= y->shape[a], step *= x->shape[a], a--) {
         const int64_t at = source_of(p->mode, plane % y->shape[a] - node->ints[EB_INT_PAD_LOW + a], x->shape[a]);
@@ -107,7 +107,7 @@ static int64_t plane_of(const eb_node *node, const problem *p, int64_t plane) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const problem p = describe(node);
-    const char *x = eb_data(eb_input(node, 0), bases);
+    const char *x = eb_data(eb_input(node, EB_IN_PAD_X), bases);
     const int64_t whole = (p.low + p.n + p.high) * p.run, each = node->private[AT_ROWS], last = eb_min(p.rows, end * each);
     const int64_t above = p.axis ? node->ints[EB_INT_PAD_LOW + p.axis - 1] : 0;
     for (int64_t row = begin * each; row < last;) {

@@ -6,7 +6,7 @@
 #include "../../ops.h"
 #include "../../ref/indexed.h"
 
-enum { X = 0, VALUES = 1, INDICES = 2 };
+enum { X = EB_IN_INDEX_PUT_X, VALUES = EB_IN_INDEX_PUT_VALUES, INDICES = EB_IN_INDEX_PUT_INDICES };
 
 /* Whether what one position of the indices takes lies in one piece of the values. */
 static int has_rows(const eb_tensor *values, const eb_indexed *indexed) {

@@ -205,9 +205,10 @@ static void attend(const problem *p, const float *q, const float *k, const float
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     problem p = describe(node);
-    const float *q = eb_data(eb_input(node, 0), bases), *k = eb_data(eb_input(node, 1), bases);
-    const float *v = eb_data(eb_input(node, 2), bases);
-    const char *mask = p.mask_dtype >= 0 ? eb_data(eb_input(node, 3), bases) : NULL;
+    const float *q = eb_data(eb_input(node, EB_IN_ATTENTION_QUERY), bases);
+    const float *k = eb_data(eb_input(node, EB_IN_ATTENTION_KEY), bases);
+    const float *v = eb_data(eb_input(node, EB_IN_ATTENTION_VALUE), bases);
+    const char *mask = p.mask_dtype >= 0 ? eb_data(eb_input(node, EB_IN_ATTENTION_MASK), bases) : NULL;
     int64_t mask_size = p.mask_dtype == EB_BOOL ? 1 : 4, blocks = eb_ceil_div(p.S, EB_NR);
     float *y = eb_data(eb_output(node), bases);
     for (int64_t tile = begin; tile < end; tile++) {

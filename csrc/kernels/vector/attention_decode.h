@@ -279,9 +279,12 @@ static void write_result(const head *h, const workspace *w) {
 
 /* Tile: part of a head's keys, head after head. Then, if there are several parts, a join for each head. */
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    head h = {.p = describe(node), .q = eb_data(eb_input(node, 0), bases), .y = eb_data(eb_output(node), bases)};
-    const float *k = eb_data(eb_input(node, 1), bases), *v = eb_data(eb_input(node, 2), bases);
-    if (h.p.mask_dtype >= 0) h.mask = eb_data(eb_input(node, 3), bases);
+    head h = {.p = describe(node),
+              .q = eb_data(eb_input(node, EB_IN_ATTENTION_QUERY), bases),
+              .y = eb_data(eb_output(node), bases)};
+    const float *k = eb_data(eb_input(node, EB_IN_ATTENTION_KEY), bases);
+    const float *v = eb_data(eb_input(node, EB_IN_ATTENTION_VALUE), bases);
+    if (h.p.mask_dtype >= 0) h.mask = eb_data(eb_input(node, EB_IN_ATTENTION_MASK), bases);
     workspace w = lay_out(&h.p, scratch, NULL);
     int64_t parts = count_parts(&h.p), blocks = eb_ceil_div(h.p.T, KEYS), each = result_floats(&w);
     float *shared = node->shared_bytes ? eb_shared(node, bases) : NULL;

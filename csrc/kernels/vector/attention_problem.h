@@ -19,8 +19,9 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node) {
-    const eb_tensor *q = eb_input(node, 0), *k = eb_input(node, 1), *v = eb_input(node, 2), *y = eb_output(node);
-    const eb_tensor *mask = eb_is_present(node, 3) ? eb_input(node, 3) : NULL;
+    const eb_tensor *q = eb_input(node, EB_IN_ATTENTION_QUERY), *k = eb_input(node, EB_IN_ATTENTION_KEY);
+    const eb_tensor *v = eb_input(node, EB_IN_ATTENTION_VALUE), *y = eb_output(node);
+    const eb_tensor *mask = eb_optional_input(node, EB_IN_ATTENTION_MASK);
     int r = q->rank, swapped = node->ints[EB_INT_ATTENTION_TRANSPOSE_OUTPUT] != 0;
     problem p = {.S = q->shape[r - 2], .T = k->shape[r - 2], .D = q->shape[r - 1], .E = v->shape[r - 1], .share = 1};
     p.q_row = q->stride[r - 2], p.q_column = q->stride[r - 1];
@@ -52,10 +53,11 @@ static problem describe(const eb_node *node) {
 static int is_of_floats(const eb_node *node) {
     const eb_tensor *y = eb_output(node);
     int last = y->rank - 1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < EB_IN_ATTENTION_MASK; i++)
         if (eb_input(node, i)->dtype != EB_F32) return 0;
     if (y->dtype != EB_F32 || (y->stride[last] != 1 && y->shape[last] > 1)) return 0;
-    return !eb_is_present(node, 3) || eb_input(node, 3)->dtype == EB_F32 || eb_input(node, 3)->dtype == EB_BOOL;
+    const eb_tensor *mask = eb_optional_input(node, EB_IN_ATTENTION_MASK);
+    return !mask || mask->dtype == EB_F32 || mask->dtype == EB_BOOL;
 }
 
 /* e^(score - base), base being the largest score. To base 2 from the difference on and not before: a mask may hold the

@@ -90,7 +90,7 @@ static apply cast_of(int32_t from, int32_t to) {
 }
 
 static eb_status plan_cast(eb_node *node) {
-    return cast_of(eb_input(node, 0)->dtype, eb_output(node)->dtype) ? plan_runs(node) : EB_NOT_APPLICABLE;
+    return cast_of(eb_input(node, EB_IN_CAST_X)->dtype, eb_output(node)->dtype) ? plan_runs(node) : EB_NOT_APPLICABLE;
 }
-RUN(cast, cast_of(eb_input(n, 0)->dtype, eb_output(n)->dtype))
+RUN(cast, cast_of(eb_input(n, EB_IN_CAST_X)->dtype, eb_output(n)->dtype))
 const eb_kernel EB_ANY_SYMBOL(cast) = {plan_cast, run_cast, NULL, NULL};

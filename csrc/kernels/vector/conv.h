@@ -32,7 +32,7 @@ static inline int64_t reach_of(const problem *p, int axis, int64_t places) {
 enum { COLLIDING = 512, LINE = 16 };
 
 static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *w = eb_input(node, EB_IN_CONV_WEIGHT), *y = eb_output(node);
     const int64_t *ints = node->ints;
     problem p = {.C = x->shape[x->rank - 1], .O = y->shape[y->rank - 1]};
     for (int a = 0; a < AXES; a++) {
@@ -70,7 +70,7 @@ static problem describe(const eb_node *node) {
 static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8 };
     problem p = describe(node);
-    int64_t planes = eb_input(node, 0)->shape[0] * p.out[PLANE], panels = eb_ceil_div(p.O, EB_NR);
+    int64_t planes = eb_input(node, EB_IN_CONV_X)->shape[0] * p.out[PLANE], panels = eb_ceil_div(p.O, EB_NR);
     int64_t fitting = X_BYTES / 4 / eb_max(1, eb_multiply(p.kernel[PLANE], p.line));
     int64_t enough = eb_max(eb_ceil_div(p.out[ROW] * planes, TILES), eb_ceil_div(HEIGHTS * EB_MR, p.out[COLUMN]));
     int64_t most = (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1;
@@ -107,9 +107,9 @@ static eb_status plan(eb_node *node) {
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    const eb_tensor *w = eb_input(node, 1);
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
     int fits = node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
-    if (input != 1 || w->dtype != EB_F32 || !fits) return 0;
+    if (input != EB_IN_CONV_WEIGHT || w->dtype != EB_F32 || !fits) return 0;
     return w->shape[0] ? eb_ceil_div(w->shape[0], EB_NR) * EB_NR * (eb_size(w) / w->shape[0]) * 4 : 0;
 }
 
@@ -196,18 +196,18 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const int64_t *at = node->private, size = p.in[ROW] * p.in[COLUMN] * p.C, copy = copy_bytes(&p);
     int64_t *places = (int64_t *)((char *)scratch + (node->joins ? 0 : copy));
     int64_t *pieces = places + at[AT_ROWS] * p.out[COLUMN];
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
     const float clamp = clamp_of(node->ints[EB_INT_CONV_ACTIVATION]);
     if (begin < end) fill_tables(&p, at[AT_ROWS], places, pieces);
     eb_product product = {.K = p.depth,
                           .x_row = eb_multiply(p.step[COLUMN], p.pitch),
                           .x_k = 1,
-                          .b = eb_data(eb_input(node, 1), bases),
+                          .b = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases),
                           .ldb = EB_NR,
                           .ldy = p.O,
                           .alpha = 1,
-                          .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
+                          .bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases),
                           .ldr = p.O,
                           .activation = clamp > 0 ? NULL : activations[node->ints[EB_INT_CONV_ACTIVATION]],
                           .clamp = clamp,
@@ -219,7 +219,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         int64_t job = is_join ? tile - node->tiles : tile, block = is_copy ? job : job / at[AT_COLUMN_TILES];
         rows_of_result r = block_at(&p, at, block);
         if (r.rows <= 0) continue;
-        const float *x = (const float *)eb_data(eb_input(node, 0), bases) + r.picture * p.in[PLANE] * size;
+        const float *x = (const float *)eb_data(eb_input(node, EB_IN_CONV_X), bases) + r.picture * p.in[PLANE] * size;
         float *copied = node->joins ? (float *)((char *)eb_shared(node, bases) + block * copy) : scratch;
         if (p.copies && !is_join) copy_rows(&p, x, r.plane, r.first, r.rows, copied);
         if (is_copy) continue;

@@ -28,7 +28,7 @@ typedef struct {
 
 /* All but the images. */
 static problem describe_weight(const eb_node *node) {
-    const eb_tensor *w = eb_input(node, 1);
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
     const int64_t *ints = node->ints, groups = ints[EB_INT_CONV_TRANSPOSE_GROUPS];
     problem p = {.groups = groups, .each_in = w->shape[0] / groups, .each_out = w->shape[1], .phases = 1, .taps = 1};
     p.panels = eb_ceil_div(p.each_out, EB_NR);
@@ -52,7 +52,7 @@ static int64_t visit_bytes(const problem *p) {
 /* Whether the weight can be packed: its taps lie at places that int64 holds, and its phases, most of which are empty where
  * strides are long, are in proportion to it. */
 static int is_packable(const eb_node *node) {
-    const eb_tensor *w = eb_input(node, 1);
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
     const int64_t *ints = node->ints;
     if (w->dtype != EB_F32 || !ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] || ints[EB_INT_CONV_TRANSPOSE_GROUPS] < 1) return 0;
     const problem p = describe_weight(node);
@@ -63,7 +63,7 @@ static int is_packable(const eb_node *node) {
 
 static problem describe(const eb_node *node) {
     problem p = describe_weight(node);
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_TRANSPOSE_X), *y = eb_output(node);
     for (int a = 0; a < AXES; a++) {
         int own = axis_of(x->rank, a);
         p.in[a] = own >= 0 ? x->shape[own + 1] : 1;
@@ -157,7 +157,7 @@ static int64_t most_places(const problem *p, int a) { return eb_ceil_div(p->out[
  * share a tile. */
 static void cut(eb_node *node, const problem *p, int64_t products) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8, WORTH = 1 << 19 };
-    int64_t *at = node->private, planes = eb_input(node, 0)->shape[0] * most_places(p, PLANE);
+    int64_t *at = node->private, planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * most_places(p, PLANE);
     const int64_t columns = most_places(p, COLUMN), lines = most_places(p, ROW), panels = p->groups * p->panels;
     int64_t fitting = X_BYTES / 4 / eb_max(1, p->in[COLUMN] * p->groups * p->each_in);
     int64_t enough = eb_max(eb_ceil_div(eb_multiply(lines * planes, p->phases), TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
@@ -178,7 +178,8 @@ static eb_status plan(eb_node *node) {
     eb_status status = check_conv_operands(node);
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     problem p = describe(node);
-    const int64_t products = EB_PRODUCT(eb_input(node, 0)->shape[0], p.groups, p.each_in, p.each_out, pairs_of(&p));
+    const int64_t N = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0];
+    const int64_t products = EB_PRODUCT(N, p.groups, p.each_in, p.each_out, pairs_of(&p));
     cut(node, &p, products);
     /* The tiles of a block together visit every phase, those without places too. */
     const int64_t visited = eb_multiply(node->tiles / node->private[AT_PHASE_TILES], visit_bytes(&p));
@@ -189,7 +190,7 @@ static eb_status plan(eb_node *node) {
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    if (input != 1 || !is_packable(node)) return 0;
+    if (input != EB_IN_CONV_TRANSPOSE_WEIGHT || !is_packable(node)) return 0;
     const problem p = describe_weight(node);
     return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
 }
@@ -351,9 +352,9 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const int64_t *at = node->private, most = at[AT_ROWS] * most_places(&p, COLUMN), planes = most_places(&p, PLANE);
     const int64_t x_size = p.in[PLANE] * p.in[ROW] * p.in[COLUMN] * p.groups * p.each_in;
     const int64_t y_size = p.out[PLANE] * p.out[ROW] * p.out[COLUMN] * p.groups * p.each_out;
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    const float *residual = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_RESIDUAL, bases);
     work k = {.p = &p,
-              .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
+              .bias = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_BIAS, bases),
               .x_places = scratch,
               .activation = node->ints[EB_INT_CONV_TRANSPOSE_ACTIVATION]};
     k.y_places = k.x_places + most;
@@ -364,12 +365,13 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         const int64_t first = block % at[AT_ROW_TILES] * at[AT_ROWS], number = phases % at[AT_PHASE_TILES] * at[AT_PHASES];
         k.panel_begin = tile % at[AT_COLUMN_TILES] * at[AT_PANELS];
         k.panel_end = eb_min(p.groups * p.panels, k.panel_begin + at[AT_PANELS]);
-        k.x = (const float *)eb_data(eb_input(node, 0), bases) + picture * x_size;
+        k.x = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_X), bases) + picture * x_size;
         k.y = (float *)eb_data(eb_output(node), bases) + picture * y_size;
         k.residual = residual ? residual + picture * y_size : NULL;
         for (int64_t n = number; n < eb_min(p.phases, number + at[AT_PHASES]); n++) {
             phases_of(&p, n, k.f);
-            k.weight = (const float *)eb_data(eb_input(node, 1), bases) + weight_of(&p, k.f, &k.panel);
+            k.weight = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), bases) +
+                       weight_of(&p, k.f, &k.panel);
             run_phase(&k, slice % planes, first, first + at[AT_ROWS]);
         }
     }

@@ -12,7 +12,13 @@
 
 /* private: lines of the result a tile, tiles a picture over lines, lines of the result a chunk */
 enum { AT_LINES, AT_LINE_TILES, AT_CHUNK };
-enum { X, EXPAND, EXPAND_BIAS, WEIGHT, BIAS };
+enum {
+    X = EB_IN_EXPAND_DEPTHWISE_X,
+    EXPAND = EB_IN_EXPAND_DEPTHWISE_EXPAND,
+    EXPAND_BIAS = EB_IN_EXPAND_DEPTHWISE_EXPAND_BIAS,
+    WEIGHT = EB_IN_EXPAND_DEPTHWISE_WEIGHT,
+    BIAS = EB_IN_EXPAND_DEPTHWISE_BIAS
+};
 
 /* The convolution of one panel of channels: C is what its places lie apart. */
 static problem describe(const eb_node *node) {
@@ -135,8 +141,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const int64_t panels = eb_ceil_div(p.O, EB_NR), taps = p.kernel_h * p.kernel_w;
     const float *x = eb_data(eb_input(node, X), bases), *expand = eb_data(eb_input(node, EXPAND), bases);
     const float *weight = eb_data(eb_input(node, WEIGHT), bases);
-    const float *expand_bias = eb_is_present(node, EXPAND_BIAS) ? eb_data(eb_input(node, EXPAND_BIAS), bases) : NULL;
-    const float *bias = eb_is_present(node, BIAS) ? eb_data(eb_input(node, BIAS), bases) : NULL;
+    const float *expand_bias = eb_optional_data(node, EXPAND_BIAS, bases);
+    const float *bias = eb_optional_data(node, BIAS, bases);
     float *y = eb_data(eb_output(node), bases);
     const float between_clamp = clamp_of(between_kind), clamp = clamp_of(kind);
     int64_t apart;

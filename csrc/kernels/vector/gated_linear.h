@@ -21,13 +21,13 @@ static eb_status plan(eb_node *node) {
     p[AT_PANELS] = cut.panels_a_tile;
     node->tiles = cut.row_tiles * cut.column_tiles;
     int64_t sums = cut.row_tiles ? most_tile_rows(p[AT_M], cut.row_tiles) : 0;
-    node->scratch_bytes = (sums + (eb_input(node, 1)->is_packed ? 0 : p[AT_K])) * EB_NR * 4;
+    node->scratch_bytes = (sums + (eb_input(node, EB_IN_GATED_LINEAR_WEIGHT)->is_packed ? 0 : p[AT_K])) * EB_NR * 4;
     return EB_OK;
 }
 
 /* Columns [n, n + EB_VL) of G and of U, as far as there are, as a panel. */
 static void pack_pair(const eb_node *node, const eb_float_unaligned *weight, int64_t n, float *panel) {
-    const eb_tensor *w = eb_input(node, 1);
+    const eb_tensor *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
     int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
     int64_t N = w->shape[!transposed] / 2, K = w->shape[transposed];
     int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed], columns = eb_min(EB_VL, N - n);
@@ -37,8 +37,8 @@ static void pack_pair(const eb_node *node, const eb_float_unaligned *weight, int
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    const eb_tensor *weight = eb_input(node, 1);
-    if (input != 1 || weight->dtype != EB_F32) return 0;
+    const eb_tensor *weight = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
+    if (input != EB_IN_GATED_LINEAR_WEIGHT || weight->dtype != EB_F32) return 0;
     int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
     return eb_ceil_div(weight->shape[!transposed] / 2, EB_VL) * EB_NR * weight->shape[transposed] * 4;
 }
@@ -64,8 +64,9 @@ static void multiply_out(float *sums, int64_t rows, int64_t columns, eb_activati
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const int64_t *p = node->private;
-    const float *x = eb_data(eb_input(node, 0), bases), *weight = eb_data(eb_input(node, 1), bases);
-    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
+    const eb_tensor *given = eb_input(node, EB_IN_GATED_LINEAR_X), *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
+    const float *x = eb_data(given, bases), *weight = eb_data(w, bases);
+    const float *bias = eb_optional_data(node, EB_IN_GATED_LINEAR_BIAS, bases);
     float *y = eb_data(eb_output(node), bases), *sums = scratch;
     float *panel = sums + most_tile_rows(p[AT_M], p[AT_ROW_TILES]) * EB_NR;
     int64_t N = p[AT_N], width = p[AT_PANELS] * EB_VL, column_tiles = node->tiles / p[AT_ROW_TILES];
@@ -80,14 +81,14 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                 memcpy(biases, bias + n, (size_t)columns * 4);
                 memcpy(biases + EB_VL, bias + N + n, (size_t)columns * 4);
             }
-            if (!eb_input(node, 1)->is_packed) pack_pair(node, weight, n, panel);
+            if (!w->is_packed) pack_pair(node, weight, n, panel);
             eb_product product = {.M = m_end - m,
                                   .columns = EB_NR,
                                   .K = p[AT_K],
                                   .x = x + m * p[AT_X_ROW],
                                   .x_row = p[AT_X_ROW],
-                                  .x_k = eb_input(node, 0)->stride[eb_input(node, 0)->rank - 1],
-                                  .b = eb_input(node, 1)->is_packed ? weight + n / EB_VL * EB_NR * p[AT_K] : panel,
+                                  .x_k = given->stride[given->rank - 1],
+                                  .b = w->is_packed ? weight + n / EB_VL * EB_NR * p[AT_K] : panel,
                                   .ldb = EB_NR,
                                   .y = sums,
                                   .ldy = EB_NR,

@@ -99,9 +99,11 @@ static inline int rows_of(const eb_tensor *t, int64_t *row_stride) {
 static inline int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 1] == 1 || t->shape[t->rank - 1] <= 1; }
 
 /* What linear and gated_linear plan alike: x [.., K] and y [.., N] as rows, the bias [..] contiguous. */
+_Static_assert((int)EB_IN_LINEAR_X == (int)EB_IN_GATED_LINEAR_X, "linear and gated_linear differ");
+_Static_assert((int)EB_IN_LINEAR_BIAS == (int)EB_IN_GATED_LINEAR_BIAS, "linear and gated_linear differ");
 enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_ROWS_END };
 static inline eb_status plan_rows(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     int64_t *p = node->private;
@@ -110,7 +112,8 @@ static inline eb_status plan_rows(eb_node *node) {
     p[AT_M] = p[AT_N] ? eb_size(y) / p[AT_N] : 0;
     if (!rows_of(y, &p[AT_Y_ROW]) || !unit_columns(y)) return EB_NOT_APPLICABLE;
     if (!rows_of(x, &p[AT_X_ROW])) return EB_NEEDS_DENSE;
-    if (eb_is_present(node, 2) && !unit_columns(eb_input(node, 2))) return EB_NEEDS_DENSE;
+    const eb_tensor *bias = eb_optional_input(node, EB_IN_LINEAR_BIAS);
+    if (bias && !unit_columns(bias)) return EB_NEEDS_DENSE;
     return EB_OK;
 }
 

@@ -18,7 +18,7 @@ static inline int64_t of_axis(const int64_t *numbers, int rank, int axis, int64_
 }
 
 static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *w = eb_input(node, EB_IN_CONV_WEIGHT), *y = eb_output(node);
     const int64_t *stride = &node->ints[EB_INT_CONV_STRIDE], *low = &node->ints[EB_INT_CONV_LOW];
     const int64_t *dilation = &node->ints[EB_INT_CONV_DILATION];
     const int rank = x->rank;
@@ -63,7 +63,7 @@ static void cut(eb_node *node) {
     int64_t *at = node->private;
     at[AT_LINE_TILES] = eb_ceil_div(all, lines);
     at[AT_LINES] = eb_ceil_div(all, at[AT_LINE_TILES]);
-    int64_t others = eb_input(node, 0)->shape[0] * at[AT_LINE_TILES];
+    int64_t others = eb_input(node, EB_IN_CONV_X)->shape[0] * at[AT_LINE_TILES];
     at[AT_VECTORS] = eb_ceil_div(vectors, eb_min(vectors, eb_ceil_div(TILES, others)));
     at[AT_VECTOR_TILES] = eb_ceil_div(vectors, at[AT_VECTORS]);
     node->tiles = others * at[AT_VECTOR_TILES];
@@ -79,8 +79,8 @@ static eb_status plan_places(eb_node *node, int fits) {
 }
 
 static int64_t packed_places(const eb_node *node, int32_t input, int fits) {
-    const eb_tensor *w = eb_input(node, 1);
-    if (input != 1 || w->dtype != EB_F32 || !fits) return 0;
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
+    if (input != EB_IN_CONV_WEIGHT || w->dtype != EB_F32 || !fits) return 0;
     return packed_places_bytes(w);
 }
 
@@ -88,14 +88,14 @@ static eb_status run_places(const eb_node *node, void *const *bases, int64_t beg
                             const group_function *(*functions_of)(const problem *)) {
     const problem p = describe(node);
     const int64_t *at = node->private, kind = node->ints[EB_INT_CONV_ACTIVATION];
-    const float *x = eb_data(eb_input(node, 0), bases);
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    const float *x = eb_data(eb_input(node, EB_IN_CONV_X), bases);
+    const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
     const float clamp = clamp_of(kind);
     group g = {.p = &p,
-               .x_end = x + eb_size(eb_input(node, 0)),
-               .weight = eb_data(eb_input(node, 1), bases),
-               .bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
+               .x_end = x + eb_size(eb_input(node, EB_IN_CONV_X)),
+               .weight = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases),
+               .bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases),
                .low = vf_set(clamp > 0 ? 0 : -INFINITY),
                .high = vf_set(clamp > 0 ? clamp : INFINITY),
                .activation = clamp > 0 ? NULL : activations[kind]};

@@ -11,7 +11,7 @@
 
 /* Less what depthwise.h takes. */
 static int fits(const eb_node *node) {
-    const int64_t groups = node->ints[EB_INT_CONV_GROUPS], *w = eb_input(node, 1)->shape;
+    const int64_t groups = node->ints[EB_INT_CONV_GROUPS], *w = eb_input(node, EB_IN_CONV_WEIGHT)->shape;
     return is_image_conv(node) && groups > 1 && (w[1] > 1 || w[0] > groups);
 }
 

@@ -22,7 +22,7 @@
             loop_##name(y, a, b, count, 0, b_step != 0);                                                            \
     }
 
-/* Loops by the size of an element; NULL: none. Inputs all have one type. */
+/* Loops by the size of an element; NULL: none. Inputs all have one type; 0 is x or a. */
 typedef struct {
     apply bytes, bools, words, longs;
 } loops;

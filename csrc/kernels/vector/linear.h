@@ -13,19 +13,19 @@ static eb_status plan(eb_node *node) {
     int64_t *p = node->private;
     eb_status status = plan_rows(node);
     if (status != EB_OK) return status;
-    if (eb_is_present(node, 3) && (!rows_of(eb_input(node, 3), &p[AT_RESIDUAL_ROW]) || !unit_columns(eb_input(node, 3))))
-        return EB_NEEDS_DENSE;
+    const eb_tensor *residual = eb_optional_input(node, EB_IN_LINEAR_RESIDUAL);
+    if (residual && (!rows_of(residual, &p[AT_RESIDUAL_ROW]) || !unit_columns(residual))) return EB_NEEDS_DENSE;
     eb_cut cut = cut_product(p[AT_M], p[AT_N], p[AT_K]);
     p[AT_ROW_TILES] = cut.row_tiles;
     p[AT_PANELS] = cut.panels_a_tile;
     node->tiles = cut.row_tiles * cut.column_tiles;
-    node->scratch_bytes = eb_input(node, 1)->is_packed ? 0 : p[AT_K] * EB_NR * 4;
+    node->scratch_bytes = eb_input(node, EB_IN_LINEAR_WEIGHT)->is_packed ? 0 : p[AT_K] * EB_NR * 4;
     return EB_OK;
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    const eb_tensor *weight = eb_input(node, 1);
-    if (input != 1 || weight->dtype != EB_F32) return 0;
+    const eb_tensor *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    if (input != EB_IN_LINEAR_WEIGHT || weight->dtype != EB_F32) return 0;
     int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
     return eb_ceil_div(weight->shape[!transposed], EB_NR) * EB_NR * weight->shape[transposed] * 4;
 }
@@ -42,11 +42,11 @@ static void pack(const eb_node *node, int32_t input, const void *source, void *d
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const int64_t *p = node->private;
-    const float *x = eb_data(eb_input(node, 0), bases), *weight = eb_data(eb_input(node, 1), bases);
-    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
+    const eb_tensor *given = eb_input(node, EB_IN_LINEAR_X), *w = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    const float *x = eb_data(given, bases), *weight = eb_data(w, bases);
+    const float *bias = eb_optional_data(node, EB_IN_LINEAR_BIAS, bases);
+    const float *residual = eb_optional_data(node, EB_IN_LINEAR_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
-    const eb_tensor *w = eb_input(node, 1);
     int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
     int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed];
     int64_t column_tiles = node->tiles / p[AT_ROW_TILES];
@@ -61,7 +61,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                                   .K = p[AT_K],
                                   .x = x + m * p[AT_X_ROW],
                                   .x_row = p[AT_X_ROW],
-                                  .x_k = eb_input(node, 0)->stride[eb_input(node, 0)->rank - 1],
+                                  .x_k = given->stride[given->rank - 1],
                                   .b = weight + n * p[AT_K],
                                   .ldb = EB_NR,
                                   .y = y + m * p[AT_Y_ROW] + n,

@@ -10,7 +10,7 @@ typedef struct {
 } shapes;
 
 static shapes describe(const eb_node *node) {
-    const eb_tensor *a = eb_input(node, 0), *b = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *a = eb_input(node, EB_IN_MATMUL_A), *b = eb_input(node, EB_IN_MATMUL_B), *y = eb_output(node);
     int a_k = a->rank - 1 - (node->ints[EB_INT_MATMUL_TRANSPOSE_A] != 0), a_row = 2 * a->rank - 3 - a_k;
     int b_column = b->rank - 1 - (node->ints[EB_INT_MATMUL_TRANSPOSE_B] != 0), b_k = 2 * b->rank - 3 - b_column;
     shapes s = {.M = y->shape[y->rank - 2],
@@ -47,7 +47,8 @@ static eb_status plan(eb_node *node) {
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     shapes s = describe(node);
-    const float *a = eb_data(eb_input(node, 0), bases), *b = eb_data(eb_input(node, 1), bases);
+    const float *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases);
+    const float *b = eb_data(eb_input(node, EB_IN_MATMUL_B), bases);
     float *y = eb_data(eb_output(node), bases);
     int64_t row_tiles = node->private[AT_ROW_TILES], column_tiles = node->private[AT_COLUMN_TILES];
     int64_t width = node->private[AT_PANELS] * EB_NR;

@@ -181,9 +181,16 @@ static void log_softmax_row(row *r) {
 
 /* --- kernels ------------------------------------------------------------------------------------------------------- */
 
+/* layer_norm, rms_norm and both softmaxes read x at the same position; the norms their weight, too. */
+_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_RMS_NORM_X, "layer_norm and rms_norm differ");
+_Static_assert((int)EB_IN_LAYER_NORM_WEIGHT == (int)EB_IN_RMS_NORM_WEIGHT, "layer_norm and rms_norm differ");
+_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_SOFTMAX_X, "layer_norm and softmax differ");
+_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_LOG_SOFTMAX_X, "layer_norm and log_softmax differ");
+enum { NO_ADDEND = EB_IN_LAYER_NORM_WEIGHT }; /* an input that both softmaxes lack, the weight of the norms */
+
 /* Rows are the axes from `first` on. */
 static eb_status plan_rows(eb_node *node, int first) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
@@ -204,13 +211,14 @@ static void choose_streams(eb_node *node) {
 }
 
 static eb_status plan_trailing(eb_node *node) {
-    eb_status status = plan_rows(node, eb_input(node, 0)->rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
+    const int rank = eb_input(node, EB_IN_LAYER_NORM_X)->rank;
+    eb_status status = plan_rows(node, rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
     if (status == EB_OK) choose_streams(node);
     return status;
 }
 
 static eb_status plan_last_axis(eb_node *node) {
-    int rank = eb_input(node, 0)->rank;
+    int rank = eb_input(node, EB_IN_LAYER_NORM_X)->rank;
     if (rank == 0 || node->ints[EB_INT_SOFTMAX_AXIS] != rank - 1) return EB_NOT_APPLICABLE;
     eb_status status = plan_rows(node, rank - 1);
     if (status == EB_OK) choose_streams(node);
@@ -230,15 +238,15 @@ EB_INLINE int can_stream(const eb_node *node, const float *y) {
 
 EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
                              int addend_at, void (*function)(row *)) {
-    const float *x = eb_data(eb_input(node, 0), bases);
+    const float *x = eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases);
     float *y = eb_data(eb_output(node), bases);
     row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? epsilon_of(node->reals[0]) : 0};
-    if (eb_is_present(node, 1)) r.weight = eb_data(eb_input(node, 1), bases);
-    if (addend_at > 2 && eb_is_present(node, 2)) r.bias = eb_data(eb_input(node, 2), bases);
-    const float *addend = eb_is_present(node, addend_at) ? eb_data(eb_input(node, addend_at), bases) : NULL;
+    r.weight = eb_optional_data(node, EB_IN_LAYER_NORM_WEIGHT, bases);
+    if (addend_at == EB_IN_LAYER_NORM_ADDEND) r.bias = eb_optional_data(node, EB_IN_LAYER_NORM_BIAS, bases);
+    const float *addend = eb_optional_data(node, addend_at, bases);
     r.streams = can_stream(node, y);
     int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * node->private[AT_TILE]);
-    eb_loop x_rows = eb_loop_axes(eb_input(node, 0), 0, (int)node->private[AT_FIRST]);
+    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)node->private[AT_FIRST]);
     eb_cursor at;
     eb_cursor_seek(&x_rows, &at, begin * node->private[AT_TILE]);
     for (int64_t i = begin * node->private[AT_TILE]; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
@@ -253,15 +261,15 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
 
 static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     float *y = eb_data(eb_output(node), bases), *kept = scratch;
-    if (!can_stream(node, y)) return run_rows(node, bases, begin, end, 1, softmax_row);
+    if (!can_stream(node, y)) return run_rows(node, bases, begin, end, NO_ADDEND, softmax_row);
     row r = {.n = node->private[AT_N]};
     pending_row before = {0};
     int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * node->private[AT_TILE]);
-    eb_loop x_rows = eb_loop_axes(eb_input(node, 0), 0, (int)node->private[AT_FIRST]);
+    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)node->private[AT_FIRST]);
     eb_cursor at;
     eb_cursor_seek(&x_rows, &at, begin * node->private[AT_TILE]);
     for (int64_t i = begin * node->private[AT_TILE]; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
-        r.x = (const float *)eb_data(eb_input(node, 0), bases) + at.offset[0];
+        r.x = (const float *)eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases) + at.offset[0];
         r.y = y + i * r.n;
         softmax_past_caches(&r, &before, kept + i % 2 * r.n);
     }
@@ -271,22 +279,25 @@ static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t be
 }
 const eb_kernel EB_SYMBOL(softmax, vector) = {plan_softmax, run_softmax, NULL, NULL};
 
-/* addend_at: which input is added to x, or one that the op has not. */
+/* addend_at: which input is added to x, or NO_ADDEND. */
 #define KERNEL(op, plan, addend_at)                                                                                \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
         return run_rows(n, bases, begin, end, addend_at, op##_row);                                                \
     }                                                                                                              \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
-KERNEL(layer_norm, plan_trailing, 3)
-KERNEL(rms_norm, plan_trailing, 2)
-KERNEL(log_softmax, plan_last_axis, 1)
+KERNEL(layer_norm, plan_trailing, EB_IN_LAYER_NORM_ADDEND)
+KERNEL(rms_norm, plan_trailing, EB_IN_RMS_NORM_ADDEND)
+KERNEL(log_softmax, plan_last_axis, NO_ADDEND)
 
 /* --- rows of tables ------------------------------------------------------------------------------------------------ */
 
-/* Inputs: TERMS pairs (values, ids), then weight and bias. With ids the values are a table [V, n] and the ids say which
- * of its rows; without, they are broadcast to the result. */
-enum { TERMS = 3, WEIGHT = 2 * TERMS, BIAS };
+/* Inputs: TERMS pairs (values, ids), those of term t at 2 t and 2 t + 1, then weight and bias. With ids the values are a
+ * table [V, n] and the ids say which of its rows; without, they are broadcast to the result. */
+enum { TERMS = 3, WEIGHT = EB_IN_EMBEDDING_NORM_WEIGHT, BIAS = EB_IN_EMBEDDING_NORM_BIAS };
+_Static_assert((int)EB_IN_EMBEDDING_NORM_FIRST == 0 && (int)EB_IN_EMBEDDING_NORM_FIRST_IDS == 1, "term 0 is a pair");
+_Static_assert((int)EB_IN_EMBEDDING_NORM_SECOND == 2 && (int)EB_IN_EMBEDDING_NORM_SECOND_IDS == 3, "term 1 is a pair");
+_Static_assert((int)EB_IN_EMBEDDING_NORM_THIRD == 4 && (int)EB_IN_EMBEDDING_NORM_THIRD_IDS == 5, "term 2 is a pair");
 
 static eb_status plan_embedding_norm(eb_node *node) {
     const eb_tensor *y = eb_output(node);
@@ -338,8 +349,8 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
     (void)scratch;
     row r = {.n = node->private[AT_N], .epsilon = epsilon_of(node->reals[EB_REAL_EMBEDDING_NORM_EPSILON])};
     float *y = eb_data(eb_output(node), bases);
-    if (eb_is_present(node, WEIGHT)) r.weight = eb_data(eb_input(node, WEIGHT), bases);
-    if (eb_is_present(node, BIAS)) r.bias = eb_data(eb_input(node, BIAS), bases);
+    r.weight = eb_optional_data(node, WEIGHT, bases);
+    r.bias = eb_optional_data(node, BIAS, bases);
     r.streams = can_stream(node, y);
     const float **const terms[TERMS] = {&r.x, &r.addend, &r.second};
     eb_loop loop = loop_terms(node);

@@ -37,10 +37,10 @@ static eb_status plan_loop(eb_node *node) {
 }
 
 static eb_status plan(eb_node *node) {
-    int first = node->n_inputs == 3; /* where: a condition comes first */
+    int first = node->n_inputs == 3 ? EB_IN_WHERE_A : 0; /* where: a condition comes first */
     for (int i = first; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
-    if (first && eb_input(node, 0)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
+    if (first && eb_input(node, EB_IN_WHERE_CONDITION)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
     return plan_loop(node);
 }
 

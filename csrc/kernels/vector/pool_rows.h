@@ -9,7 +9,7 @@ enum { AT_ROWS };
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_MAX_POOL_X), *y = eb_output(node);
     if (x->dtype != EB_F32 || node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     const window w = describe(node, 0, 0);
     const int64_t row = EB_PRODUCT(w.out[COLUMN], w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
@@ -68,7 +68,7 @@ static void divide(const window *w, double rows, int64_t divisor, int padding, f
 
 EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
     const window w = describe(node, !mean, 0);
-    const eb_tensor *t = eb_input(node, 0);
+    const eb_tensor *t = eb_input(node, EB_IN_MAX_POOL_X);
     const int64_t divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0, channels = t->shape[1];
     const int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING];
     const float *x = eb_data(t, bases);

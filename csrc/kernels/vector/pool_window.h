@@ -9,7 +9,8 @@ typedef struct {
     int64_t in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], high[AXES], dilation[AXES];
 } window;
 
-/* The attributes of both ops begin alike. */
+/* The attributes of both ops begin alike, and their inputs are the same. */
+_Static_assert((int)EB_IN_MAX_POOL_X == (int)EB_IN_AVG_POOL_X, "max_pool and avg_pool differ");
 _Static_assert((int)EB_INT_MAX_POOL_HIGH == (int)EB_INT_AVG_POOL_HIGH, "the windows of max_pool and avg_pool differ");
 
 /* The spatial axis of `rank - 2` that is read as `axis` of three, or -1: one axis is columns where neighbours in memory are
@@ -17,7 +18,7 @@ _Static_assert((int)EB_INT_MAX_POOL_HIGH == (int)EB_INT_AVG_POOL_HIGH, "the wind
 static inline int pool_axis(int rank, int axis, int channels_last) { return channels_last ? axis_of(rank, axis) : axis + rank - 5; }
 
 static inline window describe(const eb_node *node, int dilates, int channels_last) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_MAX_POOL_X), *y = eb_output(node);
     window w;
     for (int a = 0; a < AXES; a++) {
         const int own = pool_axis(x->rank, a, channels_last), present = own >= 0, at = own + 2 - channels_last;

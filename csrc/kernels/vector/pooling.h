@@ -7,7 +7,7 @@ enum { AT_ROWS };
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_MAX_POOL_X), *y = eb_output(node);
     if (x->dtype != EB_F32 || !node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const window w = describe(node, 0, 1);
@@ -57,14 +57,15 @@ static inline int64_t step_of(const window *w, int axis, int64_t apart) {
 
 EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
     const window w = describe(node, !mean, 1);
-    const int64_t C = eb_input(node, 0)->shape[eb_input(node, 0)->rank - 1];
+    const eb_tensor *given = eb_input(node, EB_IN_MAX_POOL_X);
+    const int64_t C = given->shape[given->rank - 1];
     const int64_t divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0;
     const int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING];
-    const float *x = eb_data(eb_input(node, 0), bases);
+    const float *x = eb_data(given, bases);
     float *y = eb_data(eb_output(node), bases);
     const int64_t line = w.in[COLUMN] * C, plane = w.in[ROW] * line, places = w.out[PLANE] * w.out[ROW];
     const int64_t step[AXES] = {step_of(&w, PLANE, plane), step_of(&w, ROW, line), step_of(&w, COLUMN, C)};
-    int64_t last = eb_min(eb_input(node, 0)->shape[0] * places, end * node->private[AT_ROWS]);
+    int64_t last = eb_min(given->shape[0] * places, end * node->private[AT_ROWS]);
     for (int64_t r = begin * node->private[AT_ROWS]; r < last; r++) {
         int64_t taps[AXES];
         double rows = 1;

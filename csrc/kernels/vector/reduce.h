@@ -27,7 +27,7 @@ typedef struct {
     double divisor;
 } problem;
 
-/* All reductions have the ints (axes, keepdims) in this order. */
+/* All reductions have x as input 0, and the ints (axes, keepdims) in this order. */
 static problem describe(const eb_node *node) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     problem p = {.kept = eb_loop_new(2), .reduced = eb_loop_new(1)};

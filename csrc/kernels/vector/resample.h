@@ -18,7 +18,7 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *index = eb_input(node, 1);
+    const eb_tensor *x = eb_input(node, EB_IN_RESAMPLE_X), *index = eb_input(node, EB_IN_RESAMPLE_INDEX);
     problem p = {.outer = 1, .inner = 1, .m = index->shape[0], .taps = index->shape[1], .index_type = index->dtype};
     const int64_t axis = node->ints[EB_INT_RESAMPLE_AXIS];
     for (int64_t a = 0; a < axis; a++) p.outer *= x->shape[a];
@@ -29,7 +29,8 @@ static problem describe(const eb_node *node) {
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 14 }; /* floats of the result */
-    const eb_tensor *x = eb_input(node, 0), *index = eb_input(node, 1), *weight = eb_input(node, 2);
+    const eb_tensor *x = eb_input(node, EB_IN_RESAMPLE_X), *index = eb_input(node, EB_IN_RESAMPLE_INDEX);
+    const eb_tensor *weight = eb_input(node, EB_IN_RESAMPLE_WEIGHT);
     if (x->dtype != EB_F32 || weight->dtype != EB_F32 || (index->dtype != EB_I64 && index->dtype != EB_I32) ||
         !eb_is_dense(eb_output(node)))
         return EB_NOT_APPLICABLE;
@@ -160,9 +161,9 @@ static eb_status run_rows(const problem *p, const float *x, float *y, int64_t be
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     problem p = describe(node);
-    p.index = eb_data(eb_input(node, 1), bases);
-    p.weight = eb_data(eb_input(node, 2), bases);
-    const float *x = eb_data(eb_input(node, 0), bases);
+    p.index = eb_data(eb_input(node, EB_IN_RESAMPLE_INDEX), bases);
+    p.weight = eb_data(eb_input(node, EB_IN_RESAMPLE_WEIGHT), bases);
+    const float *x = eb_data(eb_input(node, EB_IN_RESAMPLE_X), bases);
     float *y = eb_data(eb_output(node), bases);
     const int64_t each = node->private[AT_EACH], count = p.inner > 1 ? p.outer * p.m : p.outer;
     const int64_t first = begin * each, last = eb_min(count, end * each);

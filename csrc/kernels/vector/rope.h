@@ -7,10 +7,10 @@
 
 enum { TILE_ELEMENTS = 16384 };
 enum { AT_TILE }; /* private: rows a tile */
-enum { Y, X, COSINE, SINE, OPERANDS };
+enum { Y, X, COSINE, SINE, OPERANDS }; /* of the loop: the output, then the inputs */
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_ROPE_X), *y = eb_output(node);
     int last = x->rank - 1;
     int64_t D = x->shape[last];
     if (x->dtype != EB_F32 || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
@@ -55,8 +55,8 @@ static void turn(float *y, const float *x, const float *c, const float *s, int64
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     float *y = eb_data(eb_output(node), bases);
-    const float *x = eb_data(eb_input(node, 0), bases), *c = eb_data(eb_input(node, 1), bases);
-    const float *s = eb_data(eb_input(node, 2), bases);
+    const float *x = eb_data(eb_input(node, EB_IN_ROPE_X), bases), *c = eb_data(eb_input(node, EB_IN_ROPE_COS), bases);
+    const float *s = eb_data(eb_input(node, EB_IN_ROPE_SIN), bases);
     int64_t half = eb_output(node)->shape[eb_output(node)->rank - 1] / 2;
     eb_loop loop = loop_rows(node);
     eb_cursor at;

@@ -8,7 +8,16 @@
 #include "../../ops.h"
 #include "logarithm.h"
 
-enum { X, DELTA, A, B, C, SKIP, GATE, BIAS };
+enum {
+    X = EB_IN_SELECTIVE_SCAN_X,
+    DELTA = EB_IN_SELECTIVE_SCAN_DELTA,
+    A = EB_IN_SELECTIVE_SCAN_A,
+    B = EB_IN_SELECTIVE_SCAN_B,
+    C = EB_IN_SELECTIVE_SCAN_C,
+    SKIP = EB_IN_SELECTIVE_SCAN_SKIP,
+    GATE = EB_IN_SELECTIVE_SCAN_GATE,
+    BIAS = EB_IN_SELECTIVE_SCAN_BIAS
+};
 enum { TILE_STATES = 1 << 16 };         /* states times positions times channels: twenty microseconds or so */
 enum { AT_CHANNELS, AT_CHANNEL_TILES }; /* private: channels a tile, tiles a sequence */
 

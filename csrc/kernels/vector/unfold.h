@@ -20,7 +20,7 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0), *w = eb_input(node, 1), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *w = eb_input(node, EB_IN_CONV_WEIGHT), *y = eb_output(node);
     const int64_t *ints = node->ints, groups = ints[EB_INT_CONV_GROUPS];
     problem p = {.groups = groups, .each_in = w->shape[1], .each_out = w->shape[0] / groups, .places = 1,
                  .x_channel = x->stride[1], .x_picture = x->stride[0], .depth = w->shape[1]};
@@ -43,7 +43,7 @@ static problem describe(const eb_node *node) {
 /* Panels that make a tile worth handing out; channels shared out where that leaves few tiles. */
 static void cut(eb_node *node, const problem *p) {
     enum { TILES = 8, WORTH = 512 * 1024 /* multiply-adds: about 10 microseconds */ };
-    const int64_t slices = eb_input(node, 0)->shape[0] * p->groups, panel = p->each_out * p->depth * EB_NR;
+    const int64_t slices = eb_input(node, EB_IN_CONV_X)->shape[0] * p->groups, panel = p->each_out * p->depth * EB_NR;
     int64_t *at = node->private;
     at[AT_PANELS] = eb_max(1, eb_min(p->panels, WORTH / eb_max(1, panel)));
     at[AT_PANEL_TILES] = eb_ceil_div(p->panels, at[AT_PANELS]);
@@ -56,7 +56,7 @@ static eb_status plan(eb_node *node) {
     if (node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
-    if (eb_input(node, 1)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
+    if (eb_input(node, EB_IN_CONV_WEIGHT)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     for (int i = 1; i < node->n_inputs; i++)
         if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
     if (eb_size(eb_output(node)) == 0) return EB_OK;
@@ -149,9 +149,10 @@ static void begin_rows(float *y, const float *bias, const float *residual, int64
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
     const int64_t *at = node->private, kind = node->ints[EB_INT_CONV_ACTIVATION];
-    const float *bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL;
-    const float *residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL;
-    const float *x = eb_data(eb_input(node, 0), bases), *w = eb_data(eb_input(node, 1), bases);
+    const float *bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases);
+    const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
+    const float *x = eb_data(eb_input(node, EB_IN_CONV_X), bases);
+    const float *w = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases);
     float *y = eb_data(eb_output(node), bases), *panel = scratch;
     const float clamp = clamp_of(kind);
     for (int64_t tile = begin; tile < end; tile++) {

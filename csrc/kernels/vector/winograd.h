@@ -27,7 +27,7 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node, const int m) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *y = eb_output(node);
     problem p = {.H = x->shape[1], .W = x->shape[2], .C = x->shape[3], .O = y->shape[3]};
     p.out_h = y->shape[1], p.out_w = y->shape[2];
     p.low_h = node->ints[EB_INT_CONV_LOW], p.low_w = node->ints[EB_INT_CONV_LOW + 1];
@@ -249,7 +249,7 @@ EB_INLINE void multiply_points(const problem *p, const int m, const float *trans
 /* --- the kernel --------------------------------------------------------------------------------------------------- */
 
 static int is_winograd(const eb_node *node) {
-    const eb_tensor *w = eb_input(node, 1);
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
     const int64_t *ints = node->ints;
     int fits = w->rank == 4 && w->dtype == EB_F32 && ints[EB_INT_CONV_CHANNELS_LAST] && ints[EB_INT_CONV_GROUPS] == 1;
     for (int axis = 0; axis < 2 && fits; axis++)
@@ -301,7 +301,8 @@ static void cut(eb_node *node, const int m) {
 }
 
 EB_INLINE eb_status plan(eb_node *node, const int m) {
-    if (!is_winograd(node) || eb_size(eb_output(node)) == 0 || eb_input(node, 0)->shape[3] == 0) return EB_NOT_APPLICABLE;
+    if (!is_winograd(node) || eb_size(eb_output(node)) == 0) return EB_NOT_APPLICABLE;
+    if (eb_input(node, EB_IN_CONV_X)->shape[3] == 0) return EB_NOT_APPLICABLE;
     if (!node->wanted && !pays(node, m)) return EB_NOT_APPLICABLE;
     const eb_status status = check_conv_operands(node);
     if (status != EB_OK) return status;
@@ -312,8 +313,8 @@ EB_INLINE eb_status plan(eb_node *node, const int m) {
 }
 
 static int64_t packed_bytes(const eb_node *node, int32_t input, const int m) {
-    const eb_tensor *w = eb_input(node, 1);
-    if (input != 1 || !is_winograd(node)) return 0;
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
+    if (input != EB_IN_CONV_WEIGHT || !is_winograd(node)) return 0;
     return eb_ceil_div(w->shape[0], EB_NR) * EB_NR * w->shape[1] * (m + 2) * (m + 2) * 4;
 }
 
@@ -357,9 +358,10 @@ EB_INLINE eb_status run(const eb_node *node, void *const *bases, int64_t begin, 
     const int n = m + 2;
     const problem p = describe(node, m);
     const int64_t *at = node->private, rows = at[AT_SHARED] ? p.tiles : at[AT_BLOCK], step = point_step(rows, p.row);
-    const float *x = eb_data(eb_input(node, 0), bases), *weight = eb_data(eb_input(node, 1), bases);
-    const epilogue to = {.bias = eb_is_present(node, 2) ? eb_data(eb_input(node, 2), bases) : NULL,
-                         .residual = eb_is_present(node, 3) ? eb_data(eb_input(node, 3), bases) : NULL,
+    const float *x = eb_data(eb_input(node, EB_IN_CONV_X), bases);
+    const float *weight = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases);
+    const epilogue to = {.bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases),
+                         .residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases),
                          .y = eb_data(eb_output(node), bases),
                          .activation = activations[node->ints[EB_INT_CONV_ACTIVATION]]};
     float *places = scratch, *sums = scratch; /* one after the other */

@@ -61,7 +61,7 @@ def _by_batch(x: Lowering, value: Value, weight: Value | None, bias: Value | Non
 def _by_group(x: Lowering, value: Value, groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
     wide = x.cast(value, _wide(value))
     rows = (value.shape[0], groups, math.prod(value.shape[1:]) // groups)
-    y = x.emit("layer_norm", x.reshape(wide, rows), None, None, None, axes=1, epsilon=eps)
+    y = x.emit_named("layer_norm", {"x": x.reshape(wide, rows)}, axes=1, epsilon=eps)
     return x.cast(_affine(x, x.reshape(y, value.shape), weight, bias), x.result.dtype)
 
 

@@ -33,12 +33,9 @@ def _conv(
     groups: int,
 ) -> Value:
     axes = len(weight.shape) - 2
-    y = x.emit(
+    y = x.emit_named(
         "conv",
-        batched(x, value, axes),
-        weight,
-        bias,
-        None,
+        {"x": batched(x, value, axes), "weight": weight, "bias": bias},
         stride=spread(stride, axes),
         low=spread(pads[0], axes),
         high=spread(pads[1], axes),
@@ -101,12 +98,9 @@ def _transposed(
     more = spread(output_padding, axes)
     if any(add >= max(step, space) for add, step, space in zip(more, steps, spaces, strict=True)):
         raise ShapeError(f"conv_transpose: output_padding {list(more)} is not below stride {list(steps)} or dilation")
-    y = x.emit(
+    y = x.emit_named(
         "conv_transpose",
-        batched(x, value, axes),
-        weight,
-        bias,
-        None,
+        {"x": batched(x, value, axes), "weight": weight, "bias": bias},
         stride=steps,
         low=low,
         high=tuple(cut - add for cut, add in zip(low, more, strict=True)),

@@ -50,8 +50,8 @@ def linear(x: Lowering, input: Value, weight: Value, bias: Value | None) -> Valu
         y = product(x, input, weight)
         return y if bias is None else x.emit("add", y, bias)
     if bias is None or bias.shape == weight.shape[:1]:
-        return x.emit("linear", input, weight, bias, None)
-    return x.emit("add", x.emit("linear", input, weight, None, None), bias)
+        return x.emit_named("linear", {"x": input, "weight": weight, "bias": bias})
+    return x.emit("add", x.emit_named("linear", {"x": input, "weight": weight}), bias)
 
 
 def _scaled(x: Lowering, value: Value, factor: Number) -> Value:
@@ -62,7 +62,8 @@ def _add_product(x: Lowering, addend: Value, a: Value, b: Value, beta: Number, a
     """The sum beta * addend + alpha * (a @ b). With beta 0 the addend is not read, so its NaN do not spread."""
     vector = len(b.shape) == 1
     if beta == 1 and not vector and len(a.shape) == 2 and addend.shape == b.shape[-1:]:
-        return x.emit("linear", a, b, addend, None, transpose_weight=False, alpha=float(alpha))
+        inputs = {"x": a, "weight": b, "bias": addend}
+        return x.emit_named("linear", inputs, transpose_weight=False, alpha=float(alpha))
     y = product(x, a, b) if vector else x.emit("matmul", a, b, alpha=float(alpha))
     y = _scaled(x, y, alpha if vector else 1)
     return y if beta == 0 else x.emit("add", _scaled(x, addend, beta), y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -16,15 +16,15 @@ _FOR_GRADIENTS = "is a result for gradients, which are not computed"
 
 
 def _normalised(
-    x: Lowering, op: str, value: Value, shape: Sequence[int], affine: Sequence[Value | None], epsilon: float
+    x: Lowering, op: str, value: Value, shape: Sequence[int], affine: Mapping[str, Value | None], epsilon: float
 ) -> Value:
     """Operands of several types are computed in the widest, and the result is rounded once."""
     dtype = value.dtype
-    for operand in affine:
+    for operand in affine.values():
         if operand is not None:
             dtype = x.common_dtype(value, operand)
-    operands = [None if operand is None else x.cast(operand, dtype) for operand in affine]
-    y = x.emit(op, x.cast(value, dtype), *operands, None, axes=len(shape), epsilon=epsilon)
+    operands = {name: None if operand is None else x.cast(operand, dtype) for name, operand in affine.items()}
+    y = x.emit_named(op, {**operands, "x": x.cast(value, dtype)}, axes=len(shape), epsilon=epsilon)
     return x.cast(y, x.result.dtype)
 
 
@@ -32,14 +32,14 @@ def _normalised(
 def layer_norm(
     x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> Value:
-    return _normalised(x, "layer_norm", input, normalized_shape, (weight, bias), eps)
+    return _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
 
 
 @aten("native_layer_norm")
 def native_layer_norm(
     x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> list[Value | Missing]:
-    y = _normalised(x, "layer_norm", input, normalized_shape, (weight, bias), eps)
+    y = _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
     return [y, Missing(f"the mean {_FOR_GRADIENTS}"), Missing(f"rstd {_FOR_GRADIENTS}")]
 
 
@@ -53,14 +53,14 @@ def _epsilon(value: Value, eps: float | None) -> float:
 def rms_norm(
     x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
 ) -> Value:
-    return _normalised(x, "rms_norm", input, normalized_shape, (weight,), _epsilon(input, eps))
+    return _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
 
 
 @aten("_fused_rms_norm")
 def _fused_rms_norm(
     x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
 ) -> list[Value | Missing]:
-    y = _normalised(x, "rms_norm", input, normalized_shape, (weight,), _epsilon(input, eps))
+    y = _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
     return [y, Missing(f"rstd {_FOR_GRADIENTS}")]
 
 
@@ -90,12 +90,9 @@ def scaled_dot_product_attention(
         attn_mask = x.emit("where", attn_mask, x.scalar(0.0, query.dtype), x.scalar(-math.inf, query.dtype))
     elif attn_mask is not None:
         attn_mask = x.cast(attn_mask, query.dtype)
-    y = x.emit(
+    y = x.emit_named(
         "attention",
-        query,
-        key,
-        value,
-        attn_mask,
+        {"query": query, "key": key, "value": value, "mask": attn_mask},
         scale=1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale,
         causal=is_causal,
         masked_rows="zero",

@@ -26,12 +26,14 @@ def selective_scan(
     delta_softplus: bool,
 ) -> Value:
     """Channels last, as the kernels want them and the layers around make them. One type for all, the widest."""
-    given = (u, delta, A, B, C, D, z, delta_bias)
-    dtype = dtype_name(reduce(torch.promote_types, (torch_dtype(v.dtype) for v in given if v is not None)))
+    given = {"x": u, "delta": delta, "a": A, "b": B, "c": C, "skip": D, "gate": z, "bias": delta_bias}
+    dtypes = (torch_dtype(v.dtype) for v in given.values() if v is not None)
+    dtype = dtype_name(reduce(torch.promote_types, dtypes))
 
     def operand(value: Value | None) -> Value | None:
         wide = None if value is None else x.cast(value, dtype)
         return wide if wide is None or len(wide.shape) != 3 else x.permute(wide, (0, 2, 1))
 
-    y = x.emit("selective_scan", *map(operand, given), softplus=delta_softplus)
+    operands = {name: operand(value) for name, value in given.items()}
+    y = x.emit_named("selective_scan", operands, softplus=delta_softplus)
     return x.cast(x.permute(y, (0, 2, 1)), x.result.dtype)

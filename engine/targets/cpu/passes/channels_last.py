@@ -8,6 +8,7 @@ order of the model. There the binder makes a copy, which the report counts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from engine.graph import Graph, Node, Value
 from engine.passes.base import Pass
@@ -41,7 +42,7 @@ def _beneath(value: Value) -> Value | None:
         return None
     if node.attributes["axes_order"] != _to_first(rank):
         return None
-    below = node.input(0)
+    below = node.operand("x")
     maker = below.node.op if below.node is not None else None
     if rank == 3 and (maker is None or not (maker.family == "pointwise" or maker.name in _IMAGES)):
         return None
@@ -67,37 +68,33 @@ def _back(graph: Graph, node: Node, value: Value) -> Value:
 
 def _conv(graph: Graph, node: Node) -> Value | None:
     """By a constant weight, which is packed; a 1 x 1 kernel of all channels is a linear over them."""
-    x, weight, a = node.input(0), node.input(1), node.attributes
+    x, weight, a = node.operand("x"), node.operand("weight"), node.attributes
     if a["channels_last"] or not weight.is_constant:
         return None
-    inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
+    images = {"x": _turned(graph, x, node), "residual": _turned(graph, node["residual"], node)}
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
     if in_place and a["groups"] == 1 and len(x.shape) > 3:
-        inputs[1] = graph.constant(weight.elements.reshape(weight.shape[:2]), weight.name)
+        matrix = graph.constant(weight.elements.reshape(weight.shape[:2]), weight.name)
+        inputs = {**images, "weight": matrix, "bias": node["bias"]}
         how = {"transpose_weight": True, "activation": a["activation"]}
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))
-    how = {**a, "channels_last": True}
-    return _back(graph, node, graph.emit("conv", inputs, before=node, source=node.source, **how))
+    return _back(graph, node, graph.emit_again(node, images, channels_last=True))
 
 
 def _conv_transpose(graph: Graph, node: Node) -> Value | None:
     """By a constant weight, which is packed."""
-    x, weight, a = node.input(0), node.input(1), node.attributes
+    x, weight, a = node.operand("x"), node.operand("weight"), node.attributes
     if a["channels_last"] or not weight.is_constant:
         return None
-    inputs = [_turned(graph, x, node), weight, node.inputs[2], _turned(graph, node.inputs[3], node)]
-    how = {**a, "channels_last": True}
-    return _back(graph, node, graph.emit("conv_transpose", inputs, before=node, source=node.source, **how))
+    images = {"x": _turned(graph, x, node), "residual": _turned(graph, node["residual"], node)}
+    return _back(graph, node, graph.emit_again(node, images, channels_last=True))
 
 
 def _pool(graph: Graph, node: Node) -> Value | None:
-    x = node.input(0)
     if node.attributes["channels_last"]:
         return None
-    how = {**node.attributes, "channels_last": True}
-    return _back(
-        graph, node, graph.emit(node.op.name, [_turned(graph, x, node)], before=node, source=node.source, **how)
-    )
+    turned = _turned(graph, node.operand("x"), node)
+    return _back(graph, node, graph.emit_again(node, {"x": turned}, channels_last=True))
 
 
 def _pointwise(graph: Graph, node: Node) -> Value | None:
@@ -113,12 +110,11 @@ def _pointwise(graph: Graph, node: Node) -> Value | None:
 
 def _reduce(graph: Graph, node: Node) -> Value | None:
     """Over all spatial axes, or with the reduced axes kept, so that the result has an order to be turned back to."""
-    beneath, axes = _beneath(node.input(0)), node.attributes["axes"]
-    rank = len(node.input(0).shape)
+    x, axes = node.operand("x"), node.attributes["axes"]
+    beneath, rank = _beneath(x), len(x.shape)
     if beneath is None or not (node.attributes["keepdims"] or axes == tuple(range(2, rank))):
         return None
-    how = {**node.attributes, "axes": tuple(sorted(_moved(axis, rank) for axis in axes))}
-    reduced = graph.emit(node.op.name, [beneath], before=node, source=node.source, **how)
+    reduced = graph.emit_again(node, {"x": beneath}, axes=tuple(sorted(_moved(axis, rank) for axis in axes)))
     return _back(graph, node, reduced) if node.attributes["keepdims"] else reduced
 
 
@@ -132,21 +128,20 @@ def _concat(graph: Graph, node: Node) -> Value | None:
 
 def _along_an_axis(graph: Graph, node: Node) -> Value | None:
     """One whose other inputs say what becomes of the elements of an axis."""
-    beneath = _beneath(node.input(0))
+    beneath = _beneath(node.operand("x"))
     if beneath is None:
         return None
-    how = {**node.attributes, "axis": _moved(node.attributes["axis"], len(beneath.shape))}
-    inputs = [beneath, *node.inputs[1:]]
-    return _back(graph, node, graph.emit(node.op.name, inputs, before=node, source=node.source, **how))
+    axis = _moved(node.attributes["axis"], len(beneath.shape))
+    return _back(graph, node, graph.emit_again(node, {"x": beneath}, axis=axis))
 
 
 def _pad(graph: Graph, node: Node) -> Value | None:
-    beneath = _beneath(node.input(0))
+    beneath = _beneath(node.operand("x"))
     if beneath is None:
         return None
     order = _to_last(len(beneath.shape))
-    how = {**node.attributes, **{end: tuple(node.attributes[end][axis] for axis in order) for end in ("low", "high")}}
-    return _back(graph, node, graph.emit("pad", [beneath], before=node, source=node.source, **how))
+    how: dict[str, Any] = {end: tuple(node.attributes[end][axis] for axis in order) for end in ("low", "high")}
+    return _back(graph, node, graph.emit_again(node, {"x": beneath}, **how))
 
 
 def _repeats(node: Node) -> tuple[Value, list[int]] | None:
@@ -154,11 +149,11 @@ def _repeats(node: Node) -> tuple[Value, list[int]] | None:
 
     [.., n, ..] is seen as [.., n, 1, ..], expanded to [.., n, r, ..] and seen as [.., n * r, ..].
     """
-    expand = node.input(0).node
-    apart = expand.input(0).node if expand is not None and expand.op.name == "expand" else None
+    expand = node.operand("x").node
+    apart = expand.operand("x").node if expand is not None and expand.op.name == "expand" else None
     if expand is None or apart is None or apart.op.name != "reshape":
         return None
-    x, narrow, wide = apart.input(0), apart.output.shape, expand.output.shape
+    x, narrow, wide = apart.operand("x"), apart.output.shape, expand.output.shape
     rank, times, at = len(x.shape), list[int](), 0
     if len(wide) != len(narrow) or len(node.output.shape) != rank:
         return None

@@ -20,13 +20,13 @@ WORTH = 1 << 20
 def _fits(found: Match) -> bool:
     """A plain product of constants, and a kernel for each of its columns that leaves no place between unread."""
     linear, conv = found.calls["linear"], found.calls["conv"]
-    x, expand, weight, a = linear.input(0), linear.input(1), conv.input(1), conv.attributes
+    x, expand, weight, a = linear.operand("x"), linear.operand("weight"), conv.operand("weight"), conv.attributes
     return (
         x.dtype == "float32"
         and len(x.shape) == 4
-        and all(v is None or v.is_constant for node in (linear, conv) for v in node.inputs[1:3])
-        and linear.inputs[3] is None
-        and conv.inputs[3] is None
+        and all(v is None or v.is_constant for v in (expand, linear["bias"], weight, conv["bias"]))
+        and linear["residual"] is None
+        and conv["residual"] is None
         and linear.attributes["transpose_weight"]
         and linear.attributes["alpha"] == 1
         and a["channels_last"]
@@ -43,7 +43,13 @@ def _is_large(between: Value) -> bool:
 
 def _fuse(graph: Graph, found: Match) -> Value:
     linear, conv = found.calls["linear"], found.calls["conv"]
-    inputs = [*linear.inputs[:3], conv.inputs[1], conv.inputs[2]]
+    inputs = {
+        "x": linear["x"],
+        "expand": linear["weight"],
+        "expand_bias": linear["bias"],
+        "weight": conv["weight"],
+        "bias": conv["bias"],
+    }
     how = {name: conv.attributes[name] for name in ("stride", "low", "high", "dilation", "activation")}
     how["expand_activation"] = linear.attributes["activation"]
     return graph.emit("expand_depthwise", inputs, before=conv, source=conv.source, **how)

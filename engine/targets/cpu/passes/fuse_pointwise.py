@@ -15,10 +15,11 @@ MAX_STEPS = 16  # PROGRAM_STEPS of csrc/ref/pointwise.c and csrc/kernels/vector/
 def _step_name(node: Node) -> str | None:
     """What a program calls the node, or None where it cannot: another op, or another element type than float32."""
     name = next((n for n, (op, a) in STEPS.items() if op == node.op.name and a == node.attributes), None)
-    first = 1 if name == "where" else 0  # its condition is bool and stays an input of the program
-    if name is None or any(v is None or v.dtype != "float32" for v in (*node.inputs[first:], *node.outputs)):
+    if name is None:
         return None
-    return name
+    # The condition of `where` is bool and stays an input of the program.
+    operands = [node.operand(operand) for operand in node.op.input_names if operand != "condition"]
+    return name if all(v.dtype == "float32" for v in (*operands, *node.outputs)) else None
 
 
 def _outer(group: list[Node]) -> list[Value]:
