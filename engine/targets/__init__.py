@@ -4,9 +4,10 @@ suites and the scripts reach it by `get`.
 
 from __future__ import annotations
 
-from engine import switches
 from engine.errors import ConfigError
 from engine.suggest import unknown
+from engine.switches import Switch
+from engine.switches import register as register_switch
 from engine.targets.base import Target
 from engine.targets.cpu import CPU
 from engine.targets.interpreter import INTERPRETER
@@ -19,7 +20,7 @@ def register(target: Target) -> None:
     if target.name in TARGETS:
         raise ConfigError(f"target {target.name!r}: there is one of this name already")
     TARGETS[target.name] = target
-    switches.register(switches.Switch("target", target.name, "on" if target is CPU else "off", target.summary))
+    register_switch(Switch("target", target.name, "on" if target is CPU else "off", target.summary))
 
 
 def get(name: str) -> Target:
