@@ -24,6 +24,13 @@ def from_trace(trace: str | None) -> str:
     return f"{chosen[-1][0]}:{chosen[-1][1]}" if chosen else ""
 
 
+def module_of(node: torch.fx.Node) -> str:
+    """The path of the innermost module that makes the call, such as ``encoder.layer.3``; "" for the model itself."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = str(next(reversed(stack.values()))[0]) if stack else ""
+    return path.removeprefix("L['self']").removeprefix(".")
+
+
 def from_error(error: BaseException) -> str:
     """``file:line`` of the innermost frame of the user's own code that an error passed through, or ""."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]

@@ -20,6 +20,8 @@ def run(graph: Graph) -> int:
         first = seen.setdefault(key, node)
         if first is not node:
             new |= zip(node.outputs, first.outputs, strict=True)
+            for value, kept in zip(node.outputs, first.outputs, strict=True):
+                kept.inherit(value)
             merged.append(node)
     graph.outputs = [new.get(v, v) for v in graph.outputs]
     graph.remove(merged)

@@ -28,6 +28,7 @@ def run(graph: Graph) -> int:
         results = result if isinstance(result, tuple) else (result,)
         for value, array in zip(node.outputs, results, strict=True):
             new[value] = graph.constant(np.ascontiguousarray(array).reshape(value.shape), value.name)
+            new[value].inherit(value)
         folded.append(node)
     graph.outputs = [new.get(v, v) for v in graph.outputs]
     graph.remove(folded)
