@@ -161,9 +161,8 @@ class _Conversion:
         module = self.program.graph_module
         placeholders = module.graph.find_nodes(op="placeholder")
         specs = self.program.graph_signature.input_specs
-        env = {node: self._input(node, spec) for node, spec in zip(placeholders, specs, strict=True)}
-        for node, value in env.items():
-            self.walk.record_origin(node, value)
+        given = zip(placeholders, specs, strict=True)
+        env = {node: self.walk.with_origin(node, self._input(node, spec)) for node, spec in given}
         self.walk.graph.inputs += self._states.values()
         self._outputs(self.walk.run(module, env))
         if offenders := [*self.walk.offenders, *self.walk.settled.values()]:

@@ -71,17 +71,16 @@ class Walk:
             self.offenders.append(f"{node.target}: {refusal}")
             self.refused[node] = self.offenders[-1]
             return Missing(None)
-        value = self.graph.constant(to_numpy(held), str(node.target))
-        self.record_origin(node, value)
-        return value
+        return self.with_origin(node, self.graph.constant(to_numpy(held), str(node.target)))
 
-    def record_origin(self, node: Node, result: Lowered) -> None:
-        """Note that `result`, a value or several, is what `node` makes in the exported program."""
+    def with_origin(self, node: Node, result: Lowered) -> Lowered:
+        """`result`, a value or several, of which is recorded that `node` makes it in the exported program."""
         several = isinstance(result, list)
         for number, value in enumerate(result if several else [result]):
             if isinstance(value, Value):
                 name = "/".join([*self.inside, node.name]) + (f"[{number}]" if several else "")
                 value.trace_to(Origin(name, module_of(node), _source(node)))
+        return result
 
     def _call(self, node: Node, env: dict[Node, Lowered]) -> Lowered:
         args = map_arg(node.args, env.__getitem__)
@@ -106,9 +105,8 @@ class Walk:
                     raise Refusal("it reads a number that is no size")
                 self.refused[node] = ""
                 return self._stand_in(meta)
-            result = self._lower(node.target, args, kwargs, Lowering(self.graph, meta, source, self.symbols.size))
-            self.record_origin(node, result)
-            return result
+            context = Lowering(self.graph, meta, source, self.symbols.size)
+            return self.with_origin(node, self._lower(node.target, args, kwargs, context))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")

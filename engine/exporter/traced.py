@@ -83,7 +83,7 @@ def _walked(
             walk.offenders.append(f"input {node.name}: {refusal}")
             walk.refused[node] = walk.offenders[-1]
             env[node] = Missing(None)
-        walk.record_origin(node, env[node])
+        walk.with_origin(node, env[node])
     return walk, walk.run(module, env)
 
 
