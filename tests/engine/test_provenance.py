@@ -147,6 +147,8 @@ def test_hostile_origins_are_refused_for_what_is_wrong_with_them(change, message
 
 
 class Lookup(nn.Module):
+    """An embedding inside of a module."""
+
     def __init__(self):
         super().__init__()
         self.table = nn.Embedding(4, 3)
@@ -161,6 +163,16 @@ def test_an_error_of_a_call_names_source_and_module(executor):
     program = engine.compile(model, (torch.tensor([1, 2]),), engine.Config(executor=executor))
     with pytest.raises(ExecutionError, match=r"embedding at \S+/test_provenance.py:\d+ in 0.table: "):
         program(torch.tensor([1, 9]))
+
+
+def test_a_graph_of_torch_compile_names_modules_without_the_variable_that_holds_the_model():
+    model = nn.Sequential(nn.ModuleDict({"look": Lookup()})["look"]).eval()
+    torch.compiler.reset()
+    with torch.inference_mode():
+        found = torch.compile(model, backend="engine")
+        found(torch.tensor([1, 2]))
+        with pytest.raises(ExecutionError, match=r"^embedding.* in 0.table: "):
+            found(torch.tensor([1, 9]))
 
 
 def test_profile_and_trace_say_which_module_a_node_is_of():
