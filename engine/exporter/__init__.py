@@ -108,7 +108,8 @@ def lowered(model: Captured) -> Exported:
     """The second half of `export`. Raises UnsupportedOp."""
     begin = time.perf_counter()
     conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
-    graph = conversion.run()
+    with conversion.walk.graph.scope.deciding():
+        graph = conversion.run()
     return Exported(
         graph,
         conversion.input_names,

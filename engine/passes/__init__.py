@@ -152,10 +152,11 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
         check: verify the graph after every pass (tests do).
     """
     log = []
-    for name in PIPELINE if config.pipeline is None else config.pipeline:
-        if name in config.disable:
-            continue
-        log.append((name, PASSES[name].run(graph)))
-        if check:
-            verify.graph(graph)
+    with graph.scope.deciding():
+        for name in PIPELINE if config.pipeline is None else config.pipeline:
+            if name in config.disable:
+                continue
+            log.append((name, PASSES[name].run(graph)))
+            if check:
+                verify.graph(graph)
     return tuple(log)
