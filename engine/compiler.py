@@ -222,7 +222,7 @@ def _check_decoder(artifacts: Mapping[str, Artifact], batch: int) -> None:
         )
     for name, artifact in artifacts.items():
         results = [artifact.types[v] for v in artifact.call_outputs]
-        if len(results) != 1 or len(results[0].shape) != 2 or results[0].shape[0] != batch:
+        if len(results) != 1 or len(results[0].shape) != 2 or not sizes.same(results[0].shape[0], batch):
             raise ConfigError(f"module: {name} must return logits [{batch}, vocab], got {', '.join(map(str, results))}")
 
 

@@ -54,5 +54,9 @@ class InternalError(EngineError):
         )
 
 
+class UndecidedSizeError(InternalError):
+    """Sizes that differ from call to call were compared where no guard may be recorded."""
+
+
 class VerificationError(InternalError):
     """A graph, a memory plan or the order of a bound plan breaks a rule of the engine."""

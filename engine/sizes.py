@@ -1,9 +1,18 @@
 """Sizes that follow from the sizes of a call: formulas over symbols, with what has been taken for granted about them.
 
 A `Size` stands where an int would, in shapes and attributes. Adding, multiplying and dividing gives another formula. A
-comparison whose answer is the same for all sizes allowed answers it; any other is answered for the example's sizes and
-noted as a guard, which every other binding must satisfy. Whatever needs the number itself (a range, an index, a float)
-gets the example's, with the guard that it is this one. So nothing can forget, unnoticed, that a size may vary.
+comparison whose answer is the same for all sizes allowed has that answer, and no side effect. The other comparisons
+depend on the sizes of a call, and there are two cases:
+
+- Inside of ``with scope.deciding():``, which the exporter and the passes open around all of their work, the answer is
+  that for the example's sizes, and the scope records it as a guard, which all sizes of a call must satisfy. Whatever
+  needs the number itself (a range, an index, a float) gets the example's, with the guard that it is this one.
+- Elsewhere (a cache, a set, a file that is read, a report) the comparison is an `UndecidedSizeError`, and no guard is
+  recorded.
+
+So no code treats a size as fixed unnoticed: rules of ops compare shapes as if they were numbers, and what they take
+for granted is in the report. `same` and `at_most` never record a guard and never raise. They are for code that only
+loses an optimisation where two sizes are not known to be equal, and for code outside of these two stages.
 """
 
 from __future__ import annotations
@@ -11,9 +20,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from engine.errors import ConfigError, ShapeError
+from engine.errors import ConfigError, ShapeError, UndecidedSizeError
 
 Atom: TypeAlias = Any
 """A symbol's name, or ``("//" | "%", dividend, divisor)`` of Terms."""
@@ -175,6 +185,24 @@ class Scope:
     def __init__(self) -> None:
         self.symbols: dict[str, Symbol] = {}
         self.guards: dict[Guard, None] = {}
+        self._deciding = 0
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """In this block, comparisons that ranges leave open are answered for the example and recorded as guards.
+
+        For one thread at a time. Blocks may be nested.
+        """
+        self._deciding += 1
+        try:
+            yield
+        finally:
+            self._deciding -= 1
+
+    @property
+    def is_deciding(self) -> bool:
+        """True inside of `deciding`."""
+        return self._deciding > 0
 
     @property
     def example(self) -> dict[str, int]:
@@ -186,13 +214,15 @@ class Scope:
         number = number_of(terms)
         return cast("int", Size(self, terms)) if number is None else number
 
-    def assume(self, relation: str, terms: Terms) -> bool:
-        """Whether ``terms == 0`` or ``< 0``: known for all sizes, or as for the example and noted as a guard."""
+    def known(self, relation: str, terms: Terms) -> bool | None:
+        """Whether ``terms == 0`` or ``< 0`` for all sizes; None where that differs, or where it cannot be told."""
         low, high = self.bounds(terms)
-        if relation == "==" and (low > 0 or high < 0 or low == high == 0):
-            return low == high == 0
-        if relation == "<" and (high < 0 or low >= 0):
-            return high < 0
+        if relation == "==":
+            return low == high == 0 if low > 0 or high < 0 or low == high == 0 else None
+        return high < 0 if high < 0 or low >= 0 else None
+
+    def assume(self, relation: str, terms: Terms) -> bool:
+        """Whether ``terms == 0`` or ``< 0`` for the example's sizes, which is recorded as a guard."""
         value = evaluate(terms, self.example)
         holds = value == 0 if relation == "==" else value < 0
         self.guards[Guard(relation, terms, holds)] = None
@@ -308,8 +338,18 @@ class Size:
     def _pinned(self) -> int:
         """The example's number; from now on the only one."""
         number = evaluate(self.terms, self.scope.example)
-        self.scope.assume("==", add(self.terms, constant(-number)))
+        self._decide("==", add(self.terms, constant(-number)), self, "as a number")
         return number
+
+    def _decide(self, relation: str, terms: Terms, *question: object) -> bool:
+        """Whether ``terms == 0`` or ``< 0``. UndecidedSizeError, with the question, where no guard may be recorded."""
+        answer = self.scope.known(relation, terms)
+        if answer is None and not self.scope.is_deciding:
+            raise UndecidedSizeError(
+                f"{' '.join(map(str, question))}: it depends on the sizes of a call, and no guard may be recorded "
+                "outside of the exporter and the passes"
+            )
+        return self.scope.assume(relation, terms) if answer is None else answer
 
     __index__ = __int__ = _pinned
 
@@ -317,7 +357,7 @@ class Size:
         return float(self._pinned())
 
     def __bool__(self) -> bool:
-        return not self.scope.assume("==", self.terms)
+        return not self._decide("==", self.terms, self, "!= 0")
 
     def __hash__(self) -> int:
         return hash(self.terms)
@@ -327,7 +367,7 @@ class Size:
 
     def __eq__(self, other: object) -> bool:
         terms = _terms_of(other)
-        return terms is not None and self.scope.assume("==", add(self.terms, terms, -1))
+        return terms is not None and self._decide("==", add(self.terms, terms, -1), self, "==", other)
 
     def __lt__(self, other: Any) -> bool:
         return self._less(other, strict=True)
@@ -345,7 +385,8 @@ class Size:
         terms = _terms_of(other)
         if terms is None:  # a float, or infinity
             return self._pinned() < other if strict else self._pinned() <= other
-        return self.scope.assume("<", add(add(self.terms, terms, -1), constant(0 if strict else -1)))
+        less = add(add(self.terms, terms, -1), constant(0 if strict else -1))
+        return self._decide("<", less, self, "<" if strict else "<=", other)
 
     def __add__(self, other: Any) -> Any:
         terms = _terms_of(other)

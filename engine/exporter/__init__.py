@@ -108,7 +108,8 @@ def lowered(model: Captured) -> Exported:
     """The second half of `export`. Raises UnsupportedOp."""
     begin = time.perf_counter()
     conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
-    graph = conversion.run()
+    with conversion.walk.graph.scope.deciding():
+        graph = conversion.run()
     return Exported(
         graph,
         conversion.input_names,
@@ -161,7 +162,8 @@ class _Conversion:
         module = self.program.graph_module
         placeholders = module.graph.find_nodes(op="placeholder")
         specs = self.program.graph_signature.input_specs
-        env = {node: self._input(node, spec) for node, spec in zip(placeholders, specs, strict=True)}
+        given = zip(placeholders, specs, strict=True)
+        env = {node: self.walk.with_origin(node, self._input(node, spec)) for node, spec in given}
         self.walk.graph.inputs += self._states.values()
         self._outputs(self.walk.run(module, env))
         if offenders := [*self.walk.offenders, *self.walk.settled.values()]:

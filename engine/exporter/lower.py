@@ -17,11 +17,11 @@ from torch.fx.node import map_arg
 from engine.errors import InternalError
 from engine.exporter.context import Lowering, Missing, tensor_type
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
-from engine.exporter.sources import from_trace
+from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
 from engine.exporter.weights import to_numpy
-from engine.graph import Graph, Value
+from engine.graph import Graph, Origin, Value
 
 _ASSERT = overload("_assert_scalar")
 Lowered = Any  # a Value, a Missing, a number, or a list of them
@@ -36,6 +36,7 @@ class Walk:
         offenders: what cannot be lowered, one line each.
         refused: the calls that cannot be lowered, with the line of each; "" where what it reads is refused already.
         settled: sizes that may differ, of which a call can have the example's only, with a line about that call.
+        inside: the operations on functions whose bodies are being read, outermost first.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
@@ -44,6 +45,7 @@ class Walk:
         self.offenders: list[str] = []
         self.refused: dict[Node, str] = {}
         self.settled: dict[str, str] = {}
+        self.inside: list[str] = []
 
     def run(self, module: GraphModule, env: dict[Node, Lowered]) -> list[Lowered]:
         """Lower all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
@@ -69,7 +71,16 @@ class Walk:
             self.offenders.append(f"{node.target}: {refusal}")
             self.refused[node] = self.offenders[-1]
             return Missing(None)
-        return self.graph.constant(to_numpy(held), str(node.target))
+        return self.with_origin(node, self.graph.constant(to_numpy(held), str(node.target)))
+
+    def with_origin(self, node: Node, result: Lowered) -> Lowered:
+        """`result`, a value or several, of which is recorded that `node` makes it in the exported program."""
+        several = isinstance(result, list)
+        for number, value in enumerate(result if several else [result]):
+            if isinstance(value, Value):
+                name = "/".join([*self.inside, node.name]) + (f"[{number}]" if several else "")
+                value.trace_to(Origin(name, module_of(node), _source(node)))
+        return result
 
     def _call(self, node: Node, env: dict[Node, Lowered]) -> Lowered:
         args = map_arg(node.args, env.__getitem__)
@@ -94,7 +105,8 @@ class Walk:
                     raise Refusal("it reads a number that is no size")
                 self.refused[node] = ""
                 return self._stand_in(meta)
-            return self._lower(node.target, args, kwargs, Lowering(self.graph, meta, source, self.symbols.size))
+            context = Lowering(self.graph, meta, source, self.symbols.size)
+            return self.with_origin(node, self._lower(node.target, args, kwargs, context))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")
@@ -113,7 +125,9 @@ class Walk:
         body, values = INLINED[target.name()](args)
         placeholders = body.graph.find_nodes(op="placeholder")
         before = len(self.offenders)
+        self.inside.append(node.name)
         results = self.run(body, dict(zip(placeholders, values, strict=True)))
+        self.inside.pop()
         if self.offenders[before:]:
             self.refused[node] = "; ".join(self.offenders[before:])
         return results

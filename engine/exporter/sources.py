@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_ROOT = re.compile(r"^[LG]\['\w+'\]\.?")  # Dynamo begins a path with the local or global variable that holds the model
 _TORCH = str(Path(torch.__file__).parent)
 _ENGINE = str(Path(__file__).parents[1])
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -22,6 +23,13 @@ def from_trace(trace: str | None) -> str:
     users = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     chosen = users or frames
     return f"{chosen[-1][0]}:{chosen[-1][1]}" if chosen else ""
+
+
+def module_of(node: torch.fx.Node) -> str:
+    """The path of the innermost module that makes the call, such as ``encoder.layer.3``; "" for the model itself."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = str(next(reversed(stack.values()))[0]) if stack else ""
+    return _ROOT.sub("", path)
 
 
 def from_error(error: BaseException) -> str:

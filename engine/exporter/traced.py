@@ -70,20 +70,30 @@ def refused(module: GraphModule, weights: Weights, known: Numbers) -> dict[Node,
 def _walked(
     module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers
 ) -> tuple[Walk, list[Lowered]]:
+    walk = _walk(module, weights, name, ranges, known)
+    with walk.graph.scope.deciding():
+        return walk, _results(walk, module, weights)
+
+
+def _walk(module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers) -> Walk:
     placeholders = module.graph.find_nodes(op="placeholder")
     inputs = [n for n in placeholders if n not in weights and isinstance(n.meta.get("val"), torch.Tensor)]
     graph = Graph(name)
-    walk = Walk(graph, Symbols(graph.scope, ranges, inputs, known=known))
+    return Walk(graph, Symbols(graph.scope, ranges, inputs, known=known))
+
+
+def _results(walk: Walk, module: GraphModule, weights: Weights) -> list[Lowered]:
     constants: dict[tuple[Any, ...], Value] = {}
     env: dict[Node, Lowered] = {}
-    for node in placeholders:
+    for node in module.graph.find_nodes(op="placeholder"):
         try:
             env[node] = _held(walk, node, weights[node], constants) if node in weights else _brought(walk, node)
         except Refusal as refusal:
             walk.offenders.append(f"input {node.name}: {refusal}")
             walk.refused[node] = walk.offenders[-1]
             env[node] = Missing(None)
-    return walk, walk.run(module, env)
+        walk.with_origin(node, env[node])
+    return walk.run(module, env)
 
 
 def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[Any, ...], Value]) -> Value:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes, sizes
+from engine.graph import origin as origins
+from engine.graph.origin import Origin
 from engine.ops import TABLE, Op, TensorType
 
 Form = np.ndarray | Callable[[], np.ndarray]
@@ -39,15 +41,40 @@ class Joined:
 
 
 class Value:
-    """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node."""
+    """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node.
 
-    __slots__ = ("form", "name", "node", "type")
+    Attributes:
+        origin: the exported value that it equals, with the view between them; None where it equals none. Read-only:
+            `trace_to` and `inherit` set it.
+    """
+
+    __slots__ = ("form", "name", "node", "origin", "type")
 
     def __init__(self, name: str, type_: TensorType, form: Form | None = None, node: Node | None = None) -> None:
         self.name = name
         self.type = type_
         self.form = form
         self.node = node
+        self.origin: Origin | None = None
+
+    def trace_to(self, origin: Origin | None) -> None:
+        """Record that this value equals `origin`, and so does what it is a view of, with that view undone.
+
+        Of two origins the one with fewer views between is kept; the first where they have as many.
+        """
+        value: Value = self
+        while origin is not None and (value.origin is None or len(origin.view) < len(value.origin.view)):
+            value.origin = origin
+            node = value.node
+            if node is None or node.op.view is None:
+                return
+            below = node.operand("x")
+            origin = origin.through(origins.undo(node.op.name, node.attributes, below.shape, value.shape))
+            value = below
+
+    def inherit(self, other: Value) -> None:
+        """Record that this value equals what `other` equals, in whose place it is read."""
+        self.trace_to(other.origin)
 
     @property
     def data(self) -> np.ndarray | None:
@@ -257,6 +284,8 @@ class Graph:
             self.nodes.append(node)
         else:
             self.nodes.insert(self.nodes.index(before), node)
+        if declared.view is not None and (viewed := node.operand("x").origin) is not None:
+            node.outputs[0].trace_to(viewed.through(origins.step_of(op, node.attributes)))
         return node.outputs[0]
 
     def emit_again(
@@ -311,14 +340,16 @@ class Graph:
     # --- changing ----------------------------------------------------------------------------------------------
 
     def replace(self, old: Value, new: Value) -> None:
-        """Let every reader of `old`, and the graph's outputs, read `new` instead."""
+        """Let every reader of `old`, and the graph's outputs, read `new` instead, which equals it."""
         self.replace_all({old: new})
 
     def replace_all(self, new: Mapping[Value, Value]) -> None:
-        """Let every reader of a key of `new`, and the graph's outputs, read the key's value instead.
+        """Let every reader of a key of `new`, and the graph's outputs, read the key's value instead, which equals it.
 
         Each has the type of what it replaces: readers keep theirs. No value of `new` is itself a key.
         """
+        for old, equal in new.items():
+            equal.inherit(old)
         for node in self.nodes:
             if not new.keys().isdisjoint(node.inputs):
                 node._inputs = tuple(v if v is None else new.get(v, v) for v in node.inputs)  # noqa: SLF001

@@ -202,10 +202,11 @@ def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> 
         VerificationError: with `check`, naming the node that a pass left wrong.
     """
     log = []
-    for one in passes:
-        log.append((one.label, one.run(graph)))
-        if check:
-            verify.graph(graph)
+    with graph.scope.deciding():
+        for one in passes:
+            log.append((one.label, one.run(graph)))
+            if check:
+                verify.graph(graph)
     return tuple(log)
 
 

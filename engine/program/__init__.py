@@ -10,6 +10,7 @@ from engine.program.artifact import (
     Slot,
     from_graph,
     tensor_name,
+    with_modules,
     write,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Slot",
     "from_graph",
     "tensor_name",
+    "with_modules",
     "write",
 ]

@@ -18,10 +18,11 @@ import numpy as np
 from engine import sizes, tree
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.graph import Form, Graph, Value
+from engine.graph.origin import Origin, common_module
 from engine.ops import TABLE, TensorType
 from engine.ops.check import bounded_type
 from engine.ops.table import Types
-from engine.program import container
+from engine.program import container, origins
 from engine.program.container import StoredTensor
 
 FORMAT = "enginebench"
@@ -36,11 +37,12 @@ class Instruction(NamedTuple):
     attributes: Mapping[str, Any]
     outputs: tuple[int, ...]
     source: str
+    module: str = ""
 
     @property
     def where(self) -> str:
-        """`` at file:line`` of the user's model, for messages; empty where that is not known."""
-        return f" at {self.source}" if self.source else ""
+        """`` at file:line in module`` of the user's model, for messages; without what is not known."""
+        return (f" at {self.source}" if self.source else "") + (f" in {self.module}" if self.module else "")
 
 
 class _Kind(NamedTuple):
@@ -201,6 +203,7 @@ class Artifact:
         passes: ``(pass, what it changed)`` in the order they ran.
         scope: the sizes that differ from call to call, of which shapes and attributes may be formulas.
         states: what outlives a call.
+        origins: for each value that equals an exported value, which one, and the view between them.
     """
 
     name: str
@@ -214,6 +217,7 @@ class Artifact:
     passes: tuple[tuple[str, int], ...] = field(default=())
     scope: sizes.Scope = field(default_factory=sizes.Scope)
     states: tuple[Slot, ...] = ()
+    origins: origins.Origins = field(default_factory=dict)
 
     @property
     def call_inputs(self) -> tuple[int, ...]:
@@ -286,8 +290,7 @@ class Artifact:
             raise ShapeError(f"the program does not work for {here}: {error}") from None
         instructions = list(self.instructions)
         for position, kind in kinds.varying:
-            op, inputs, _formulas, outputs, source = instructions[position]
-            instructions[position] = Instruction(op, inputs, attributes[kind], outputs, source)
+            instructions[position] = instructions[position]._replace(attributes=attributes[kind])
         types = tuple([distinct[number] for number in kinds.type_of])
         return replace(self, types=types, instructions=tuple(instructions), scope=sizes.Scope())
 
@@ -297,7 +300,7 @@ class Artifact:
         return sum(self.types[v].nbytes for v in self.constants)
 
     def header(self) -> dict[str, Any]:
-        """All but the weights, as JSON-able values. What the digest covers: no sources, no log."""
+        """All but the weights, as JSON-able values. What the digest covers: no sources, no origins, no log."""
         s = self.signature
         return {
             "format": FORMAT,
@@ -346,9 +349,11 @@ class Artifact:
 
     def document(self) -> dict[str, Any]:
         """The header and what else a file holds beside the weights."""
+        named = {"origins": origins.encode(self.origins)} if self.origins else {}
         return self.header() | {
             "sources": [i.source for i in self.instructions],
             "passes": [list(p) for p in self.passes],
+            **named,
         }
 
     def save(self, path: str | Path) -> None:
@@ -404,19 +409,42 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
     states = tuple(
         Slot(name, None if data is None else number(graph.constant(data, name))) for name, data in graph.states
     )
+    traced = {n: _without_folders(v.origin) for v, n in numbers.items() if v.origin is not None}
     return Artifact(
         graph.name,
         tuple(v.type for v in numbers),
         tuple(v.name for v in numbers),
         inputs,
         outputs,
-        instructions,
+        with_modules(instructions, traced),
         Constants(constants),
         signature,
         passes,
         graph.scope,
         states,
+        traced,
     )
+
+
+def _without_folders(origin: Origin) -> Origin:
+    return replace(origin, source=_short(origin.source))
+
+
+def with_modules(instructions: Sequence[Instruction], traced: origins.Origins) -> tuple[Instruction, ...]:
+    """The instructions with the module of each: that of its first result with an origin, else the innermost one that
+    contains the modules of all instructions that read its results.
+    """
+    readers: dict[int, list[str]] = {}
+    placed: list[Instruction] = []
+    for instruction in reversed(instructions):
+        named = [traced[v].module for v in instruction.outputs if v in traced]
+        read = [module for v in instruction.outputs for module in readers.get(v, ())]
+        module = named[0] if named else common_module(read)
+        for value in instruction.inputs:
+            if value is not None:
+                readers.setdefault(value, []).append(module)
+        placed.append(instruction._replace(module=module))
+    return tuple(reversed(placed))
 
 
 def _short(source: str) -> str:

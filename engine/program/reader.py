@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,19 @@ from engine import sizes, tree
 from engine.errors import ProgramError
 from engine.graph import Form
 from engine.ops import MAX_RANK, TABLE, Op, TensorType
-from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Signature, Slot, container, tensor_name
+from engine.program import (
+    FORMAT,
+    VERSION,
+    Artifact,
+    Constants,
+    Instruction,
+    Signature,
+    Slot,
+    container,
+    origins,
+    tensor_name,
+    with_modules,
+)
 
 
 def load(path: str | Path, verify: str = "full") -> Artifact:
@@ -116,9 +129,17 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         passes=tuple((str(name), int(n)) for name, n in header["passes"]),
         scope=scope,
         states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
+        origins=_origins(header, scope),
     )
     _check(artifact)
-    return artifact
+    return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins))
+
+
+def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:
+    """None of files that were written before values had origins."""
+    if "origins" not in header:
+        return {}
+    return origins.decode(header["origins"], len(header["types"]), scope, _attributes)
 
 
 def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str, Any]:

@@ -63,6 +63,7 @@ class _Tables:
             outputs=tuple(to[v] for v in artifact.outputs),
             instructions=tuple(_renumbered(i, to) for i in artifact.instructions),
             states=tuple(Slot(s.name, None if s.initial is None else to[s.initial]) for s in artifact.states),
+            origins={to[v]: origin for v, origin in artifact.origins.items()},
         )
         return numbered, set(to.values())
 

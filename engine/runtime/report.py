@@ -22,6 +22,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join([line(texts[0]), line(["-" * w for w in widths]), *map(line, texts[1:])])
 
 
+MODULE_WIDTH = 32
+"""Characters of a module's path in a table."""
+
+
+def shortened(module: str, width: int = MODULE_WIDTH) -> str:
+    """The end of a module's path, which tells more than its beginning, in at most `width` characters."""
+    return module if len(module) <= width else f"\u2026{module[1 - width :]}"
+
+
 def _text(cell: Any) -> str:
     if cell is None:
         return "-"
@@ -120,6 +129,7 @@ class NodeProfile:
         share_of_roof: by what is executed, of the roof of one core that binds it, while a core works on it; None where
             unknown.
         bound: "compute" or "memory".
+        module: the path of the module of the user's model that computes it; "" where that is not known.
     """
 
     op: str
@@ -133,6 +143,7 @@ class NodeProfile:
     share_of_time: float
     share_of_roof: float | None
     bound: str
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -241,11 +252,12 @@ class Profile:
                 n.flops / n.seconds / 1e9 if n.seconds else None,
                 n.bytes / n.seconds / 1e9 if n.seconds else None,
                 "-" if n.share_of_roof is None else f"{n.share_of_roof:.0%} {n.bound}",
+                shortened(n.module),
                 n.source,
             )
             for n in self.nodes
         ]
-        header = ("op", "kernel", "output", "us", "time", "GFLOP/s", "GB/s", "of roof", "source")
+        header = ("op", "kernel", "output", "us", "time", "GFLOP/s", "GB/s", "of roof", "module", "source")
         threads = [
             (number, t.busy_seconds * 1e6, t.idle_seconds * 1e6, f"{t.busy_seconds / self.seconds:6.1%}")
             for number, t in enumerate(self.threads)
@@ -278,7 +290,10 @@ class TensorStatistics:
 
 @dataclass(frozen=True)
 class NodeTrace:
-    """One instruction of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept."""
+    """One instruction of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept.
+
+    `module` is the path of the module of the user's model that computes it; "" where that is not known.
+    """
 
     index: int
     op: str
@@ -289,6 +304,7 @@ class NodeTrace:
     output_statistics: tuple[TensorStatistics, ...]
     inputs: tuple[Any, ...] | None
     outputs: tuple[Any, ...] | None
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -306,5 +322,6 @@ class Trace:
         for n in self.nodes:
             s = n.output_statistics[0]
             shape = "x".join(map(str, s.shape)) or "scalar"
-            rows.append((n.index, n.op, n.name, s.dtype, shape, s.minimum, s.maximum, s.mean, s.nans, s.infinities))
-        return table(("#", "op", "value", "dtype", "shape", "min", "max", "mean", "NaN", "Inf"), rows)
+            measured = (s.minimum, s.maximum, s.mean, s.nans, s.infinities)
+            rows.append((n.index, n.op, n.name, s.dtype, shape, *measured, shortened(n.module)))
+        return table(("#", "op", "value", "dtype", "shape", "min", "max", "mean", "NaN", "Inf", "module"), rows)

@@ -120,12 +120,12 @@ class Specialised:
         shape = () if output is None else output.layout.shape
         if step.instruction is None:
             nbytes = 0 if output is None else 2 * TensorType(output.dtype, shape).nbytes
-            flops, source = 0, ""
+            flops, source, module = 0, "", ""
         else:
             instruction = self.artifact.instructions[step.instruction]
             flops, nbytes = counts(self.artifact, instruction)
             nbytes -= _untouched(step)
-            source = instruction.source
+            source, module = instruction.source, instruction.module
         executed = step.planned.operations or flops
         limits = {
             "compute": executed / roofs.flops if roofs.flops else 0.0,
@@ -147,6 +147,7 @@ class Specialised:
             seconds / total if total else 0.0,
             share,
             bound,
+            module,
         )
 
     # --- tracing -----------------------------------------------------------------------------------------------------
@@ -213,6 +214,7 @@ class _Recorder:
                 tuple(map(summarise, outputs)),
                 tuple(None if a is None else a.copy() for a in inputs) if keep else None,
                 tuple(a.copy() for a in outputs) if keep else None,
+                instruction.module,
             )
         )
 

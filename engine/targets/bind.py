@@ -103,7 +103,7 @@ class _Binder:
                 source = self._copy(source)
                 layout = op.view(source.layout, instruction.attributes, output.shape)
             if layout is None:
-                raise ProgramError(f"{instruction.op}: no view of a dense value at {instruction.source}")
+                raise ProgramError(f"{instruction.op}: no view of a dense value{instruction.where}")
             self.places[instruction.outputs[0]] = self._place(source.storage, source.dtype, layout)
             return
         outputs = [self._allocate(self.artifact.types[v]) for v in instruction.outputs]

@@ -21,33 +21,74 @@ from engine.targets.host import HOST, as_array
 def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | None = None) -> list[np.ndarray]:
     """Outputs of the program, dense and sharing no memory with the inputs or with each other.
 
+    A value is released after the last instruction that reads it.
+
     Args:
         artifact: the program.
         inputs: one array an artifact input, of its exact type; never written to.
         observe: called after each instruction with (position, instruction, inputs, outputs, seconds).
 
     Raises:
-        ExecutionError: an index is out of range, or an integer is divided by zero; names op and source.
-        ProgramError: the values, all of which are kept, take more memory than there is.
+        ExecutionError: an index is out of range, or an integer is divided by zero; names op, source and module.
+        ProgramError: the values that exist at the same time take more memory than there is.
     """
-    check_total(sum(t.nbytes for t in artifact.types), "a call in the interpreter")
-    values: dict[int, np.ndarray] = dict(artifact.constants) | dict(zip(artifact.inputs, inputs, strict=True))
+    unread = _last_uses(artifact)
+    check_total(_peak_bytes(artifact, unread), "a call in the interpreter")
+    values = dict(zip(artifact.inputs, inputs, strict=True))
     for position, instruction in enumerate(artifact.instructions):
-        operands = [None if v is None else values[v] for v in instruction.inputs]
-        start = time.perf_counter()
-        try:
-            result = TABLE[instruction.op].reference(*operands, **instruction.attributes)
-        except (IndexError, ZeroDivisionError) as e:
-            what = str(e).removeprefix(f"{instruction.op}: ")
-            raise ExecutionError(f"{instruction.op}{instruction.where}: {what}") from None
-        except MemoryError as e:
-            raise ProgramError(f"{instruction.op}{instruction.where}: {e}") from None
-        seconds = time.perf_counter() - start
-        results = list(result) if isinstance(result, tuple) else [result]
-        values |= zip(instruction.outputs, results, strict=True)
-        if observe is not None:
-            observe(position, instruction, operands, results, seconds)
-    return [np.array(values[v], order="C", copy=True) for v in artifact.outputs]
+        _execute(artifact, position, values, observe)
+        for value in (*instruction.outputs, *(v for v in instruction.inputs if v is not None)):
+            if unread.get(value) == position:
+                values.pop(value, None)
+    return [np.array(_read(artifact, values, v), order="C", copy=True) for v in artifact.outputs]
+
+
+def _last_uses(artifact: Artifact) -> dict[int, int]:
+    """For each value but the program's outputs the position of the last instruction that reads or makes it."""
+    uses: dict[int, int] = {}
+    for position, instruction in enumerate(artifact.instructions):
+        uses |= dict.fromkeys(instruction.outputs, position)
+        uses |= {value: position for value in instruction.inputs if value is not None}
+    for value in artifact.outputs:
+        uses.pop(value, None)
+    return uses
+
+
+def _peak_bytes(artifact: Artifact, unread: dict[int, int]) -> int:
+    """The most bytes of results that exist at the same time, with the copies that the call returns."""
+    types = artifact.types
+    live = peak = 0
+    for position, instruction in enumerate(artifact.instructions):
+        live += sum(types[value].nbytes for value in instruction.outputs)
+        peak = max(peak, live)
+        made = {v for v in (*instruction.inputs, *instruction.outputs) if v is not None} - {*artifact.inputs}
+        done = (value for value in made if unread.get(value) == position and value not in artifact.constants)
+        live -= sum(types[value].nbytes for value in done)
+    return max(peak, live + sum(types[value].nbytes for value in artifact.outputs))
+
+
+def _read(artifact: Artifact, values: dict[int, np.ndarray], value: int) -> np.ndarray:
+    """A value that was brought or made, or a constant, which is not kept: some are made at each access."""
+    return values[value] if value in values else artifact.constants[value]
+
+
+def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], observe: Observer | None) -> None:
+    """Add the results of one instruction to `values`. In a function of its own, so that nothing else refers to them."""
+    instruction = artifact.instructions[position]
+    operands = [None if v is None else _read(artifact, values, v) for v in instruction.inputs]
+    start = time.perf_counter()
+    try:
+        result = TABLE[instruction.op].reference(*operands, **instruction.attributes)
+    except (IndexError, ZeroDivisionError) as e:
+        what = str(e).removeprefix(f"{instruction.op}: ")
+        raise ExecutionError(f"{instruction.op}{instruction.where}: {what}") from None
+    except MemoryError as e:
+        raise ProgramError(f"{instruction.op}{instruction.where}: {e}") from None
+    seconds = time.perf_counter() - start
+    results = list(result) if isinstance(result, tuple) else [result]
+    values |= zip(instruction.outputs, results, strict=True)
+    if observe is not None:
+        observe(position, instruction, operands, results, seconds)
 
 
 class _Plain(Prepared):

@@ -186,6 +186,12 @@ def test_a_header_that_no_safetensors_tool_reads_is_refused_before_it_is_read(tm
         (lambda h: h["facts"].update(max_length=13), "max_length is 13, and prefill takes texts of"),
         (lambda h: h["facts"].update(max_length=10**30), "max_length is"),
         (lambda h: h["facts"].update(batch=0), "must return logits"),
+        (
+            lambda h: h["entries"]["prefill"]["types"][h["entries"]["prefill"]["outputs"][0]][1].__setitem__(
+                0, {"size": [[["sequence"], 1], [[], -7]]}
+            ),
+            "must return logits",
+        ),
         (lambda h: h["entries"]["decode"]["constants"].popitem(), "the entries name different constants"),
         (lambda h: h.update(entries={}), "IndexError"),
         (
@@ -193,7 +199,7 @@ def test_a_header_that_no_safetensors_tool_reads_is_refused_before_it_is_read(tm
             "decode does not take ids",
         ),
     ],
-    ids=["length", "huge length", "batch", "constants", "no entries", "structure"],
+    ids=["length", "huge length", "batch", "batch that varies", "constants", "no entries", "structure"],
 )
 def test_a_decoder_file_that_contradicts_itself_is_refused(change, message, tmp_path):
     saved_with(engine.load_decoder(DECODER), tmp_path / "d", change)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import sizes
-from engine.errors import ShapeError
+from engine.errors import ShapeError, UndecidedSizeError
 
 
 def scope(**symbols):
@@ -85,15 +85,17 @@ def test_ranges_decide_without_a_guard():
 def test_large_products_are_exact():
     found = scope(a=(1 << 40, 1 << 40, 1 << 40), z=(1 << 40, 1 << 40, 1 << 40), n=(0, 1 << 20, 0))
     a, z, n = (size(found, name) for name in "azn")
-    assert a * a + n - z * z == 0
+    with found.deciding():
+        assert a * a + n - z * z == 0
     assert [str(guard) for guard in found.guards], "in floats 2**80 + n is 2**80: known to be equal, and no guard"
 
 
 def test_what_a_range_leaves_open_is_answered_for_the_example_and_guarded():
     found = scope(s=(2, 100, 7))
     s = size(found, "s")
-    assert s != 64
-    assert s < 10
+    with found.deciding():
+        assert s != 64
+        assert s < 10
     found.check({"s": 9})
     with pytest.raises(ShapeError, match=r"s = 64: compiled for sizes with s - 64 != 0"):
         found.check({"s": 64})
@@ -102,10 +104,49 @@ def test_what_a_range_leaves_open_is_answered_for_the_example_and_guarded():
     assert found.settled == {}
 
 
+@pytest.mark.parametrize(
+    ("ask", "question"),
+    [
+        (lambda s, t: s == t, "s == t"),
+        (lambda s, t: s != 64, "s == 64"),
+        (lambda s, t: t + 1 < s, r"t \+ 1 < s"),
+        (max, "t <= s"),
+        (lambda s, t: (3, s) == (3, t), "s == t"),
+        (lambda s, t: s in (5, 7), "s == 5"),
+        (lambda s, t: bool(t - 5), "t - 5 != 0"),
+        (lambda s, t: range(s), "s as a number"),
+        (lambda s, t: s * 0.5, "s as a number"),
+    ],
+)
+def test_outside_of_the_stages_that_may_guard_an_open_comparison_is_an_error_that_names_both_sizes(ask, question):
+    found = scope(s=(2, 100, 7), t=(2, 100, 5))
+    with pytest.raises(UndecidedSizeError, match=rf"^{question}: it depends on the sizes of a call"):
+        ask(size(found, "s"), size(found, "t"))
+    assert not found.guards
+
+
+def test_deciding_ends_with_its_block_and_blocks_are_nested():
+    found = scope(s=(2, 100, 7))
+    with found.deciding():
+        with pytest.raises(ZeroDivisionError), found.deciding():
+            _ = 1 // 0
+        assert found.is_deciding
+    assert not found.is_deciding
+
+
+def test_formulas_are_keys_of_a_dictionary_without_a_guard():
+    found = scope(s=(2, 100, 7), t=(2, 100, 7))
+    s, t = size(found, "s"), size(found, "t")
+    assert {s + t: 1, s: 2}[t + s] == 1
+    assert len({s, t, s * 1}) == 2
+    assert not found.guards
+
+
 @pytest.mark.parametrize("use", [range, float, int, lambda s: "abcdefghijk"[s], lambda s: s / 2, lambda s: s * 0.5])
 def test_whoever_needs_the_number_settles_it(use):
     found = scope(s=(2, 100, 7))
-    use(size(found, "s"))
+    with found.deciding():
+        use(size(found, "s"))
     assert found.settled == {"s": 7}
     with pytest.raises(ShapeError, match="s = 8"):
         found.check({"s": 8})
@@ -146,4 +187,5 @@ def test_sums_that_cancel_are_numbers():
     s = size(found, "s")
     assert type(s - s) is int
     assert type((s + 5) - s) is int
-    assert abs(s - 200) == 193
+    with found.deciding():
+        assert abs(s - 200) == 193

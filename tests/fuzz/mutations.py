@@ -51,12 +51,13 @@ def infer_again(document: Document) -> bool:
     try:
         scope = sizes.scope_of(document["sizes"], document["guards"])
         types = [TensorType(dtype, sizes.decode(shape, scope)) for dtype, shape in document["types"]]
-        for instruction in document["instructions"]:
-            op = TABLE[instruction["op"]]
-            given = {name: sizes.decode(value, scope) for name, value in instruction["attributes"].items()}
-            inputs = [None if value is None else types[value] for value in instruction["inputs"]]
-            for value, inferred in zip(instruction["outputs"], op.infer(inputs, op.complete(given)), strict=True):
-                types[value] = inferred
+        with scope.deciding():
+            for instruction in document["instructions"]:
+                op = TABLE[instruction["op"]]
+                given = {name: sizes.decode(value, scope) for name, value in instruction["attributes"].items()}
+                inputs = [None if value is None else types[value] for value in instruction["inputs"]]
+                for value, inferred in zip(instruction["outputs"], op.infer(inputs, op.complete(given)), strict=True):
+                    types[value] = inferred
     except Exception:  # noqa: BLE001  # the op's rule refuses it, or breaks: loading must find that out by itself
         return False
     document["types"] = [[t.dtype, sizes.encode(t.shape)] for t in types]

@@ -63,10 +63,11 @@ def _symbolic(rng: Random, application: Application) -> Draft | None:
     builder.graph.scope.symbols[_SYMBOL] = sizes.Symbol(low, high, example)
     builder.symbol = (example, builder.graph.scope.size((((_SYMBOL,), 1),)))
     try:
-        builder.apply(application)
-        if rng.random() < 0.5 and dtypes.dtype(builder.made[-1].dtype).kind == "float":
-            builder.made.append(builder.graph.emit(rng.choice(("relu", "tanh", "neg")), [builder.made[-1]]))
-        return builder.finish(simple=True)
+        with builder.graph.scope.deciding():
+            builder.apply(application)
+            if rng.random() < 0.5 and dtypes.dtype(builder.made[-1].dtype).kind == "float":
+                builder.made.append(builder.graph.emit(rng.choice(("relu", "tanh", "neg")), [builder.made[-1]]))
+            return builder.finish(simple=True)
     except REFUSALS:
         return None
 

@@ -1,0 +1,127 @@
+"""Provenance: which exported value a value of the graph equals, and where in the model that comes from.
+
+Knows the ops that are views; knows no graph, no pass and no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine import sizes
+from engine.ops import TABLE
+
+MOST_STEPS = 16
+"""No origin has a longer chain of views; the longest of all models in the tests has 4."""
+
+
+class Step(NamedTuple):
+    """One op that is a view, and its attributes."""
+
+    op: str
+    attributes: Mapping[str, Any]
+
+
+Steps = tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """An exported value, and the view of it that a value of the graph equals.
+
+    Attributes:
+        value: the name of the node in torch's exported graph, with ``[i]`` for result i of several, and
+            ``node/`` in front of a node in the body of another one.
+        module: the module that computes it, such as ``encoder.layer.3.attention``; "" for the model itself, or where
+            that is not known.
+        source: ``file:line`` in the user's model, or "".
+        view: the ops that make the elements of the graph's value of those of the exported one, first to last.
+    """
+
+    value: str
+    module: str = ""
+    source: str = ""
+    view: Steps = ()
+
+    def through(self, steps: Steps | None) -> Origin | None:
+        """The origin of this value seen through further views; None where there is none, or the chain is too long."""
+        if steps is None:
+            return None
+        view = self.view
+        for step in steps:
+            view = _appended(view, step)
+        return replace(self, view=view) if len(view) <= MOST_STEPS else None
+
+    def apply(self, exported: np.ndarray, values: Mapping[str, int] | None = None) -> np.ndarray:
+        """The elements that the graph's value has where the exported one has those of `exported`.
+
+        Args:
+            exported: the exported value.
+            values: the sizes that differ from call to call.
+        """
+        for op, attributes in self.view:
+            known = {name: sizes.at(value, values or {}) for name, value in attributes.items()}
+            exported = TABLE[op].reference(exported, **known)
+        return exported
+
+
+def step_of(op: str, attributes: Mapping[str, Any]) -> Steps | None:
+    """The step that applying `op` to a value adds to its view; None where `op` is no view."""
+    return None if TABLE[op].view is None else (Step(op, dict(attributes)),)
+
+
+def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: Sequence[int]) -> Steps | None:
+    """The steps from the result of a view back to what it is a view of; None where elements are missing.
+
+    Args:
+        op: the view.
+        attributes: its attributes.
+        before: the shape of what it is a view of.
+        after: the shape of its result.
+    """
+    if op == "permute":
+        order = attributes["axes_order"]
+        return (Step("permute", {"axes_order": tuple(order.index(axis) for axis in range(len(order)))}),)
+    back = Step("reshape", {"shape": tuple(before)})
+    if op == "reshape":
+        return (back,)
+    if op == "expand":
+        return _undo_expand(before, after, back)
+    return None
+
+
+def _undo_expand(before: Sequence[int], after: Sequence[int], back: Step) -> Steps | None:
+    """The first element of each repeated axis; None where an axis may have none."""
+    added = len(after) - len(before)
+    steps: Steps = ()
+    for axis, size in enumerate(after):
+        if axis < added or not sizes.same(before[axis - added], size):
+            if not sizes.at_most(1, size):
+                return None
+            steps += (Step("slice", {"axis": axis, "start": 0, "stop": 1, "step": 1}),)
+    return (*steps, back) if added else steps
+
+
+def _appended(view: Steps, step: Step) -> Steps:
+    """`view` and `step`; two reshapes or permutes in a row are one, and a permute of nothing is none."""
+    if view and view[-1].op == step.op == "reshape":
+        return (*view[:-1], step)
+    if step.op != "permute":
+        return (*view, step)
+    order = tuple(step.attributes["axes_order"])
+    if view and view[-1].op == "permute":
+        first = view[-1].attributes["axes_order"]
+        order, view = tuple(first[axis] for axis in order), view[:-1]
+    return view if order == tuple(range(len(order))) else (*view, Step("permute", {"axes_order": order}))
+
+
+def common_module(modules: Sequence[str]) -> str:
+    """The innermost module that contains all of `modules`."""
+    paths = [module.split(".") for module in modules]
+    shared = 0
+    while paths and all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
+        shared += 1
+    return ".".join(paths[0][:shared]) if paths else ""

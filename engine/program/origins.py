@@ -1,0 +1,89 @@
+"""Origins of values in a file: a compact form, and its reader, which takes nothing on trust.
+
+Modules, source lines and chains of views repeat from value to value; each is written once and numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from engine import sizes
+from engine.graph.origin import MOST_STEPS, Origin, Step, Steps
+from engine.ops import TABLE, Op
+
+Origins = Mapping[int, Origin]
+"""By value; a value that equals no exported value is not among them."""
+Attributes = Callable[[Op, Any, sizes.Scope], dict[str, Any]]
+"""Reads the attributes of an op from their JSON form; ValueError for what the op does not have."""
+
+
+def encode(origins: Origins) -> dict[str, Any]:
+    """`origins` as JSON can say it.
+
+    Returns a dict with ``modules``, ``sources``, ``views`` (each a list without repetition) and ``values``: for each
+    value with an origin ``[value, name, module, source, view]``, the last three as positions in these lists.
+    """
+    modules: dict[str, int] = {}
+    sources: dict[str, int] = {}
+    numbers: dict[str, int] = {}
+    views: list[Any] = []
+    values = []
+    for value, origin in sorted(origins.items(), key=lambda item: item[0]):
+        view = [[op, {name: sizes.encode(v) for name, v in attributes.items()}] for op, attributes in origin.view]
+        number = numbers.setdefault(repr(view), len(views))
+        if number == len(views):
+            views.append(view)
+        module = modules.setdefault(origin.module, len(modules))
+        source = sources.setdefault(origin.source, len(sources))
+        values.append([value, origin.value, module, source, number])
+    return {"modules": list(modules), "sources": list(sources), "views": views, "values": values}
+
+
+def decode(data: Mapping[str, Any], count: int, scope: sizes.Scope, attributes: Attributes) -> dict[int, Origin]:
+    """What `encode` made, back.
+
+    Args:
+        data: from a file.
+        count: how many values there are.
+        scope: of the formulas.
+        attributes: how attributes are read.
+
+    Raises:
+        ValueError, LookupError, TypeError: it is none.
+    """
+    modules, sources = ([_text(text) for text in data[key]] for key in ("modules", "sources"))
+    views = [_view(view, scope, attributes) for view in data["views"]]
+    found: dict[int, Origin] = {}
+    for value, name, module, source, view in data["values"]:
+        if _position(value, count) in found:
+            raise ValueError(f"value {value} has two origins")
+        module, source = _item(modules, module), _item(sources, source)
+        found[value] = Origin(_text(name), module, source, _item(views, view))
+    return found
+
+
+def _view(data: Any, scope: sizes.Scope, attributes: Attributes) -> Steps:
+    if not isinstance(data, list) or len(data) > MOST_STEPS:
+        raise ValueError(f"not a chain of up to {MOST_STEPS} views")
+    steps = tuple(Step(op, attributes(TABLE[op], values, scope)) for op, values in data)
+    for op, _attributes in steps:
+        if TABLE[op].view is None:
+            raise ValueError(f"{op} is no view")
+    return steps
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"not a text: {value!r}")
+    return value
+
+
+def _position(value: Any, count: int) -> int:
+    if type(value) is not int or not 0 <= value < count:
+        raise ValueError(f"not one of {count}: {value!r}")
+    return value
+
+
+def _item(items: Sequence[Any], position: Any) -> Any:
+    return items[_position(position, len(items))]

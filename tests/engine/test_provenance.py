@@ -1,0 +1,192 @@
+"""Two programs of one model compared value by value; origins in files; modules in tables and messages."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import engine
+from engine.errors import ExecutionError, ProgramError
+from engine.runtime.report import MODULE_WIDTH, shortened
+from tests.files import saved_with
+from tests.golden import models as golden
+
+
+class Block(nn.Module):
+    """An image network whose rows another one reads: layouts change, and parallel products are merged."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.left, self.right = nn.Linear(8, 6), nn.Linear(8, 6)
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.conv(x))).flatten(2).transpose(1, 2)
+        return (self.left(y) @ self.right(y).transpose(1, 2)).softmax(-1)[:, 1:]
+
+
+class Network(nn.Module):
+    """A block inside of a module, so that its paths have two parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(Block())
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def compiled(config=None):
+    torch.manual_seed(0)
+    height = {"x": {0: Dim("batch", min=2, max=8), 2: Dim("height", min=4, max=32)}}
+    return engine.compile(Network().eval(), (torch.randn(3, 3, 9, 7),), config, dynamic_shapes=height)
+
+
+def traced(program, x):
+    """(origin, elements) of each value that an instruction makes and that has an origin."""
+    trace = program.trace(x, keep=range(len(program.artifact.instructions)))
+    for node, instruction in zip(trace.nodes, program.artifact.instructions, strict=True):
+        for value, array in zip(instruction.outputs, node.outputs, strict=True):
+            if value in program.artifact.origins:
+                yield program.artifact.origins[value], array
+
+
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("shape", [(3, 3, 9, 7), (2, 3, 32, 7)])
+def test_two_programs_are_compared_value_by_value_through_all_passes(executor, shape, tmp_path):
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+    plain = compiled(engine.Config(pipeline=(), executor="interpreter"))
+    exported = {origin.value: array for origin, array in traced(plain, x) if not origin.view} | {"x": x.numpy()}
+    compiled().save(tmp_path / "p")
+    program = engine.load(tmp_path / "p", config=engine.Config(executor=executor))
+    views, seen = set(), 0
+    for origin, array in traced(program, x):
+        expected = origin.apply(exported[origin.value], {"batch": shape[0], "height": shape[2]})
+        np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-5, err_msg=str(origin))
+        views |= {step.op for step in origin.view}
+        seen += 1
+    assert seen >= 8
+    assert "permute" in views, "the convolution has its channels last"
+
+
+def test_a_file_holds_the_origins_but_they_are_not_in_the_digest(tmp_path):
+    program = compiled()
+    program.save(tmp_path / "p")
+    loaded = engine.load(tmp_path / "p")
+    assert loaded.artifact.document() == program.artifact.document()
+    saved_with(program, tmp_path / "without", lambda header: header.pop("origins"))
+    without = engine.load(tmp_path / "without")
+    assert without.digest == loaded.digest == program.digest
+    assert not without.artifact.origins
+    assert "origins" not in without.artifact.document()
+    assert {i.module for i in without.artifact.instructions} == {""}
+
+
+def test_no_folder_of_this_machine_is_in_a_file():
+    origins = compiled().artifact.document()["origins"]
+    assert {source.count("/") for source in origins["sources"] if source} == {1}
+    assert "body.0.left" in origins["modules"]
+    assert len(json.dumps(origins)) < 6000
+
+
+def test_a_merged_product_is_in_the_module_that_contains_its_parts():
+    program = compiled()
+    merged = next(i for i in program.artifact.instructions if i.op == "linear")
+    assert merged.outputs[0] not in program.artifact.origins
+    assert merged.module == "body.0"
+
+
+def test_the_entries_of_a_decoder_keep_their_origins(tmp_path):
+    decoder = engine.compile_decoder(golden.set_weights(golden.Tied()), golden.MAX_LENGTH)
+    decoder.save(tmp_path / "d")
+    loaded = engine.load_decoder(tmp_path / "d")
+    for name, theirs in loaded._artifacts.items():
+        mine = decoder._artifacts[name]
+        assert theirs.document() == mine.document()
+        made = [value for i in theirs.instructions for value in i.outputs]
+        assert sum(value in theirs.origins for value in made) > 0.8 * len(made)
+
+
+HOSTILE = {
+    "no object": (lambda o, h: h.update(origins=[]), "list indices"),
+    "a key too few": (lambda o, h: o.pop("views"), "KeyError: 'views'"),
+    "a value that there is not": (lambda o, h: o["values"][0].__setitem__(0, len(h["types"])), "not one of"),
+    "a value that is no number": (lambda o, h: o["values"][0].__setitem__(0, True), "not one of"),
+    "a value twice": (lambda o, h: o["values"].append(o["values"][0]), "has two origins"),
+    "a name that is no text": (lambda o, h: o["values"][0].__setitem__(1, 7), "not a text"),
+    "a module that there is not": (lambda o, h: o["values"][0].__setitem__(2, -1), "not one of"),
+    "a module that is no text": (lambda o, h: o["modules"].__setitem__(0, []), "not a text"),
+    "a source that there is not": (lambda o, h: o["values"][0].__setitem__(3, 1 << 40), "not one of"),
+    "a view that there is not": (lambda o, h: o["values"][0].__setitem__(4, None), "not one of"),
+    "a step that is no view": (lambda o, h: o["views"].append([["relu", {}]]), "relu is no view"),
+    "an unknown op": (lambda o, h: o["views"].append([["evil", {}]]), "KeyError: 'evil'"),
+    "an attribute of another kind": (
+        lambda o, h: o["views"].append([["reshape", {"shape": "x"}]]),
+        "not of kind shape",
+    ),
+    "a shape of many axes": (lambda o, h: o["views"].append([["reshape", {"shape": [1] * 9}]]), "9 elements, over 8"),
+    "a long chain": (lambda o, h: o["views"].append([["reshape", {"shape": [1]}]] * 17), "up to 16 views"),
+    "a formula of another size": (
+        lambda o, h: o["views"].append([["reshape", {"shape": [{"size": [[["evil"], 1]]}]}]]),
+        "unknown size 'evil'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_origins_are_refused_for_what_is_wrong_with_them(change, message, tmp_path):
+    saved_with(compiled(), tmp_path / "p", lambda header: change(header["origins"], header))
+    with pytest.raises(ProgramError, match=rf"^{tmp_path / 'p'}: .*{message}"):
+        engine.load(tmp_path / "p")
+
+
+class Lookup(nn.Module):
+    """An embedding inside of a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(4, 3)
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
+@pytest.mark.parametrize("executor", ["native", "interpreter"])
+def test_an_error_of_a_call_names_source_and_module(executor):
+    model = nn.Sequential(Lookup()).eval()
+    program = engine.compile(model, (torch.tensor([1, 2]),), engine.Config(executor=executor))
+    with pytest.raises(ExecutionError, match=r"embedding at \S+/test_provenance.py:\d+ in 0.table: "):
+        program(torch.tensor([1, 9]))
+
+
+def test_a_graph_of_torch_compile_names_modules_without_the_variable_that_holds_the_model():
+    model = nn.Sequential(nn.ModuleDict({"look": Lookup()})["look"]).eval()
+    torch.compiler.reset()
+    with torch.inference_mode():
+        found = torch.compile(model, backend="engine")
+        found(torch.tensor([1, 2]))
+        with pytest.raises(ExecutionError, match=r"^embedding.* in 0.table: "):
+            found(torch.tensor([1, 9]))
+
+
+def test_profile_and_trace_say_which_module_a_node_is_of():
+    program, x = compiled(), torch.randn(3, 3, 9, 7)
+    profile, trace = program.profile(x, runs=1, roofs=False), program.trace(x)
+    assert {"body.0.left", "body.0.right"} <= {node.module for node in trace.nodes}
+    assert {node.module for node in profile.nodes if node.op == "linear"} == {"body.0"}
+    assert "module" in str(profile).split("\n")[0]
+    assert "module" in str(trace).split("\n")[0]
+    assert trace.to_dict()["nodes"][0]["module"] == trace.nodes[0].module
+
+
+def test_a_long_path_is_shortened_from_the_left():
+    path = "model.encoder.layer.11.attention.output.LayerNorm"
+    assert shortened("a.b") == "a.b"
+    assert shortened(path) == "…" + path[-(MODULE_WIDTH - 1) :]
+    assert len(shortened(path)) == MODULE_WIDTH
