@@ -185,7 +185,7 @@ class Chain(nn.Module):
 
 
 def interpreted_chain(x: torch.Tensor) -> engine.Program:
-    return engine.compile(Chain().eval(), (x,), engine.Config(executor="interpreter", pipeline=()))
+    return engine.compile(Chain().eval(), (x,), engine.Config(target="interpreter", pipeline=()))
 
 
 @pytest.mark.parametrize("traced", [False, True], ids=["call", "trace"])

@@ -57,14 +57,14 @@ def traced(program, x):
                 yield program.artifact.origins[value], array
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
 @pytest.mark.parametrize("shape", [(3, 3, 9, 7), (2, 3, 32, 7)])
-def test_two_programs_are_compared_value_by_value_through_all_passes(executor, shape, tmp_path):
+def test_two_programs_are_compared_value_by_value_through_all_passes(target, shape, tmp_path):
     x = torch.randn(*shape, generator=torch.Generator().manual_seed(1))
-    plain = compiled(engine.Config(pipeline=(), executor="interpreter"))
+    plain = compiled(engine.Config(pipeline=(), target="interpreter"))
     exported = {origin.value: array for origin, array in traced(plain, x) if not origin.view} | {"x": x.numpy()}
     compiled().save(tmp_path / "p")
-    program = engine.load(tmp_path / "p", config=engine.Config(executor=executor))
+    program = engine.load(tmp_path / "p", config=engine.Config(target=target))
     views, seen = set(), 0
     for origin, array in traced(program, x):
         expected = origin.apply(exported[origin.value], {"batch": shape[0], "height": shape[2]})
@@ -157,10 +157,10 @@ class Lookup(nn.Module):
         return self.table(ids)
 
 
-@pytest.mark.parametrize("executor", ["native", "interpreter"])
-def test_an_error_of_a_call_names_source_and_module(executor):
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_an_error_of_a_call_names_source_and_module(target):
     model = nn.Sequential(Lookup()).eval()
-    program = engine.compile(model, (torch.tensor([1, 2]),), engine.Config(executor=executor))
+    program = engine.compile(model, (torch.tensor([1, 2]),), engine.Config(target=target))
     with pytest.raises(ExecutionError, match=r"embedding at \S+/test_provenance.py:\d+ in 0.table: "):
         program(torch.tensor([1, 9]))
 
