@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ShapeError
+from engine.errors import ProgramError, ShapeError
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.specialised import Specialised, counts
 from engine.runtime.state import State
-from engine.targets.base import UNUSUAL, Prepared
+from engine.targets.base import UNUSUAL, Prepared, Target
 
 
 class Program:
@@ -54,6 +54,7 @@ class Program:
         self._boundary = Boundary(artifact, rebuild)
         self._export_seconds = export_seconds
         self._target = targets.get(config.target)
+        _check_supported(artifact, self._target)
         self._prepared = self._target.prepare(artifact, borrowed=borrowed) if prepared is None else prepared
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, ...], Specialised] = OrderedDict()
@@ -239,3 +240,10 @@ class Program:
         """
         states, others = self._copied(kwargs)
         return self._for(args, others).trace(args, others, states, keep)
+
+
+def _check_supported(artifact: Artifact, target: Target) -> None:
+    """ProgramError that lists every instruction that `target` cannot run."""
+    asked = ((i, target.supports(i, artifact)) for i in artifact.instructions)
+    if reasons := [f"{i.op}{i.where}: {reason}" for i, reason in asked if reason is not None]:
+        raise ProgramError(f"target {target.name} cannot run this program:\n" + "\n".join(f"  {r}" for r in reasons))

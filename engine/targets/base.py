@@ -6,10 +6,13 @@ steps, buffers and values; a value is whatever the device of the target says it 
 
 from __future__ import annotations
 
+import operator
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +23,7 @@ from engine.ops import TensorType
 from engine.program import Artifact, Instruction
 
 if TYPE_CHECKING:
-    from engine.targets.plan import BoundPlan, Step
+    from engine.targets.plan import BoundPlan, Place, Step
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
@@ -198,6 +201,11 @@ Observer = Callable[[int, Instruction, list["np.ndarray | None"], list[np.ndarra
 """Called after each instruction with its position, itself, its inputs, its outputs and the seconds it took."""
 
 
+_LOCK = threading.Lock()
+_MOST_IDLE = 8
+"""Contexts of an executable that are kept for later calls; each has an arena, and keeps its states alive."""
+
+
 class Context(ABC):
     """What one call at a time uses: working memory, a stream, whatever was captured for fixed addresses."""
 
@@ -221,13 +229,17 @@ class Context(ABC):
         """Do what only the first run would do, such as compiling kernels or capturing; computes nothing."""
         return
 
+    def look(self, place: Place) -> np.ndarray:
+        """The elements of a value after a run whose plan keeps every value; ConfigError where nobody can see them."""
+        raise ConfigError(f"trace: this target does not show what lies in {place.storage}")
+
 
 class Executable(ABC):
     """A program made ready for one target and one set of shapes. Any number of threads may call `run` at once.
 
     Attributes:
-        fixed: kinds of storage, of ``"input"``, ``"output"`` and ``"state"``, whose addresses must be those of the
-            first run. The runtime then copies what a call brings to memory that stays where it is.
+        fixed: kinds of storage, of ``"input"``, ``"output"`` and ``"state"``, whose addresses a context remembers. What
+            a call brings is then copied to memory that stays where it is (`engine.targets.staging`).
         plan: steps and memory; None for a target that does not bind (the interpreter).
     """
 
@@ -239,14 +251,44 @@ class Executable(ABC):
         """What a call needs that changes `states`: values of the device, in the order of `Artifact.states`."""
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
-        """One run from its first to its last step. Raises as `Context.run`."""
-        context = self.context(states)
-        context.run(inputs, outputs)
-        context.synchronize()
+        """One run from its first to its last step. Raises as `Context.run`.
+
+        A context that no call uses is used again for the same states.
+        """
+        context = self._idle_context(states)
+        if context is None:
+            context = self.context(states)
+            context.warm_up()
+        try:
+            context.run(inputs, outputs)
+            context.synchronize()
+        finally:
+            with _LOCK:
+                self._idle.append((states, context))
+                del self._idle[:-_MOST_IDLE]
+
+    def _idle_context(self, states: Sequence[Any]) -> Context | None:
+        with _LOCK:
+            for number, (known, context) in enumerate(self._idle):
+                if len(known) == len(states) and all(map(operator.is_, known, states)):
+                    del self._idle[number]
+                    return context
+        return None
+
+    @cached_property
+    def _idle(self) -> list[tuple[Sequence[Any], Context]]:
+        """Contexts that no call uses, with their states; those that have been idle longest come first."""
+        return []
 
     @abstractmethod
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
-        """Run instruction by instruction; `states` stay as they are. Raises as `Context.run`."""
+        """Show `observe` every instruction of one run. Raises as `Context.run`.
+
+        Args:
+            inputs: as for `run`.
+            states: as for `run`; copies, which the run changes.
+            observe: called in the order of instructions.
+        """
 
     @abstractmethod
     def summary(self) -> Summary:

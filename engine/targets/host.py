@@ -21,6 +21,7 @@ from engine import dtypes
 from engine.memory import ALIGNMENT, aligned_empty
 from engine.ops import TensorType
 from engine.targets.base import Buffer, Device
+from engine.targets.plan import Place
 
 LARGE = 128 << 10
 """Results of at least this many bytes are recycled: from this size on the C library asks the system for memory."""
@@ -91,6 +92,20 @@ def as_array(value: Any) -> np.ndarray:
         torch = sys.modules["torch"]  # which made the tensor; the engine imports it nowhere on this path
         return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
     return np.asarray(value.numpy())
+
+
+def operand(memory: np.ndarray, start: int, place: Place) -> np.ndarray:
+    """The elements of an operand, in place.
+
+    Args:
+        memory: a dense array, in which the storage of the operand begins at byte `start`.
+        start: bytes.
+        place: where the operand lies in its storage.
+    """
+    kind, layout = dtypes.dtype(place.dtype).numpy, place.layout
+    strides = [stride * kind.itemsize for stride in layout.strides]
+    raw = memory.reshape(-1).view(np.uint8)
+    return np.ndarray(layout.shape, kind, raw.data, start + layout.offset * kind.itemsize, strides)
 
 
 class Recycler:

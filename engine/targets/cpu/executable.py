@@ -14,10 +14,11 @@ from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError, InternalError
 from engine.program import Artifact
-from engine.targets.base import Context, Executable, Observer, RunTimes, Summary
+from engine.targets.base import Context, Observer, RunTimes
+from engine.targets.bound import BoundExecutable
 from engine.targets.cpu import call, native
 from engine.targets.cpu.weights import BufferKey, Weights
-from engine.targets.host import HOST, as_array
+from engine.targets.host import HOST, as_array, operand
 from engine.targets.plan import BoundPlan, Place, Step
 
 _NODE_BYTES, _TENSOR_BYTES = ffi.sizeof("eb_node"), ffi.sizeof("eb_tensor")
@@ -40,7 +41,7 @@ class _CallContext(Context):
         self._executable.run(inputs, outputs, self._states)
 
 
-class CpuExecutable(Executable):
+class CpuExecutable(BoundExecutable):
     """A bound plan as C tables. Any number of threads may call `run` at once: each call borrows an arena.
 
     Args:
@@ -51,13 +52,10 @@ class CpuExecutable(Executable):
         per_node: one C call a step instead of one a run.
     """
 
-    plan: BoundPlan
-
     def __init__(
         self, artifact: Artifact, plan: BoundPlan, weights: Weights, threads: int, *, per_node: bool = False
     ) -> None:
-        self.plan = plan
-        self.artifact = artifact
+        super().__init__(artifact, plan, threads)
         self.threads = threads
         self._per_node = per_node
         self.count = len(plan.steps)
@@ -121,15 +119,8 @@ class CpuExecutable(Executable):
         wrong = ffi.new("const char **")
         number = lib.eb_place_operands(self._nodes, self.count, self.threads, memory, wrong)
         if number >= 0:
-            raise InternalError(f"{self._name(number)}: {ffi.string(wrong[0]).decode()}")
-
-    def _name(self, number: int) -> str:
-        """Step `number` for people: its op, and its line in the user's model."""
-        if number >= self.count:
-            return "the plan"
-        step = self.plan.steps[number]
-        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
-        return f"{step.op}{where}"
+            what = self.name_of(number) if number < self.count else "the plan"
+            raise InternalError(f"{what}: {ffi.string(wrong[0]).decode()}")
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -228,17 +219,11 @@ class CpuExecutable(Executable):
         _call, pointers, _words, failed, arena = lent
 
         def read(place: Place) -> np.ndarray:
-            kind, layout = dtypes.dtype(place.dtype), place.layout
-            root, start = roots.get((place.storage.kind, place.storage.number), arena), layout.offset * kind.size
-            if place.storage.kind == "arena":
-                start += self.plan.arena_offsets[place.storage.number]
-            strides = [s * kind.size for s in layout.strides]
-            return np.lib.stride_tricks.as_strided(
-                root.reshape(-1).view(np.uint8)[start:][: kind.size * layout.span].view(kind.numpy),
-                layout.shape,
-                strides,
-                writeable=False,
-            )
+            kind, number = place.storage
+            start = self.plan.arena_offsets[number] if kind == "arena" else 0
+            found = operand(roots.get((kind, number), arena), start, place)
+            found.flags.writeable = False
+            return found
 
         try:
             for number in range(self.count):
@@ -254,7 +239,7 @@ class CpuExecutable(Executable):
     def failure(self, status: int, number: int) -> ExecutionError:
         """What step `number` answered, for the user."""
         what = _FAILURES.get(status, f"kernel {self.plan.steps[number].kernel.name} answered {status}")
-        return ExecutionError(f"{self._name(number)}: {what}")
+        return ExecutionError(f"{self.name_of(number)}: {what}")
 
     # --- reading it --------------------------------------------------------------------------------------------------
 
@@ -284,27 +269,9 @@ class CpuExecutable(Executable):
                 after = [read(plan.places[v]) for v in instruction.outputs]
                 observe(index, instruction, before, after, seconds.get(index, 0.0))
 
-    def summary(self) -> Summary:
-        """As `Executable.summary`."""
-        plan = self.plan
-        return Summary(
-            launches=len(plan.steps),
-            copies=sum(step.instruction is None for step in plan.steps),
-            in_place=plan.in_place,
-            arena_bytes=plan.arena_bytes,
-            lower_bound=plan.lower_bound,
-            kernels=tuple(step.kernel.name for step in plan.steps),
-            operations={
-                s.instruction: s.planned.operations
-                for s in plan.steps
-                if s.instruction is not None and s.planned.operations
-            },
-        )
-
     def identity(self) -> Any:
-        """Steps, where their operands lie, and the number of threads."""
-        steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self.plan.steps]
-        return [steps, self.plan.arena_offsets, self.threads, self._per_node]
+        """As `BoundExecutable.identity`, and the way in which steps are started."""
+        return [super().identity(), self._per_node]
 
     def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
         """As `Executable.short_way`; none for a program with states."""

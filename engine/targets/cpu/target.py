@@ -66,7 +66,7 @@ class CpuTarget(Target):
         """None: every op of the table is a view or has a kernel for each of its element types."""
         del artifact
         known = TABLE[instruction.op].view is not None or instruction.op in native.kernels_for(None)
-        return None if known else f"{instruction.op}: no kernel in this build"
+        return None if known else "no kernel in this build"
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
         """As `Target.prepare`: kernels say how they want constants laid out."""

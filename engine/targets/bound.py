@@ -1,0 +1,73 @@
+"""What executables over a bound plan have in common: the report's numbers, the digest's facts, names of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes
+from engine.program import Artifact
+from engine.targets.base import Executable, Observer, Summary
+from engine.targets.plan import BoundPlan
+
+
+class BoundExecutable(Executable):
+    """Runs the steps of a plan.
+
+    Args:
+        artifact: what the plan was made of.
+        plan: bound for the target.
+        lanes: workers of one call; the plan has working memory for so many.
+    """
+
+    plan: BoundPlan
+
+    def __init__(self, artifact: Artifact, plan: BoundPlan, lanes: int) -> None:
+        self.artifact = artifact
+        self.plan = plan
+        self.lanes = lanes
+
+    def name_of(self, number: int) -> str:
+        """Step `number` for people: its op, its line and its module in the user's model."""
+        step = self.plan.steps[number]
+        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
+        return f"{step.op}{where}"
+
+    def summary(self) -> Summary:
+        """As `Executable.summary`."""
+        plan = self.plan
+        return Summary(
+            launches=len(plan.steps),
+            copies=sum(step.instruction is None for step in plan.steps),
+            in_place=plan.in_place,
+            arena_bytes=plan.arena_bytes,
+            lower_bound=plan.lower_bound,
+            kernels=tuple(step.kernel.name for step in plan.steps),
+            operations={
+                s.instruction: s.planned.operations
+                for s in plan.steps
+                if s.instruction is not None and s.planned.operations
+            },
+        )
+
+    def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
+        """As `Executable.trace`, by `Context.look` after a run. Times are those of nothing: 0."""
+        artifact, places = self.artifact, self.plan.places
+        context = self.context(states)
+        context.warm_up()
+        before = {v: context.look(places[v]).copy() for v in artifact.state_inputs}
+        types = [artifact.types[v] for v in artifact.call_outputs]
+        context.run(inputs, [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types])
+        context.synchronize()
+        for number, instruction in enumerate(artifact.instructions):
+            read = [
+                None if v is None else before[v] if v in before else context.look(places[v]) for v in instruction.inputs
+            ]
+            observe(number, instruction, read, [context.look(places[v]) for v in instruction.outputs], 0.0)
+
+    def identity(self) -> Any:
+        """Steps, where their operands lie, and the number of lanes."""
+        steps = [(s.op, s.kernel.name, [None if p is None else repr(p) for p in s.operands]) for s in self.plan.steps]
+        return [steps, self.plan.arena_offsets, self.lanes]

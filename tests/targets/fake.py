@@ -1,0 +1,249 @@
+"""A device that NumPy cannot reach: opaque handles, runs that happen when somebody waits for them, fixed addresses.
+
+It is the example of docs/add-a-target.md, and proves that the stages that all targets share ask for nothing else: its
+kernels are the definitions of the op table, so results equal those of the interpreter bit for bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine import dtypes
+from engine.config import Config
+from engine.errors import ExecutionError
+from engine.ops import TABLE, TensorType
+from engine.program import Artifact
+from engine.targets.base import (
+    NEEDS_DENSE,
+    Buffer,
+    Context,
+    Device,
+    Kernel,
+    NeedsDense,
+    Planned,
+    Prepared,
+    StepPlanner,
+    Target,
+)
+from engine.targets.bind import bind
+from engine.targets.bound import BoundExecutable
+from engine.targets.plan import BoundPlan, Place, Step
+from engine.targets.staging import Staging
+
+DENSE_ONLY = ("linear", "matmul", "conv")
+"""Ops whose kernels take dense inputs alone."""
+SCRATCH = {"softmax": 100}
+"""Bytes of working memory that a kernel fills with garbage."""
+
+
+class FakeValue(NamedTuple):
+    """A dense value on the device. It says where, and nothing of what is there."""
+
+    handle: int
+    start: int
+    type: TensorType
+
+
+class FakeBuffer(Buffer):
+    """Bytes on the device."""
+
+    space = "fake"
+
+    def __init__(self, handle: int, nbytes: int) -> None:
+        self.handle, self.nbytes = handle, nbytes
+
+    def value(self, start: int, type_: TensorType) -> FakeValue:
+        """A handle and a place."""
+        assert start + type_.nbytes <= self.nbytes
+        return FakeValue(self.handle, start, type_)
+
+    def shares_memory_with(self, value: Any) -> bool:
+        """No memory of the user's is on the device."""
+        del value
+        return False
+
+
+class FakeDevice(Device):
+    """Its memory is behind handles. `queue` is what was enqueued and has not run."""
+
+    name = "fake"
+    alignment = 16
+
+    def __init__(self) -> None:
+        self._memory: dict[int, np.ndarray] = {}
+        self._handles = itertools.count(1000)
+        self.queue: list[Callable[[], None]] = []
+
+    def allocate(self, nbytes: int) -> FakeBuffer:
+        """New bytes, none of them 0."""
+        handle = next(self._handles)
+        self._memory[handle] = np.full(nbytes, 0xA5, np.uint8)
+        return FakeBuffer(handle, nbytes)
+
+    def read(self, value: FakeValue) -> np.ndarray:
+        """A copy, once all that was enqueued has run."""
+        self.synchronize()
+        return self.view(value.handle, value.start, value.type.dtype, value.type.shape).copy()
+
+    def write(self, value: FakeValue, elements: np.ndarray | int) -> None:
+        """Enqueued behind what is there; what is copied is what `elements` are now."""
+        taken = np.array(elements)
+        view = self.view(value.handle, value.start, value.type.dtype, value.type.shape)
+        self.queue.append(lambda: np.copyto(view, taken, casting="unsafe"))
+
+    def synchronize(self) -> None:
+        """Run what was enqueued. What fails takes the rest with it, as on real devices."""
+        while self.queue:
+            try:
+                self.queue.pop(0)()
+            except BaseException:
+                self.queue.clear()
+                raise
+
+    def view(
+        self, handle: int, start: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+    ) -> np.ndarray:
+        """For kernels alone: what lies there."""
+        kind = dtypes.dtype(dtype).numpy
+        steps = None if strides is None else [stride * kind.itemsize for stride in strides]
+        return np.ndarray(shape, kind, self._memory[handle].data, start, steps)
+
+
+class FakeConstants(Prepared):
+    """Constants on the device; what was there before is not referred to any longer."""
+
+    def __init__(self, artifact: Artifact, device: FakeDevice) -> None:
+        self.values: dict[int, FakeValue] = {}
+        for value in artifact.constants:
+            type_ = artifact.types[value]
+            self.values[value] = device.allocate(type_.nbytes).value(0, type_)
+            device.write(self.values[value], artifact.constants[value])
+            artifact.constants.keep(value, lambda there=self.values[value]: device.read(there))
+
+
+class _Planner(StepPlanner):
+    def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
+        """As `StepPlanner.plan`."""
+        dense = all(place is None or place.layout.is_dense for place in step.operands[: step.n_inputs])
+        if step.op in DENSE_ONLY and not dense and not copied:
+            return NEEDS_DENSE
+        return Planned(Kernel(f"fake_{step.op}", step.op, "definition"), scratch_bytes=SCRATCH.get(step.op, 0))
+
+
+class _CallContext(Context):
+    """An arena and fixed addresses, which `warm_up` captures the steps with."""
+
+    def __init__(self, executable: FakeExecutable, states: Sequence[FakeValue]) -> None:
+        artifact, self._device = executable.artifact, executable.device
+        types = [[artifact.types[v] for v in values] for values in (artifact.call_inputs, artifact.call_outputs)]
+        self.staging = Staging(self._device, *types)
+        self.arena = self._device.allocate(executable.plan.arena_bytes).handle
+        self._executable, self._states = executable, states
+        self._captured: list[Callable[[], None]] = []
+
+    def warm_up(self) -> None:
+        """As `Context.warm_up`."""
+        steps = range(len(self._executable.plan.steps))
+        self._captured = [self._executable.kernel(number, self) for number in steps]
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """As `Context.run`."""
+        assert self._captured or not self._executable.plan.steps, "nothing was captured"
+        self.staging.bring(inputs)
+        self._device.queue += self._captured
+        self._outputs = outputs
+
+    def synchronize(self) -> None:
+        """As `Context.synchronize`: only now does anything run, and fail."""
+        self._device.synchronize()
+        self.staging.take(self._outputs)
+
+    def locate(self, place: Place) -> np.ndarray:
+        """For kernels alone: the elements of an operand."""
+        kind, number = place.storage
+        if kind == "arena":
+            handle, start = self.arena, self._executable.plan.arena_offsets[number]
+        else:
+            there = {
+                "input": self.staging.inputs,
+                "output": self.staging.outputs,
+                "state": self._states,
+                "constant": self._executable.constants.values,
+            }[kind][number]
+            handle, start = there.handle, there.start
+        start += place.layout.offset * dtypes.dtype(place.dtype).size
+        return self._device.view(handle, start, place.dtype, place.layout.shape, place.layout.strides)
+
+    def look(self, place: Place) -> np.ndarray:
+        """As `Context.look`."""
+        self._device.synchronize()
+        return self.locate(place).copy()
+
+    def spoil(self, start: int, nbytes: int) -> None:
+        """For kernels alone: fill working memory."""
+        self._device.view(self.arena, start, "uint8", (nbytes,))[...] = 0x5A
+
+
+class FakeExecutable(BoundExecutable):
+    """Steps as closures over places of the device."""
+
+    fixed = frozenset({"input", "output", "state"})
+
+    def __init__(self, artifact: Artifact, plan: BoundPlan, constants: FakeConstants, device: FakeDevice) -> None:
+        super().__init__(artifact, plan, lanes=1)
+        self.constants, self.device = constants, device
+
+    def context(self, states: Sequence[FakeValue] = ()) -> _CallContext:
+        """As `Executable.context`."""
+        return _CallContext(self, states)
+
+    def kernel(self, number: int, context: _CallContext) -> Callable[[], None]:
+        """What runs step `number`."""
+        step = self.plan.steps[number]
+        attributes = {} if step.instruction is None else self.artifact.instructions[step.instruction].attributes
+        operands = [None if place is None else context.locate(place) for place in step.operands]
+
+        def run() -> None:
+            if step.planned.scratch_bytes:
+                context.spoil(step.scratch_offset, step.planned.scratch_bytes)
+            inputs = [None if array is None else array.copy() for array in operands[: step.n_inputs]]
+            try:
+                result = inputs[0] if step.op == "copy" else TABLE[step.op].reference(*inputs, **attributes)
+            except (IndexError, ZeroDivisionError) as error:
+                raise ExecutionError(f"{self.name_of(number)}: {error}") from None
+            for target, made in zip(
+                operands[step.n_inputs :], result if isinstance(result, tuple) else (result,), strict=True
+            ):
+                target[...] = made
+
+        return run
+
+
+class FakeTarget(Target):
+    """The target: one entry of the table."""
+
+    name = "fake"
+    summary = "the definitions of ops on a device that NumPy cannot reach"
+
+    def __init__(self) -> None:
+        self.device: FakeDevice = FakeDevice()
+
+    def prepare(self, artifact: Artifact, *, borrowed: bool) -> FakeConstants:
+        """As `Target.prepare`: all are copied to the device."""
+        del borrowed
+        return FakeConstants(artifact, self.device)
+
+    def executable(
+        self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
+    ) -> FakeExecutable:
+        """As `Target.executable`."""
+        assert isinstance(prepared, FakeConstants)
+        plan = bind(artifact, _Planner(), strategy=config.planner, keep=keep)
+        return FakeExecutable(artifact, plan, prepared, self.device)
+
+
+FAKE = FakeTarget()
