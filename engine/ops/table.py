@@ -131,11 +131,6 @@ def no_flops(_inputs: Types, _outputs: Sequence[TensorType], _attributes: Attrib
     return 0
 
 
-def elementwise_flops(_inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
-    """One operation an element."""
-    return outputs[0].size
-
-
 def dense_bytes(inputs: Types, outputs: Sequence[TensorType], _attributes: Attributes) -> int:
     """Every operand once: the least traffic that an target without caches must move."""
     return sum(t.nbytes for t in (*inputs, *outputs) if t is not None)

@@ -1,7 +1,7 @@
 """Builds the C library with its test program and runs it: every kernel against the reference kernels.
 
 The program covers what only C can see (edges, layouts, packing, threads, a fork); NumPy's definitions of the ops are
-compared with the reference kernels elsewhere. `make sanitize` and `make kernels-arm64` run it under the sanitizers and for
+compared with the reference kernels elsewhere. `make sanitize` runs it under the sanitizers, `make kernels-arm64` for
 another processor.
 """
 
