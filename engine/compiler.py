@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from engine import passes, program, sizes
 from engine.config import Config, settings
@@ -56,9 +56,14 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     config = Config() if config is None else config
     if config.fallback is None:
         return program_of(artifact_of(model, example_inputs, config, dynamic_shapes), config)
-    from engine.torch_backend import fallback
+    from engine import exporter
+    from engine.torch_backend.fallback import FallbackProgram
 
-    return fallback.compile(model, example_inputs, config, dynamic_shapes)
+    captured = exporter.captured(model, example_inputs, dynamic_shapes)
+    try:
+        return program_of(lowered(captured, config), config)
+    except UnsupportedOp:
+        return cast("Program", FallbackProgram(captured, config))  # which is called and asked as a Program is
 
 
 class Made(NamedTuple):

@@ -11,9 +11,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +20,7 @@ from engine.config import Config
 from engine.errors import ConfigError
 from engine.ops import TensorType
 from engine.program import Artifact, Instruction
-
-if TYPE_CHECKING:
-    from engine.targets.plan import BoundPlan, Place, Step
+from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Place, Planned, Step
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
@@ -87,56 +84,6 @@ class Device(ABC):
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
-
-
-class Kernel(NamedTuple):
-    """A kernel of a target.
-
-    Attributes:
-        name: unique within the target.
-        variant: what `Config.variant` calls it, among the kernels of its op.
-        isa: the instruction set that it is written for; "" where a target has only one.
-        transforms: its packed weights are computed from the plain ones, not moved.
-        row: a number for the target's own use.
-    """
-
-    name: str
-    op: str
-    variant: str
-    dtype: str = ""
-    isa: str = ""
-    transforms: bool = False
-    row: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """How a kernel will run a step. It depends on how operands look, never on where they lie.
-
-    Attributes:
-        kernel: the chosen kernel.
-        tiles: independent pieces of work.
-        scratch_bytes: working memory of a lane.
-        shared_bytes: working memory of all lanes together.
-        operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
-        packed: input position -> bytes of the packed copy of a constant that the kernel wants.
-        handle: what the target needs to run the step; nobody else looks at it.
-    """
-
-    kernel: Kernel
-    tiles: int = 1
-    scratch_bytes: int = 0
-    shared_bytes: int = 0
-    operations: int = 0
-    packed: Mapping[int, int] = field(default_factory=dict)
-    handle: Any = None
-
-
-class NeedsDense:
-    """What a planner answers where a kernel would run the step if its inputs were dense."""
-
-
-NEEDS_DENSE = NeedsDense()
 
 
 class StepPlanner(ABC):

@@ -19,9 +19,9 @@ from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
 from engine.planner import verify
 from engine.program import Artifact, Instruction
-from engine.targets.base import NeedsDense, StepPlanner
+from engine.targets.base import StepPlanner
 from engine.targets.order import allow_overlap
-from engine.targets.plan import BoundPlan, Place, Step, Storage
+from engine.targets.plan import BoundPlan, NeedsDense, Place, Step, Storage
 
 
 def bind(

@@ -2,12 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from engine import planner
 from engine.ops import Layout
-from engine.targets.base import Kernel, Planned
+
+
+class Kernel(NamedTuple):
+    """A kernel of a target.
+
+    Attributes:
+        name: unique within the target.
+        variant: what `Config.variant` calls it, among the kernels of its op.
+        isa: the instruction set that it is written for; "" where a target has only one.
+        transforms: its packed weights are computed from the plain ones, not moved.
+        row: a number for the target's own use.
+    """
+
+    name: str
+    op: str
+    variant: str
+    dtype: str = ""
+    isa: str = ""
+    transforms: bool = False
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """How a kernel will run a step. It depends on how operands look, never on where they lie.
+
+    Attributes:
+        kernel: the chosen kernel.
+        tiles: independent pieces of work.
+        scratch_bytes: working memory of a lane.
+        shared_bytes: working memory of all lanes together.
+        operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
+        packed: input position -> bytes of the packed copy of a constant that the kernel wants.
+        handle: what the target needs to run the step; nobody else looks at it.
+    """
+
+    kernel: Kernel
+    tiles: int = 1
+    scratch_bytes: int = 0
+    shared_bytes: int = 0
+    operations: int = 0
+    packed: Mapping[int, int] = field(default_factory=dict)
+    handle: Any = None
+
+
+class NeedsDense:
+    """What a planner answers where a kernel would run the step if its inputs were dense."""
+
+
+NEEDS_DENSE = NeedsDense()
+
 
 UNPLANNED = Planned(Kernel("", "", ""))
 """Of a step that no kernel has planned yet."""

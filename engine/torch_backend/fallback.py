@@ -12,14 +12,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn
 
 import ml_dtypes
 import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from engine import compiler, exporter, tree
+from engine import exporter, tree
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.exporter import Captured, trees
@@ -29,21 +29,11 @@ from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.program import Artifact, Constants, Signature
 from engine.runtime.boundary import Boundary
-from engine.runtime.program import Program
 from engine.runtime.report import Profile, Report
 from engine.sizes import Scope
 from engine.targets.host import as_array
 from engine.torch_backend.layouts import copied
 from engine.torch_backend.segments import Segmented
-
-
-def compile(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> Program:  # noqa: A001  # as engine's
-    """As `engine.compile`: a Program where the engine has every call, else a `FallbackProgram`, which acts as one."""
-    captured = exporter.captured(model, example_inputs, dynamic_shapes)
-    try:
-        return compiler.program_of(compiler.lowered(captured, config), config)
-    except UnsupportedOp:
-        return cast("Program", FallbackProgram(captured, config))
 
 
 class Plan(NamedTuple):

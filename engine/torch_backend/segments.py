@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch.fx import GraphModule, Node
 
-from engine.compiler import finished
+from engine import passes
 from engine.config import Config
 from engine.exporter import traced
 from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.weights import to_numpy
-from engine.program import Signature, container
+from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
 from engine.runtime.report import NodeProfile, Profile, Report, ThreadProfile
 from engine.torch_backend.layouts import copied, laid, numbers, strides_of
@@ -44,7 +44,9 @@ def flat_program(found: Traced, config: Config) -> Program:
         tuple(range(outputs)),
         names,
     )
-    return Program(finished(found.graph, signature, config), config, rebuild=list, borrowed=True)
+    return Program(
+        from_graph(found.graph, signature, passes.run(found.graph, config)), config, rebuild=list, borrowed=True
+    )
 
 
 class Part(NamedTuple):

@@ -134,7 +134,9 @@ class Engine(Backend):
                 kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
         return Prepared(program, report.get("export_seconds"), report.get("compile_seconds"), facts)
 
-    def told(self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]) -> Mapping[str, Any]:
+    def told(
+        self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
+    ) -> Mapping[str, Any] | None:
         """As a report tells them. The model is exported once."""
         import torch
 
@@ -142,7 +144,7 @@ class Engine(Backend):
         from suites.backends import stepwise
 
         if stepwise.generates(model):
-            return super().told(model, inputs, options)
+            return None
         if self._exported is None:
             self._exported = torch.export.export(model, inputs)
         config = engine.Config(**type(self)(self.threads, options).config())

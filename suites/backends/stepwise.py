@@ -8,6 +8,7 @@ A backend says how it prefills and how it decodes (`Backend.generator`); here th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from suites.backends.base import Backend, Generator, Prepared
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 def generates(model: Any) -> bool:
     """Whether `model` is one that generates text."""
     return hasattr(model, "phase")
+
+
+def told(backend: Backend, model: Any, inputs: tuple[Tensor, ...], options: Mapping[str, str]) -> Mapping[str, Any]:
+    """As `Backend.told`; a backend that has no faster way prepares the model anew."""
+    facts = backend.told(model, inputs, options)
+    if facts is not None:
+        return facts
+    other = type(backend)(backend.threads, options)
+    other.io, other.exports, other.telling = backend.io, backend.exports, True
+    made = prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)
+    return made.facts
 
 
 def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepared:

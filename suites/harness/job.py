@@ -97,7 +97,7 @@ class Job:
         """Returns facts: what the backend tells of the model with these options. Calls nothing and times nothing."""
         if self._model is None:
             self._model = models.get(self._case.model).build(**self._case.build_arguments)[0]
-        return {"facts": dict(self._backend.told(self._model, self._fresh_tensors()[0], options))}
+        return {"facts": dict(stepwise.told(self._backend, self._model, self._fresh_tensors()[0], options))}
 
     def prepare(self) -> dict[str, Any]:
         """Build the model (untimed), export and compile it, call once. Returns these times and facts."""

@@ -10,10 +10,9 @@ import torch
 
 import engine
 from engine.ops import Layout
-from engine.targets.base import Planned
 from engine.targets.cpu import native
 from engine.targets.cpu.executable import CpuExecutable
-from engine.targets.plan import BoundPlan, Place, Step, Storage
+from engine.targets.plan import BoundPlan, Place, Planned, Step, Storage
 
 THREADS = 2
 

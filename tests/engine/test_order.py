@@ -11,10 +11,9 @@ import engine
 from engine.errors import VerificationError
 from engine.ops import Layout
 from engine.targets import verify
-from engine.targets.base import Kernel, Planned
 from engine.targets.cpu import CPU
 from engine.targets.order import MOST_OVERLAP, allow_overlap
-from engine.targets.plan import BoundPlan, Place, Step, Storage
+from engine.targets.plan import BoundPlan, Kernel, Place, Planned, Step, Storage
 from suites import models
 
 THREADS = 3

@@ -11,6 +11,7 @@ import torch
 from engine.errors import EngineError
 from suites import backends, models
 from suites.backends import _onnxruntime_graph as graph
+from suites.backends import stepwise
 from suites.harness.case import BackendRef
 
 DECLARED = [name for name in backends.BACKENDS if backends.load(BackendRef(name)).turns()]
@@ -52,7 +53,7 @@ def told(name, options, model="transformer", threads=1, exports=None):
     module, inputs = models.get(model).build()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what runtimes say of themselves
-        return [dict(made.told(module, inputs, one)) for one in options]
+        return [dict(stepwise.told(made, module, inputs, one)) for one in options]
 
 
 def test_onnxruntime_tells_which_transformers_fired(tmp_path):

@@ -17,21 +17,10 @@ from engine.config import Config
 from engine.errors import ExecutionError
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact
-from engine.targets.base import (
-    NEEDS_DENSE,
-    Buffer,
-    Context,
-    Device,
-    Kernel,
-    NeedsDense,
-    Planned,
-    Prepared,
-    StepPlanner,
-    Target,
-)
+from engine.targets.base import Buffer, Context, Device, Prepared, StepPlanner, Target
 from engine.targets.bind import bind
 from engine.targets.bound import BoundExecutable
-from engine.targets.plan import BoundPlan, Place, Step
+from engine.targets.plan import NEEDS_DENSE, BoundPlan, Kernel, NeedsDense, Place, Planned, Step
 from engine.targets.staging import Staging
 
 DENSE_ONLY = ("linear", "matmul", "conv")

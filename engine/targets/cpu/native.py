@@ -16,8 +16,8 @@ from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ConfigError
 from engine.switches import Switch, register
-from engine.targets.base import NEEDS_DENSE, Kernel, NeedsDense, Planned, Roof
-from engine.targets.plan import Place, Step
+from engine.targets.base import Roof
+from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, Place, Planned, Step
 
 OK: int = lib.EB_OK
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}

@@ -10,13 +10,13 @@ from engine.ops import TABLE
 from engine.processors import count_processors
 from engine.program import Artifact, Instruction
 from engine.targets import verify
-from engine.targets.base import Kernel, NeedsDense, Planned, Prepared, Roof, Roofs, StepPlanner, Target
+from engine.targets.base import Prepared, Roof, Roofs, StepPlanner, Target
 from engine.targets.bind import bind
 from engine.targets.cpu import native
 from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.weights import Weights
 from engine.targets.host import HOST
-from engine.targets.plan import BoundPlan, Step
+from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Planned, Step
 
 _CACHE_BYTES = 64 << 20
 
