@@ -175,6 +175,20 @@ def test_the_engine_never_imports_the_suites():
     assert not [str(i) for i in ENGINE if _within(i.imported, ("suites",))]
 
 
+@pytest.mark.parametrize("package", ["engine", "suites"])
+def test_nobody_imports_a_target_but_the_table_of_targets(package):
+    of_a_target = ("engine.targets.cpu", "engine.targets.interpreter", "engine._native")
+    found = [i for i in _read(package) if _within(i.imported, of_a_target) and not _within(i.importer, of_a_target)]
+    assert {i.importer for i in found} <= {"engine.targets"}
+
+
+def test_only_the_cpu_target_imports_the_c_library():
+    assert {i.importer for i in ENGINE if _within(i.imported, ("engine._native",))} == {
+        "engine.targets.cpu.executable",
+        "engine.targets.cpu.native",
+    }
+
+
 def test_targets_import_neither_exporter_nor_torch():
     assert not [str(i) for i in _of("targets") if _within(i.imported, ("engine.exporter", "torch"))]
 
