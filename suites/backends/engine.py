@@ -239,5 +239,9 @@ class EngineInterpreter(Engine):
 
     @classmethod
     def turns(cls) -> Sequence[Turn]:
-        """Passes and planners: it has no kernels."""
-        return [turn for turn in super().turns() if turn.kind in ("pass", "planner")]
+        """Passes that are not those of another target, and planners: it has no kernels."""
+        from engine.passes import PASSES
+
+        own = [name for name, one in PASSES.items() if one.target in (None, cls.target)]
+        found = [turn for turn in super().turns() if turn.kind in ("pass", "planner")]
+        return [turn for turn in found if turn.kind != "pass" or turn.name in own]
