@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from pathlib import Path
+import sys
 
 from engine.suggest import unknown
 from suites.models import _paths
@@ -13,7 +13,7 @@ from suites.models._spec import ModelError, ModelSpec, UnknownModel
 
 def _declared() -> dict[str, ModelSpec]:
     found: dict[str, ModelSpec] = {}
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         if module.ispkg or module.name.startswith("_"):
             continue
         for spec in importlib.import_module(f"suites.models.{module.name}").MODELS:
