@@ -7,6 +7,7 @@ backends in the suites follow from it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ class Turned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(ABC):
     """What is declared of a field of `Config`. Subclasses are the kinds of values.
 
     Attributes:
@@ -52,12 +53,12 @@ class Setting:
     compiling: bool = False
     native: bool = False
 
+    @abstractmethod
     def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:
         """The value as `Config` keeps it. ConfigError where field `name` cannot have it.
 
         `_own` maps what names one of the passes of the user's own to the name of that pass.
         """
-        raise NotImplementedError
 
     def parse(self, text: str) -> Any:
         """The value that `text` spells; `check` finds what is wrong with it."""
