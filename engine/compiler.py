@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from engine import passes, program, sizes
-from engine.config import Config, settings
+from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.graph import Graph
 from engine.ops import TensorType
@@ -127,7 +127,7 @@ def lowered(model: Captured, config: Config) -> Made:
 
 def finished(graph: Graph, signature: program.Signature, config: Config) -> Artifact:
     """The artifact of an exported graph: passes, then its values numbered."""
-    return program.from_graph(graph, signature, passes.run(graph, config))
+    return program.from_graph(graph, signature, passes.run_common(graph, config))
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:
@@ -148,12 +148,13 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
         path: the file.
         verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the former.
         mmap: keep the file mapped.
-        config: the switches that matter when running (passes are already applied); None is ``Config()``.
+        config: the switches; None is ``Config()``. The common passes have been applied, those of the target are applied
+            now: `disable`, `pipeline` and `passes` may name these alone.
 
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another format version, needs more memory than the
             system grants, or changes while it is read. Begins with the file's name.
-        ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch of passes.
+        ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch of common passes.
     """
     if isinstance(verify, Config):
         raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")
@@ -164,12 +165,12 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
 
 
 def check_load(verify: str, mmap: object, config: Config | None) -> None:
-    """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch of passes, which have run already."""
+    """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch of common passes, which have run."""
     if config is not None and config.fallback:
         raise ConfigError("fallback: what torch runs is decided when compiling, and a file holds nothing of it")
-    for name, setting in settings().items():
-        if config is not None and setting.compiling and getattr(config, name):
-            raise ConfigError(f"{name}: passes ran when the program was compiled; compile it anew to change them")
+    if config is not None and (common := passes.common_switches(config)):
+        field, name = common[0]
+        raise ConfigError(f"{field}: {name} is a common pass, which ran when the program was compiled; compile it anew")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))
     if not isinstance(mmap, bool):

@@ -44,13 +44,11 @@ class Setting(ABC):
     Attributes:
         summary: one line, for lists.
         option: False where no backend option sets the field, since the harness sets it by other means.
-        compiling: True where it matters when a model is compiled, and not when its program is loaded.
         native: True where it means nothing to the interpreter.
     """
 
     summary: str
     option: bool = True
-    compiling: bool = False
     native: bool = False
 
     @abstractmethod
@@ -277,15 +275,14 @@ class Config:
             optional=True,
             absent="none",
             option=False,
-            compiling=True,
         ),
     )
-    passes: tuple[str, ...] = _set((), Passes("passes of your own, as path.py:function", paths=True, compiling=True))
-    disable: tuple[str, ...] = _set((), Passes("passes to leave out", each=True, compiling=True))
+    passes: tuple[str, ...] = _set((), Passes("passes of your own, as path.py:function", paths=True))
+    disable: tuple[str, ...] = _set((), Passes("passes to leave out", each=True))
     variant: Mapping[str, str] = field(
         default_factory=dict, metadata={"setting": Variants("kernel variants that must be used", native=True)}
     )
-    pipeline: tuple[str, ...] | None = _set(None, Passes("passes in order", optional=True, compiling=True))
+    pipeline: tuple[str, ...] | None = _set(None, Passes("passes in order", optional=True))
     planner: str = _set("default", Choice("memory planning strategy", kind="planner", each=True, tries=True))
     dispatch: str = _set(
         "whole",

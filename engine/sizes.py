@@ -187,6 +187,12 @@ class Scope:
         self.guards: dict[Guard, None] = {}
         self._deciding = 0
 
+    def copy(self) -> Scope:
+        """The same symbols and guards; guards that are added to one are not added to the other."""
+        copy = Scope()
+        copy.symbols, copy.guards = dict(self.symbols), dict(self.guards)
+        return copy
+
     @contextmanager
     def deciding(self) -> Iterator[None]:
         """In this block, comparisons that ranges leave open are answered for the example and recorded as guards.
@@ -497,6 +503,13 @@ def at(value: Any, values: Mapping[str, int]) -> Any:
     if isinstance(value, Size):
         return evaluate(value.terms, values)
     return tuple(at(one, values) for one in value) if isinstance(value, tuple) else value
+
+
+def in_scope(value: Any, scope: Scope) -> Any:
+    """`value` (a size, a shape, an attribute) with its formulas in `scope`, which has the symbols of their own."""
+    if isinstance(value, Size):
+        return scope.size(value.terms)
+    return tuple(in_scope(one, scope) for one in value) if isinstance(value, tuple) else value
 
 
 # --- in files --------------------------------------------------------------------------------------------------------

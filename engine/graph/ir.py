@@ -40,6 +40,24 @@ class Joined:
         return np.concatenate([part.elements for part in self.parts], self.axis)
 
 
+class Reshaped:
+    """A constant's elements in row-major order, seen in another shape; made when called.
+
+    Args:
+        base: the constant.
+        shape: as many elements as it has.
+    """
+
+    def __init__(self, base: Form, shape: tuple[int, ...]) -> None:
+        self.base = base
+        self.shape = shape
+        self.identity = ("reshaped", shape, identity(base))
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return np.asarray(self.base() if callable(self.base) else self.base).reshape(self.shape)
+
+
 class Value:
     """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node.
 
@@ -201,7 +219,7 @@ class Graph:
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.scope = sizes.Scope()
-        self.states: list[tuple[str, np.ndarray | None]] = []
+        self.states: list[tuple[str, np.ndarray | Value | None]] = []
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []
@@ -245,6 +263,16 @@ class Graph:
         shape[axis] = sum(part.shape[axis] for part in parts)
         name = "+".join(part.name for part in parts)
         return self.later(Joined(parts, axis), TensorType(parts[0].dtype, tuple(shape)), name)
+
+    def reshaped(self, constant: Value, shape: tuple[int, ...]) -> Value:
+        """The elements of `constant` in another shape, as a constant `later`, which reads none of them now.
+
+        Raises:
+            ValueError: it is no constant.
+        """
+        if constant.form is None:
+            raise ValueError(f"{constant!r}: expected a constant")
+        return self.later(Reshaped(constant.form, shape), TensorType(constant.dtype, shape), constant.name)
 
     def scalar(self, value: float, dtype: str) -> Value:
         """A constant of rank 0."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 
-from engine.config import Config
+from engine.config import Config, is_path
 from engine.errors import ConfigError
 from engine.graph import Graph, verify
 from engine.passes import own
@@ -155,6 +156,23 @@ def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
     return [one for one in common if one.name not in out], [one for one in late if one.name not in out]
 
 
+def common_switches(config: Config) -> list[tuple[str, str]]:
+    """Field and name of each common pass that `config` names: what has no effect on a program that was saved."""
+    found = [(field, name) for field in ("disable", "pipeline") for name in getattr(config, field) or ()]
+    found = [(field, name) for field, name in found if name in PASSES and PASSES[name].target is None]
+    if config.pipeline is not None:
+        late = {one.name for one in stages(config)[1]}
+        found = [(field, name) for field, name in found if field != "pipeline" or name not in late]
+    return found + [("passes", path) for path in config.passes if own.load(path).target is None]
+
+
+def without_common(config: Config) -> Config:
+    """`config` for loading a program that was compiled with it: the target's stage is all that is left to run."""
+    paths = {own.load(path).name: path for path in (*config.passes, *(config.pipeline or ())) if is_path(path)}
+    late = tuple(paths.get(one.name, one.name) for one in stages(config)[1])
+    return replace(config, passes=(), disable=(), pipeline=late, fallback=None)
+
+
 def _check_target(field: str, one: Pass, config: Config) -> None:
     if one.target not in (None, config.target):
         raise ConfigError(f"{field}: {one.name} is a pass of target {one.target}, not of {config.target}")
@@ -193,6 +211,15 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
     """
     common, late = stages(config)
     return run_passes(graph, [*common, *late], check=check or config.verify)
+
+
+def run_common(graph: Graph, config: Config) -> tuple[tuple[str, int], ...]:
+    """Run the common stage that `config` describes on `graph`. Returns (pass, changes) in order.
+
+    Raises:
+        ConfigError: as `stages`.
+    """
+    return run_passes(graph, stages(config)[0], check=config.verify)
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:

@@ -8,11 +8,11 @@ from engine.program.artifact import (
     Instruction,
     Signature,
     Slot,
-    from_graph,
     tensor_name,
     with_modules,
     write,
 )
+from engine.program.graphs import from_graph, to_graph
 
 __all__ = [
     "FORMAT",
@@ -24,6 +24,7 @@ __all__ = [
     "Slot",
     "from_graph",
     "tensor_name",
+    "to_graph",
     "with_modules",
     "write",
 ]

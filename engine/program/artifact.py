@@ -17,8 +17,8 @@ import numpy as np
 
 from engine import sizes, tree
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
-from engine.graph import Form, Graph, Value
-from engine.graph.origin import Origin, common_module
+from engine.graph import Form, Reshaped
+from engine.graph.origin import common_module
 from engine.ops import TABLE, TensorType
 from engine.ops.check import bounded_type
 from engine.ops.table import Types
@@ -26,7 +26,10 @@ from engine.program import container, origins
 from engine.program.container import StoredTensor
 
 FORMAT = "enginebench"
-VERSION = 2
+VERSION = 3
+"""Of the files that are written."""
+LOWERED_VERSION = 2
+"""Of files whose programs the cpu's passes have been applied to; they are read, too."""
 
 
 class Instruction(NamedTuple):
@@ -88,6 +91,28 @@ class Slot(NamedTuple):
     initial: int | None
 
 
+class Linked:
+    """A constant of one artifact as another artifact keeps it.
+
+    Args:
+        constants: of the other artifact.
+        value: number of the constant there.
+        shape: of the constant here, which has the same elements in row-major order.
+    """
+
+    def __init__(self, constants: Constants, value: int, shape: tuple[int, ...]) -> None:
+        self._constants, self._value, self._shape = constants, value, shape
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return self._constants[self._value].reshape(self._shape)
+
+    @property
+    def form(self) -> Form:
+        """How the other artifact keeps it."""
+        return self._constants.form(self._value)
+
+
 class Constants(Mapping[int, np.ndarray]):
     """Value -> array. A constant may be kept in another form; each access then makes the array anew.
 
@@ -143,6 +168,8 @@ class Constants(Mapping[int, np.ndarray]):
             ProgramError: it has changed.
         """
         kept = self._kept[value]
+        while isinstance(kept, Linked | Reshaped):
+            kept = kept.form if isinstance(kept, Linked) else kept.base
         if not isinstance(kept, np.ndarray) or not container.is_mapped(kept):
             return
         if container.checksum(kept) != self.checksum(value):
@@ -204,6 +231,7 @@ class Artifact:
         scope: the sizes that differ from call to call, of which shapes and attributes may be formulas.
         states: what outlives a call.
         origins: for each value that equals an exported value, which one, and the view between them.
+        lowered: the target whose own passes have been applied; "" for none.
     """
 
     name: str
@@ -218,6 +246,7 @@ class Artifact:
     scope: sizes.Scope = field(default_factory=sizes.Scope)
     states: tuple[Slot, ...] = ()
     origins: origins.Origins = field(default_factory=dict)
+    lowered: str = ""
 
     @property
     def call_inputs(self) -> tuple[int, ...]:
@@ -306,6 +335,7 @@ class Artifact:
             "format": FORMAT,
             "version": VERSION,
             "name": self.name,
+            "lowered": self.lowered,
             "sizes": {name: list(symbol) for name, symbol in self.scope.symbols.items()},
             "guards": [[g.relation, sizes.encode_terms(g.terms), g.holds] for g in self.scope.guards],
             "states": [list(slot) for slot in self.states],
@@ -382,54 +412,6 @@ def _canonical(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
 
-def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
-    """Number the values of `graph` and list its nodes."""
-    numbers: dict[Value, int] = {}
-    constants: dict[int, Form] = {}
-
-    def number(value: Value) -> int:
-        if value not in numbers:
-            numbers[value] = len(numbers)
-            if value.form is not None:
-                constants[numbers[value]] = value.form
-        return numbers[value]
-
-    inputs = tuple(number(v) for v in graph.inputs)
-    instructions = tuple(
-        Instruction(
-            node.op.name,
-            tuple(None if v is None else number(v) for v in node.inputs),
-            dict(node.attributes),
-            tuple(number(v) for v in node.outputs),
-            _short(node.source),
-        )
-        for node in graph.nodes
-    )
-    outputs = tuple(number(v) for v in graph.outputs)
-    states = tuple(
-        Slot(name, None if data is None else number(graph.constant(data, name))) for name, data in graph.states
-    )
-    traced = {n: _without_folders(v.origin) for v, n in numbers.items() if v.origin is not None}
-    return Artifact(
-        graph.name,
-        tuple(v.type for v in numbers),
-        tuple(v.name for v in numbers),
-        inputs,
-        outputs,
-        with_modules(instructions, traced),
-        Constants(constants),
-        signature,
-        passes,
-        graph.scope,
-        states,
-        traced,
-    )
-
-
-def _without_folders(origin: Origin) -> Origin:
-    return replace(origin, source=_short(origin.source))
-
-
 def with_modules(instructions: Sequence[Instruction], traced: origins.Origins) -> tuple[Instruction, ...]:
     """The instructions with the module of each: that of its first result with an origin, else the innermost one that
     contains the modules of all instructions that read its results.
@@ -445,11 +427,6 @@ def with_modules(instructions: Sequence[Instruction], traced: origins.Origins) -
                 readers.setdefault(value, []).append(module)
         placed.append(instruction._replace(module=module))
     return tuple(reversed(placed))
-
-
-def _short(source: str) -> str:
-    """The last two parts of a path: enough to find the line, and no folder of the machine that compiled."""
-    return "/".join(source.split("/")[-2:])
 
 
 def _check_follows(op: str, inputs: Types, attributes: Mapping[str, Any], outputs: Sequence[TensorType]) -> None:

@@ -28,6 +28,7 @@ from engine.program import (
     tensor_name,
     with_modules,
 )
+from engine.program.artifact import LOWERED_VERSION
 
 
 def load(path: str | Path, verify: str = "full") -> Artifact:
@@ -73,8 +74,10 @@ def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[st
         header = container.parse_json(text)
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise ProgramError("not a program of this engine")
-        if header.get("version") != VERSION:
-            raise ProgramError(f"format version {header.get('version')!r}; this engine reads {VERSION}")
+        if header.get("version") not in (LOWERED_VERSION, VERSION):
+            raise ProgramError(
+                f"format version {header.get('version')!r}; this engine reads {LOWERED_VERSION} and {VERSION}"
+            )
         yield header, tensors
 
 
@@ -130,9 +133,18 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         scope=scope,
         states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
         origins=_origins(header, scope),
+        lowered=_lowered(header),
     )
     _check(artifact)
     return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins))
+
+
+def _lowered(header: Mapping[str, Any]) -> str:
+    """The target whose passes have been applied: the cpu for files from before a header said it."""
+    found = header["lowered"] if header["version"] == VERSION else "cpu"
+    if not isinstance(found, str):
+        raise TypeError(f"lowered: not a name: {found!r}")
+    return found
 
 
 def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:

@@ -21,6 +21,7 @@ from engine.runtime.program import Program
 from engine.runtime.report import Report
 from engine.runtime.state import State
 from engine.targets.base import Device
+from engine.targets.lowering import lower
 
 ENTRIES = ("prefill", "decode")
 FACTS = ("max_length", "batch")
@@ -75,10 +76,17 @@ class Decoder:
         self.config = config
         self._artifacts = dict(artifacts)
         self._target = targets.get(config.target)
-        prepared = self._target.prepare(artifacts["prefill"], borrowed=borrowed)
+        lowered = lower(artifacts, config, borrowed=borrowed)
+        prepared = self._target.prepare(lowered["prefill"], borrowed=borrowed)
         with prepared.gathering():
             self._prefill, self._decode = (
-                Program(artifacts[name], config, prepared=prepared, export_seconds=export_seconds.get(name))
+                Program(
+                    artifacts[name],
+                    config,
+                    lowered=lowered[name],
+                    prepared=prepared,
+                    export_seconds=export_seconds.get(name),
+                )
                 for name in ENTRIES
             )
         self._state = self.new_state()

@@ -20,6 +20,7 @@ from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.specialised import Specialised, counts
 from engine.runtime.state import State
 from engine.targets.base import UNUSUAL, Prepared, Target
+from engine.targets.lowering import lower
 
 
 class Program:
@@ -43,6 +44,7 @@ class Program:
         *,
         rebuild: Rebuild | None = None,
         borrowed: bool = False,
+        lowered: Artifact | None = None,
         prepared: Prepared | None = None,
         export_seconds: float | None = None,
         started: float | None = None,
@@ -50,15 +52,16 @@ class Program:
         started = time.perf_counter() if started is None else started
         self.artifact = artifact
         self.config = config
+        self.lowered = lower({"": artifact}, config, borrowed=borrowed)[""] if lowered is None else lowered
         self._rebuild = rebuild
-        self._boundary = Boundary(artifact, rebuild)
+        self._boundary = Boundary(self.lowered, rebuild)
         self._export_seconds = export_seconds
         self._target = targets.get(config.target)
-        _check_supported(artifact, self._target)
-        self._prepared = self._target.prepare(artifact, borrowed=borrowed) if prepared is None else prepared
+        _check_supported(self.lowered, self._target)
+        self._prepared = self._target.prepare(self.lowered, borrowed=borrowed) if prepared is None else prepared
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, ...], Specialised] = OrderedDict()
-        self._example = self._at(tuple(artifact.scope.example.values()))
+        self._example = self._at(tuple(self.lowered.scope.example.values()))
         self._compile_seconds = time.perf_counter() - started
 
     # --- for known sizes -----------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ class Program:
         return found
 
     def _specialise(self, sizes: tuple[int, ...]) -> Specialised:
-        artifact = self.artifact
+        artifact = self.lowered
         if not artifact.is_fixed:
             artifact = artifact.at(dict(zip(artifact.scope.symbols, sizes, strict=True)))
         return Specialised(artifact, self.config, self._target, self._prepared, self._rebuild)
@@ -185,14 +188,14 @@ class Program:
             ConfigError: a size that the program does not have, or that is no whole number.
             ShapeError: a size out of its range.
         """
-        wanted = self.artifact.scope.chosen(sizes)
+        wanted = self.lowered.scope.chosen(sizes)
         chosen = self._at(tuple(wanted.values())) if sizes else self._example
         artifact, summary = chosen.artifact, chosen.executable.summary()
         counted = [counts(artifact, i) for i in artifact.instructions]
         return Report(
             name=artifact.name,
-            sizes=tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in self.artifact.scope.symbols.items()),
-            guards=tuple(map(str, self.artifact.scope.guards)),
+            sizes=tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in self.lowered.scope.symbols.items()),
+            guards=tuple(map(str, self.lowered.scope.guards)),
             nodes=len(artifact.instructions),
             launches=summary.launches,
             fallback_nodes=0,

@@ -45,7 +45,7 @@ def flat_program(found: Traced, config: Config) -> Program:
         names,
     )
     return Program(
-        from_graph(found.graph, signature, passes.run(found.graph, config)), config, rebuild=list, borrowed=True
+        from_graph(found.graph, signature, passes.run_common(found.graph, config)), config, rebuild=list, borrowed=True
     )
 
 

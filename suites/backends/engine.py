@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,8 +119,7 @@ class Engine(Backend):
         torch.set_num_threads(self.threads)
         kept = None if self.programs is None else self.programs / "model.engine"
         if kept is not None and kept.is_file():
-            running = {key: value for key, value in self.config().items() if key not in _compiling()}
-            program = engine.load(kept, config=engine.Config(**running))
+            program = engine.load(kept, config=self._config_for_loading())
             return Prepared(program, facts=_facts(program.report().to_dict()))
         program = engine.compile(model, inputs, config=engine.Config(**self.config()))
         report = program.report().to_dict()
@@ -192,6 +191,17 @@ class Engine(Backend):
                 raise _unknown("option", key, declared)
         return chosen
 
+    def _config_for_loading(self) -> Any:
+        """The `engine.Config` for a file of a program that was compiled with `config`."""
+        import engine
+
+        if _settings() is None:  # all passes ran when the program was compiled
+            running = {key: value for key, value in self.config().items() if key not in _older_engine.COMPILING}
+            return engine.Config(**running)
+        from engine import passes
+
+        return passes.without_common(engine.Config(**self.config()))
+
     def _only(self, wanted: list[str]) -> tuple[str, ...]:
         """The usual pipeline, with the passes that the option `passes` brings, without others than `wanted`.
 
@@ -213,12 +223,6 @@ class Engine(Backend):
             if name not in known:
                 raise _unknown("pass", name, known)
         return tuple(names.get(name, name) for name in known if name in wanted)
-
-
-def _compiling() -> Collection[str]:
-    """Fields of Config that matter when a model is compiled, and not when its program is loaded."""
-    declared = _settings()
-    return _older_engine.COMPILING if declared is None else [name for name, one in declared.items() if one.compiling]
 
 
 def _facts(report: Mapping[str, Any]) -> dict[str, Any]:

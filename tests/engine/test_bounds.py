@@ -40,7 +40,7 @@ def program() -> engine.Program:
 
 
 def execute(program: engine.Program, plan: BoundPlan) -> None:
-    CpuExecutable(program.artifact, plan, program._prepared, THREADS)
+    CpuExecutable(program.lowered, plan, program._prepared, THREADS)
 
 
 def changed(plan: BoundPlan, number: int, change: Callable[[Step], None]) -> BoundPlan:

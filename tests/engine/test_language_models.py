@@ -34,7 +34,7 @@ def relative_errors(model, inputs, result: torch.Tensor) -> tuple[float, float]:
 
 def launched(program) -> list[tuple[str, dict]]:
     """Op and attributes of what is no view."""
-    return [(i.op, dict(i.attributes)) for i in program.artifact.instructions if TABLE[i.op].view is None]
+    return [(i.op, dict(i.attributes)) for i in program.lowered.instructions if TABLE[i.op].view is None]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,7 +57,7 @@ def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, options):
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     model, inputs = models.get(name).build(batch=2, sequence=9)
     program = engine.compile(model, inputs, engine.Config(isa=isa))
-    steps = CPU.bind(program.artifact, program.config).steps
+    steps = CPU.bind(program.lowered, program.config).steps
     assert {s.kernel.isa for s in steps if s.op in OPS} == {isa}
     ours, eagers = relative_errors(model, inputs, program(*inputs))
     assert ours <= FACTOR * eagers
@@ -68,10 +68,10 @@ def test_every_instruction_set_is_as_exact_as_eager(name, isa):
 def test_every_attention_is_causal_and_has_no_mask(name, attention):
     model, inputs = models.get(name).build(batch=2, sequence=12, attention=attention)
     program = engine.compile(model, inputs)
-    found = [i for i in program.artifact.instructions if i.op == "attention"]
+    found = [i for i in program.lowered.instructions if i.op == "attention"]
     assert len(found) == 2
     assert all(i.attributes["causal"] and i.inputs[TABLE["attention"].position("mask")] is None for i in found)
-    assert not any(shape[-2:] == (12, 12) for _, shape in program.artifact.types)
+    assert not any(shape[-2:] == (12, 12) for _, shape in program.lowered.types)
 
 
 def test_a_layer_of_gpt2_takes_seven_launches():
@@ -93,8 +93,8 @@ def test_a_layer_of_qwen3_takes_eleven_launches_and_copies_nothing(attention, se
     found = [op for op, _ in launched(program)]
     assert sorted(found) == sorted(["embedding", *layer, *layer, "rms_norm", "linear"])
     assert program.report().copies == 0
-    instructions = [i for i in program.artifact.instructions if i.op == "attention"]
-    key_heads = [program.artifact.types[position].shape[1] for i in instructions for position in i.inputs[:3]]
+    instructions = [i for i in program.lowered.instructions if i.op == "attention"]
+    key_heads = [program.lowered.types[position].shape[1] for i in instructions for position in i.inputs[:3]]
     assert key_heads == [4, 2, 2] * 2, "key heads are shared, not repeated"
 
 

@@ -39,7 +39,7 @@ def test_it_is_as_exact_as_transformers_loop_at_several_sizes(options):
 def test_every_instruction_set_is_as_exact_as_eager(isa):
     model, inputs = models.get("mamba-tiny").build(batch=2, sequence=9)
     program = engine.compile(model, inputs, engine.Config(isa=isa))
-    steps = CPU.bind(program.artifact, program.config).steps
+    steps = CPU.bind(program.lowered, program.config).steps
     assert {s.kernel.isa for s in steps if s.op in LAYER} == {isa}
     ours, eagers = relative_errors(model, inputs, program(*inputs))
     assert ours <= FACTOR * eagers

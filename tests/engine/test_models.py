@@ -103,7 +103,7 @@ def test_convolution_networks_are_as_exact_as_eager(name, sizes):
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     model, inputs = models.get(name).build()
     program = engine.compile(model, inputs, engine.Config(isa=isa))
-    steps = CPU.bind(program.artifact, program.config).steps
+    steps = CPU.bind(program.lowered, program.config).steps
     # what one vector kernel a set computes: the test must not compare one set thrice
     assert {s.kernel.isa for s in steps if s.op in ("linear", "layer_norm", "attention")} == {isa}
     results = [r.clone() for r in tree_leaves(program(*inputs))]
@@ -165,7 +165,7 @@ def test_three_spellings_of_attention_become_one_program(causal):
     def ops(attention: str) -> list[tuple[str, object]]:
         model, inputs = models.get("transformer-tiny").build(attention=attention, causal=causal)
         program = engine.compile(model, inputs)
-        launched = (i for i in program.artifact.instructions if TABLE[i.op].view is None)
+        launched = (i for i in program.lowered.instructions if TABLE[i.op].view is None)
         return [(i.op, i.attributes.get("causal")) for i in launched]
 
     assert ops("manual") == ops("softmax") == ops("sdpa")

@@ -93,7 +93,7 @@ def test_an_empty_value_conflicts_with_nothing():
 @pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "mlp"])
 def test_no_model_overlaps_what_conflicts(name, planner):
     program = engine.compile(*models.get(name).build(), engine.Config(threads=THREADS, planner=planner))
-    made = CPU.bind(program.artifact, program.config)
+    made = CPU.bind(program.lowered, program.config)
     verify.order(made, THREADS)
 
 
@@ -112,7 +112,7 @@ def test_what_is_joined_lies_in_memory_of_its_own():
     answers = []
     for threads in (1, 2, 4):
         program = engine.compile(model, inputs, engine.Config(threads=threads))
-        made = CPU.bind(program.artifact, program.config)
+        made = CPU.bind(program.lowered, program.config)
         joined = [s for s in made.steps if s.op == "attention"]
         assert len(joined) == 2
         assert all(s.planned.shared_bytes > 0 and s.planned.tiles == 4 for s in joined)
@@ -145,7 +145,7 @@ def test_branches_overlap_and_give_the_same_bits_at_any_number_of_threads():
     expected = None
     for threads in (1, 2, 4):
         program = engine.compile(model, (x,), engine.Config(threads=threads, planner="no_reuse"))
-        assert max(s.overlap for s in CPU.bind(program.artifact, program.config).steps) > 0
+        assert max(s.overlap for s in CPU.bind(program.lowered, program.config).steps) > 0
         for _ in range(20):
             answer = program(x)
             expected = answer if expected is None else expected

@@ -50,11 +50,11 @@ def compiled(config=None):
 
 def traced(program, x):
     """(origin, elements) of each value that an instruction makes and that has an origin."""
-    trace = program.trace(x, keep=range(len(program.artifact.instructions)))
-    for node, instruction in zip(trace.nodes, program.artifact.instructions, strict=True):
+    trace = program.trace(x, keep=range(len(program.lowered.instructions)))
+    for node, instruction in zip(trace.nodes, program.lowered.instructions, strict=True):
         for value, array in zip(instruction.outputs, node.outputs, strict=True):
-            if value in program.artifact.origins:
-                yield program.artifact.origins[value], array
+            if value in program.lowered.origins:
+                yield program.lowered.origins[value], array
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
@@ -97,8 +97,8 @@ def test_no_folder_of_this_machine_is_in_a_file():
 
 def test_a_merged_product_is_in_the_module_that_contains_its_parts():
     program = compiled()
-    merged = next(i for i in program.artifact.instructions if i.op == "linear")
-    assert merged.outputs[0] not in program.artifact.origins
+    merged = next(i for i in program.lowered.instructions if i.op == "linear")
+    assert merged.outputs[0] not in program.lowered.origins
     assert merged.module == "body.0"
 
 

@@ -201,7 +201,7 @@ def test_a_state_that_would_change_its_size_is_refused_when_a_call_brings_sizes(
             self.total.add_(x.sum())
             return x * 2
 
-    artifact = engine.compile(Sums().eval(), (torch.zeros(4),), dynamic_shapes=shapes).artifact
+    artifact = engine.compile(Sums().eval(), (torch.zeros(4),), dynamic_shapes=shapes).lowered
     damaged = dataclasses.replace(artifact, outputs=(*artifact.call_outputs, *artifact.call_inputs))
     damaged.at({"n": 4})
     with pytest.raises(ShapeError, match="a state changes its type"):

@@ -133,7 +133,7 @@ class _Checker:
             return
         self.stage = "bound"
         report = program.report()
-        artifact = program.artifact
+        artifact = program.lowered
         example = artifact.at(artifact.scope.example)
         returned = sum(example.types[v].nbytes for v in example.call_outputs)
         flops = max(report.flops, report.executed_flops, *(_visits(example, i) for i in example.instructions))
@@ -162,7 +162,7 @@ class _Checker:
 
     def call(self, program: Program, two: Program, plain: Program, sizes: dict[str, int]) -> None:
         """One call by each target, compared."""
-        artifact = program.artifact
+        artifact = program.lowered
         try:
             fixed = artifact if artifact.is_fixed else artifact.at(sizes)
             if not _can_be_passed(fixed):
@@ -206,13 +206,13 @@ class _Checker:
         self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The arrays that a call returns, and what its state holds after it."""
-        if program.artifact.states:
+        if program.lowered.states:
             state = program.new_state()
             result = program(*args, **{**kwargs, "state": state})
             states = [np.array(array) for array in state.values()]
         else:
             result, states = program(*args, **kwargs), []
-        leaves = tree.flatten(program.artifact.signature.output_tree, result, "result")
+        leaves = tree.flatten(program.lowered.signature.output_tree, result, "result")
         # A program without inputs returns tensors where the process has imported torch.
         return [as_array(leaf) for leaf in leaves if hasattr(leaf, "dtype")], states
 
@@ -239,7 +239,7 @@ class _Checker:
 
         The traced run gives every value memory of its own, so a fault of the memory plan shows as other bits.
         """
-        if program.artifact.states:
+        if program.lowered.states:
             kwargs = {**kwargs, "state": program.new_state()}
         nodes = program.trace(*args, keep=range(len(fixed.instructions)), **kwargs).nodes
         values: dict[int, np.ndarray] = dict(fixed.constants)
@@ -276,7 +276,7 @@ class _Checker:
 
     def wrong_arguments(self, program: Program) -> None:
         """Arguments that do not fit are a ShapeError."""
-        artifact = program.artifact
+        artifact = program.lowered
         if not artifact.call_inputs or not artifact.is_fixed or not program._boundary.is_flat:
             return
         args, _ = self.arguments(artifact)

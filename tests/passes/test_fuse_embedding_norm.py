@@ -203,7 +203,7 @@ def test_bert_begins_with_one_launch_of_the_same_bits(batch):
     for a, b in zip(fused(*inputs), apart(*inputs), strict=True):
         assert a.equal(b)
     names = [
-        step.kernel.variant for step in CPU.bind(fused.artifact, engine.Config()).steps if step.op == "embedding_norm"
+        step.kernel.variant for step in CPU.bind(fused.lowered, engine.Config()).steps if step.op == "embedding_norm"
     ]
     assert names == ["vector"]
 

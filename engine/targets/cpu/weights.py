@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine import dtypes
+from engine.graph import Form, Reshaped
 from engine.memory import ALIGNMENT, aligned_empty
 from engine.ops import TensorType
 from engine.program import Artifact
@@ -73,6 +74,13 @@ def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
     array = np.empty(type_.shape, kind)
     array.reshape(-1)[order[is_element] - np.uint64(1)] = packed.data.view(kind)[is_element]
     return array
+
+
+def _stored(form: Form) -> StoredTensor | None:
+    """The tensor in a file whose elements `form` has, in its own or in another shape; None where there is none."""
+    while isinstance(form, Reshaped):
+        form = form.base
+    return form if isinstance(form, StoredTensor) else None
 
 
 class Weights(Prepared):
@@ -145,7 +153,7 @@ class Weights(Prepared):
         self._independent.add(value)
         form = self.artifact.constants.form(value)
         array = np.asarray(form() if callable(form) else form, order="C")
-        if self._borrowed and array.base is not None and not isinstance(form, StoredTensor):
+        if self._borrowed and array.base is not None and _stored(form) is None:
             array = array.copy()
         self._plain[value] = array
         self._addresses[value] = array.ctypes.data, array.nbytes
@@ -160,8 +168,8 @@ class Weights(Prepared):
         # All packed weights share one buffer, because large pages make first-touch page faults several times
         # cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
         slab, start = aligned_empty(sum(sizes.values())), 0
-        forms = map(self.artifact.constants.form, uses)
-        buffer = aligned_empty(max((form.nbytes for form in forms if isinstance(form, StoredTensor)), default=0))
+        stored = filter(None, (_stored(self.artifact.constants.form(value)) for value in uses))
+        buffer = aligned_empty(max((one.nbytes for one in stored), default=0))
         for value, keys in uses.items():
             source = self._source(value, buffer)
             for key in keys:
@@ -178,8 +186,8 @@ class Weights(Prepared):
     def _source(self, value: int, buffer: np.ndarray) -> np.ndarray:
         """The dense elements of a constant, in `buffer` if they are read from a file."""
         form = self.artifact.constants.form(value)
-        if isinstance(form, StoredTensor):
-            return form.read_into(buffer)
+        if (stored := _stored(form)) is not None:
+            return stored.read_into(buffer)  # packing takes the address of dense elements, in whatever shape
         return np.asarray(form() if callable(form) else form, order="C")
 
     def _detach(self) -> None:

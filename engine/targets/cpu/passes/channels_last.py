@@ -74,7 +74,7 @@ def _conv(graph: Graph, node: Node) -> Value | None:
     images = {"x": _turned(graph, x, node), "residual": _turned(graph, node["residual"], node)}
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
     if in_place and a["groups"] == 1 and len(x.shape) > 3:
-        matrix = graph.constant(weight.elements.reshape(weight.shape[:2]), weight.name)
+        matrix = graph.reshaped(weight, weight.shape[:2])
         inputs = {**images, "weight": matrix, "bias": node["bias"]}
         how = {"transpose_weight": True, "activation": a["activation"]}
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))

@@ -1,0 +1,98 @@
+"""Between graphs and artifacts, in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from engine import sizes
+from engine.graph import Form, Graph, Node, Value
+from engine.graph.origin import Origin
+from engine.ops import TABLE, TensorType
+from engine.program.artifact import Artifact, Constants, Instruction, Signature, Slot, with_modules
+
+
+def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
+    """Number the values of `graph` and list its nodes."""
+    numbers: dict[Value, int] = {}
+    constants: dict[int, Form] = {}
+
+    def number(value: Value) -> int:
+        if value not in numbers:
+            numbers[value] = len(numbers)
+            if value.form is not None:
+                constants[numbers[value]] = value.form
+        return numbers[value]
+
+    inputs = tuple(number(v) for v in graph.inputs)
+    instructions = tuple(
+        Instruction(
+            node.op.name,
+            tuple(None if v is None else number(v) for v in node.inputs),
+            dict(node.attributes),
+            tuple(number(v) for v in node.outputs),
+            _short(node.source),
+        )
+        for node in graph.nodes
+    )
+    outputs = tuple(number(v) for v in graph.outputs)
+    initial = {
+        name: graph.constant(data, name) if isinstance(data, np.ndarray) else data for name, data in graph.states
+    }
+    states = tuple(Slot(name, None if value is None else number(value)) for name, value in initial.items())
+    traced = {n: _without_folders(v.origin) for v, n in numbers.items() if v.origin is not None}
+    return Artifact(
+        graph.name,
+        tuple(v.type for v in numbers),
+        tuple(v.name for v in numbers),
+        inputs,
+        outputs,
+        with_modules(instructions, traced),
+        Constants(constants),
+        signature,
+        passes,
+        graph.scope,
+        states,
+        traced,
+    )
+
+
+def _without_folders(origin: Origin) -> Origin:
+    return replace(origin, source=_short(origin.source))
+
+
+def _short(source: str) -> str:
+    """The last two parts of a path: enough to find the line, and no folder of the machine that compiled."""
+    return "/".join(source.split("/")[-2:])
+
+
+def to_graph(artifact: Artifact) -> Graph:
+    """The graph of `artifact`, to be changed. Formulas are in a scope of its own; constants are not copied."""
+    graph = Graph(artifact.name)
+    graph.scope = artifact.scope.copy()
+
+    def own(value: Any) -> Any:
+        return value if artifact.is_fixed else sizes.in_scope(value, graph.scope)
+
+    values: dict[int, Value] = {}
+
+    def value(number: int, node: Node | None = None) -> Value:
+        if number not in values:
+            type_ = artifact.types[number]
+            form = artifact.constants.form(number) if number in artifact.constants else None
+            found = Value(graph.unique(artifact.names[number]), TensorType(type_.dtype, own(type_.shape)), form, node)
+            found.origin = artifact.origins.get(number)
+            values[number] = found
+        return values[number]
+
+    graph.inputs = [value(number) for number in artifact.inputs]
+    for i in artifact.instructions:
+        attributes = {name: own(attribute) for name, attribute in i.attributes.items()}
+        node = Node(TABLE[i.op], [None if v is None else value(v) for v in i.inputs], attributes, i.source)
+        node.outputs = [value(number, node) for number in i.outputs]
+        graph.nodes.append(node)
+    graph.outputs = [value(number) for number in artifact.outputs]
+    graph.states = [(s.name, None if s.initial is None else value(s.initial)) for s in artifact.states]
+    return graph

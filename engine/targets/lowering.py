@@ -1,0 +1,75 @@
+"""The passes that a target adds to the common ones: they run when a program is bound, and need no torch.
+
+The artifact that was compiled, which a file holds, stays as it is. Its constants refer to those of the lowered one, so
+that each is in memory once, in the layout that the target wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from engine import passes
+from engine.config import Config
+from engine.errors import ConfigError
+from engine.graph import Reshaped, identity
+from engine.program import Artifact, Constants, from_graph, sharing, to_graph
+from engine.program.artifact import Linked
+
+
+def lower(artifacts: Mapping[str, Artifact], config: Config, *, borrowed: bool) -> dict[str, Artifact]:
+    """The artifacts after the passes of the target of `config`.
+
+    Args:
+        artifacts: by name; where there are several, they share their constants, and so does what is returned.
+        config: `target`, and the passes that are left out or added.
+        borrowed: constants may be memory of the model or in a file that will be closed. Those that the result does not
+            have are copied.
+
+    Raises:
+        ConfigError: a pass of another target.
+    """
+    stage = passes.stages(config)[1]
+    lowered = {name: _lower(artifact, config, stage) for name, artifact in artifacts.items()}
+    if all(lowered[name].constants is artifact.constants for name, artifact in artifacts.items()):
+        return lowered
+    if len(lowered) > 1:
+        lowered = sharing.shared(lowered)
+    _link(next(iter(artifacts.values())), next(iter(lowered.values())).constants, borrowed=borrowed)
+    return lowered
+
+
+def _lower(artifact: Artifact, config: Config, stage: list[passes.Pass]) -> Artifact:
+    """`artifact` itself where it is lowered already, or no pass changes anything."""
+    if artifact.lowered == config.target:
+        if config.disable or config.pipeline is not None or config.passes:
+            raise ConfigError(
+                f"passes: the file has the program after those of {config.target}; compile it anew to change them"
+            )
+        return artifact
+    graph = to_graph(artifact)
+    log = passes.run_passes(graph, stage, check=config.verify)
+    if not any(changes for _name, changes in log):
+        return replace(artifact, passes=(*artifact.passes, *log)) if log else artifact
+    return replace(from_graph(graph, artifact.signature, (*artifact.passes, *log)), lowered=config.target)
+
+
+def _link(artifact: Artifact, lowered: Constants, *, borrowed: bool) -> None:
+    """Let the constants of `artifact` refer to `lowered`, which has them as they are or in another shape."""
+    found: dict[Hashable, int] = {}
+    for value in lowered:
+        form = lowered.form(value)
+        while True:
+            found.setdefault(identity(form), value)
+            if not isinstance(form, Reshaped):
+                break
+            form = form.base
+    constants = artifact.constants
+    for value in constants:
+        form = constants.form(value)
+        if (number := found.get(identity(form))) is not None:
+            constants.keep(value, Linked(lowered, number, artifact.types[value].shape))
+        elif borrowed:
+            constants.keep(value, np.array(constants[value], order="C"))
