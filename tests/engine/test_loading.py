@@ -52,6 +52,12 @@ def compiled(network):
     return engine.compile(network, (torch.arange(8),), dynamic_shapes={"ids": {0: length}})
 
 
+def described(path):
+    """The program's header and, by name, the bytes of each tensor."""
+    with container.opened(path, mapped=False) as (header, tensors):
+        return json.loads(header), {name: read().tobytes() for name, read in tensors.items()}
+
+
 def contents(path):
     """The parts of a file. safetensors writes the two entries of its metadata in any order."""
     raw = path.read_bytes()
@@ -106,10 +112,15 @@ def test_a_decoder_file_of_an_earlier_engine_gives_what_its_model_gives(mmap):
 @pytest.mark.parametrize("mmap", MODES)
 @pytest.mark.parametrize("path", [PROGRAM, DECODER])
 def test_a_loaded_file_is_saved_again_as_it_was(path, mmap, tmp_path):
-    """Packed weights are unpacked to their last bit, and the format has not changed."""
+    """Packed weights are unpacked to their last bit. What has changed since is said in the header."""
     load = engine.load if path is PROGRAM else engine.load_decoder
     load(path, mmap=mmap).save(tmp_path / "again.engine")
-    assert contents(tmp_path / "again.engine") == contents(path)
+    header, tensors = described(path)
+    for part in (header, *header.get("entries", {}).values()):
+        part.update(version=3)
+        if "instructions" in part:
+            part.update(lowered="cpu")
+    assert described(tmp_path / "again.engine") == (header, tensors)
 
 
 # --- what is left of a file after loading ----------------------------------------------------------------------------
