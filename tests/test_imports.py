@@ -37,7 +37,8 @@ STAGES: dict[str, set[str]] = {
     "passes": {"ops", "graph", "config", "switches"},
     "program": {"ops", "graph"},
     "planner": {"ops", "switches"},
-    "targets": {"ops", "config", "switches", "program", "planner", "_native"},
+    "targets": {"ops", "graph", "config", "switches", "program", "planner", "_native"},
+    "targets.lowering": {"graph", "passes", "config", "program"},
     "targets.cpu.passes": {"ops", "graph", "passes"},
 }
 ABOVE = {"runtime", "compiler", "dynamo", "torch_backend"}  # stand above the flow

@@ -10,6 +10,7 @@ import json
 import math
 import mmap
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,7 +84,10 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
         raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+        temporary.touch()
+        mode = stat.S_IMODE(temporary.stat().st_mode)  # as the process's umask has it; safetensors sets 0600
         safetensors.numpy.save_file(dense, temporary, metadata)
+        temporary.chmod(mode)
         temporary.replace(path)
     except OSError as e:
         raise ProgramError(f"{path}: cannot be written: {e.strerror or e}") from None

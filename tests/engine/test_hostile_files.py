@@ -19,10 +19,10 @@ from engine.targets.cpu import native
 from tests.files import saved_with
 from tests.golden import models as golden
 
-PROGRAM, DECODER = golden.FOLDER / "program-2.engine", golden.FOLDER / "decoder-2.engine"
+PROGRAM, DECODER = golden.file("program"), golden.file("decoder")
 
 
-@pytest.mark.parametrize(("path", "every"), [(PROGRAM, 31), (DECODER, 97)])
+@pytest.mark.parametrize(("path", "every"), [(PROGRAM, 31), (golden.file("program", 2), 61), (DECODER, 97)])
 def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every, tmp_path):
     """Each value replaced by 37 others; a part of all combinations, since all of them take minutes."""
     command = [sys.executable, str(Path(__file__).parent / "alter_files.py"), str(path), str(tmp_path), str(every)]

@@ -22,8 +22,7 @@ from tests.files import saved_with
 from tests.golden import models as golden
 
 MODES = [False, True]
-PROGRAM, DECODER = golden.FOLDER / "program-2.engine", golden.FOLDER / "decoder-2.engine"
-IMAGES = golden.FOLDER / "images-2.engine"
+PROGRAM, DECODER = golden.file("program"), golden.file("decoder")
 SIZES = [(3, 4), (2, 3), (8, 9)]
 
 
@@ -77,8 +76,9 @@ def in_process(code, *arguments):
 
 @pytest.mark.parametrize("mmap", MODES)
 @pytest.mark.parametrize("verify", ["full", "header"])
-def test_a_program_file_of_an_earlier_engine_gives_what_its_model_gives(mmap, verify):
-    loaded = engine.load(PROGRAM, verify, mmap=mmap)
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_a_program_file_of_an_earlier_engine_gives_what_its_model_gives(version, mmap, verify):
+    loaded = engine.load(golden.file("program", version), verify, mmap=mmap)
     for batch, length in SIZES:
         model = golden.set_weights(golden.Small())
         ids, scale = torch.arange(batch * length).reshape(batch, length) % 10, torch.tensor(2.0)
@@ -92,14 +92,20 @@ def test_a_program_file_of_an_earlier_engine_gives_what_its_model_gives(mmap, ve
 
 
 @pytest.mark.parametrize("mmap", MODES)
-def test_a_file_of_convolutions_of_an_earlier_engine_gives_what_its_model_gives(mmap):
-    loaded, model = engine.load(IMAGES, mmap=mmap), golden.set_weights(golden.Images())
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_a_file_of_convolutions_of_an_earlier_engine_gives_what_its_model_gives(version, mmap):
+    loaded, model = engine.load(golden.file("images", version), mmap=mmap), golden.set_weights(golden.Images())
+    assert loaded.artifact.lowered == ("cpu" if version == 2 else "")
+    assert loaded.lowered.lowered == "cpu"
+    assert "channels_last" in dict(loaded.report().passes)
     torch.testing.assert_close(loaded(golden.image()), model(golden.image()), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("mmap", MODES)
-def test_a_decoder_file_of_an_earlier_engine_gives_what_its_model_gives(mmap):
-    decoder, model = engine.load_decoder(DECODER, mmap=mmap), golden.set_weights(golden.Tied())
+@pytest.mark.parametrize("version", golden.VERSIONS)
+def test_a_decoder_file_of_an_earlier_engine_gives_what_its_model_gives(version, mmap):
+    decoder = engine.load_decoder(golden.file("decoder", version), mmap=mmap)
+    model = golden.set_weights(golden.Tied())
     ids = torch.tensor([[3, 17, 4]])
     expected = model(ids, torch.tensor([0]), torch.tensor([3]))
     torch.testing.assert_close(decoder.prefill(ids), expected, rtol=1e-5, atol=1e-4)
@@ -110,17 +116,24 @@ def test_a_decoder_file_of_an_earlier_engine_gives_what_its_model_gives(mmap):
 
 
 @pytest.mark.parametrize("mmap", MODES)
-@pytest.mark.parametrize("path", [PROGRAM, DECODER])
-def test_a_loaded_file_is_saved_again_as_it_was(path, mmap, tmp_path):
-    """Packed weights are unpacked to their last bit. What has changed since is said in the header."""
-    load = engine.load if path is PROGRAM else engine.load_decoder
-    load(path, mmap=mmap).save(tmp_path / "again.engine")
-    header, tensors = described(path)
+@pytest.mark.parametrize("version", golden.VERSIONS)
+@pytest.mark.parametrize("name", ["program", "images", "decoder"])
+def test_a_loaded_file_is_saved_again_as_it_was(name, version, mmap, tmp_path):
+    """Packed weights are unpacked to their last bit. A file of version 2 becomes one of version 3 that is lowered."""
+    load = engine.load_decoder if name == "decoder" else engine.load
+    load(golden.file(name, version), mmap=mmap).save(tmp_path / "again.engine")
+    header, tensors = described(golden.file(name, version))
     for part in (header, *header.get("entries", {}).values()):
         part.update(version=3)
-        if "instructions" in part:
+        if version == 2 and "instructions" in part:
             part.update(lowered="cpu")
     assert described(tmp_path / "again.engine") == (header, tensors)
+
+
+def test_a_file_has_the_permissions_of_other_files_of_the_process(tmp_path):
+    (tmp_path / "other").touch()
+    engine.load(PROGRAM).save(tmp_path / "p.engine")
+    assert (tmp_path / "p.engine").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 # --- what is left of a file after loading ----------------------------------------------------------------------------
@@ -206,7 +219,9 @@ def test_a_name_outside_of_ascii_is_kept(compiled, tmp_path):
 
 
 def test_a_decoder_does_not_need_its_file_after_loading(tmp_path):
-    expected = engine.load_decoder(DECODER).generate(np.array([[3, 17, 4]]), 6)
+    decoder = engine.load_decoder(DECODER)
+    expected = decoder.generate(np.array([[3, 17, 4]]), 6)
+    decoder.save(tmp_path / "whole.engine")
     path = Path(shutil.copy(DECODER, tmp_path))
     code = """
         decoder = engine.load_decoder(sys.argv[1])
@@ -217,7 +232,7 @@ def test_a_decoder_does_not_need_its_file_after_loading(tmp_path):
     done = in_process(code, path, tmp_path / "again.engine")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(expected.tolist())
-    assert contents(tmp_path / "again.engine") == contents(DECODER)
+    assert contents(tmp_path / "again.engine") == contents(tmp_path / "whole.engine")
 
 
 def test_weights_of_a_loaded_program_are_not_those_of_the_compiled_one_only_their_bits_are(compiled, tmp_path):

@@ -72,7 +72,7 @@ def test_two_programs_are_compared_value_by_value_through_all_passes(target, sha
         views |= {step.op for step in origin.view}
         seen += 1
     assert seen >= 8
-    assert "permute" in views, "the convolution has its channels last"
+    assert target == "interpreter" or "permute" in views, "on the cpu, the convolution has its channels last"
 
 
 def test_a_file_holds_the_origins_but_they_are_not_in_the_digest(tmp_path):

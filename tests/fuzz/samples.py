@@ -32,6 +32,9 @@ changed bytes of the file, so that its hashes do not fit.
 _EXTREMES = list(extremes.ALL)
 Random(0).shuffle(_EXTREMES)  # so that a short run has some of every op
 
+LOWERED = ("cpu", "cpu", "cpu", "")
+"""What files say of their programs. Those that are lowered for the cpu run as they are; the cpu's passes rewrite others."""
+
 
 class Sample(NamedTuple):
     """A program file to be.
@@ -94,7 +97,9 @@ def sample(seed: int) -> Sample:
         label = mutations.put_extreme(rng, draft, extreme)
     elif kind == "structure":
         label = rng.choice(mutations.STRUCTURAL)(rng, draft)
-    return Sample(seed, kind, op, label, "" if extreme is None else str(extreme), draft, _config(rng, op))
+    config = _config(rng, op)
+    draft.document["lowered"] = rng.choice(LOWERED)
+    return Sample(seed, kind, op, label, "" if extreme is None else str(extreme), draft, config)
 
 
 def _config(rng: Random, op: str) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def document(operands: list[Operand], result: TensorType, op: str, attributes: d
         "format": FORMAT,
         "version": VERSION,
         "name": op,
+        "lowered": "cpu",
         "sizes": {},
         "guards": [],
         "states": [],

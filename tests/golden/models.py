@@ -16,7 +16,14 @@ from torch import nn
 import engine
 
 FOLDER = Path(__file__).resolve().parent
+VERSIONS = (2, 3)
+"""Format versions of the files. Programs of version 2 are lowered for the cpu, those of version 3 are not."""
 MAX_LENGTH = 12
+
+
+def file(name: str, version: int = VERSIONS[-1]) -> Path:
+    """The file ``program``, ``decoder`` or ``images`` of a format version."""
+    return FOLDER / f"{name}-{version}.engine"
 
 
 def set_weights(model: nn.Module) -> nn.Module:
@@ -102,9 +109,9 @@ def main() -> None:
     """Write the files."""
     batch, length = torch.export.Dim("batch", min=2, max=8), torch.export.Dim("length", min=3, max=9)
     sizes = {"ids": {0: batch, 1: length}, "scale": None}
-    engine.compile(set_weights(Small()), example(), dynamic_shapes=sizes).save(FOLDER / "program-2.engine")
-    engine.compile(set_weights(Images()), (image(),)).save(FOLDER / "images-2.engine")
-    engine.compile_decoder(set_weights(Tied()), MAX_LENGTH).save(FOLDER / "decoder-2.engine")
+    engine.compile(set_weights(Small()), example(), dynamic_shapes=sizes).save(file("program"))
+    engine.compile(set_weights(Images()), (image(),)).save(file("images"))
+    engine.compile_decoder(set_weights(Tied()), MAX_LENGTH).save(file("decoder"))
 
 
 if __name__ == "__main__":
