@@ -33,7 +33,7 @@ _EXTREMES = list(extremes.ALL)
 Random(0).shuffle(_EXTREMES)  # so that a short run has some of every op
 
 LOWERED = ("cpu", "cpu", "cpu", "")
-"""What files say of their programs. Those that are lowered for the cpu run as they are; the cpu's passes rewrite others."""
+"""What files say of their programs: lowered for the cpu, so that they run as they are, or to be lowered when loaded."""
 
 
 class Sample(NamedTuple):
