@@ -128,6 +128,9 @@ class Constants(Mapping[int, np.ndarray]):
         kept = self._kept[value]
         return kept() if callable(kept) else kept
 
+    def __contains__(self, value: object) -> bool:
+        return value in self._kept  # a Mapping's own look-up makes the array
+
     def __iter__(self) -> Iterator[int]:
         return iter(self._kept)
 

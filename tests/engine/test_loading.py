@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -269,6 +270,21 @@ def test_a_file_that_was_truncated_before_is_refused_by_name(compiled, tmp_path,
     path.write_bytes(whole[: int(part * len(whole))])
     with pytest.raises(ProgramError, match=rf"^{path}: "):
         engine.load(path, mmap=mmap)
+
+
+@pytest.mark.parametrize("name", ["program", "images", "decoder"])
+def test_a_constant_is_read_from_the_file_once(name, monkeypatch):
+    read, counts = container.StoredTensor.read_into, Counter()
+
+    def counted(self, memory):
+        counts[self.entry.name] += 1
+        return read(self, memory)
+
+    monkeypatch.setattr(container.StoredTensor, "read_into", counted)
+    load = engine.load_decoder if name == "decoder" else engine.load
+    load(golden.file(name))
+    assert counts
+    assert {name: count for name, count in counts.items() if count > 1} == {}
 
 
 class Interrupted:
