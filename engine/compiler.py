@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from engine import passes, program, sizes
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
-from engine.graph import Graph
 from engine.ops import TensorType
 from engine.program import Artifact, reader, sharing
 from engine.runtime.boundary import Boundary, Rebuild
@@ -19,7 +18,7 @@ from engine.runtime.program import Program
 from engine.suggest import unknown
 
 if TYPE_CHECKING:
-    from engine.exporter import Captured
+    from engine.exporter import TorchExport
 
 
 def compile(  # noqa: A001  # the name users expect beside torch.compile
@@ -55,19 +54,19 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         raise ConfigError("calibration: quantisation is not offered yet; expected None")
     config = Config() if config is None else config
     if config.fallback is None:
-        return program_of(artifact_of(model, example_inputs, config, dynamic_shapes), config)
+        return _make_program(_compile_artifact(model, example_inputs, config, dynamic_shapes), config)
     from engine import exporter
     from engine.torch_backend.fallback import FallbackProgram
 
-    captured = exporter.captured(model, example_inputs, dynamic_shapes)
+    exported = exporter.export_with_torch(model, example_inputs, dynamic_shapes)
     try:
-        return program_of(lowered(captured, config), config)
+        return _make_program(_compile_exported(exported, config), config)
     except UnsupportedOp:
-        return cast("Program", FallbackProgram(captured, config))  # which is called and asked as a Program is
+        return cast("Program", FallbackProgram(exported, config))  # which is called and asked as a Program is
 
 
-class Made(NamedTuple):
-    """An artifact whose constants may be memory of the model, and how it came about.
+class _Compiled(NamedTuple):
+    """An artifact whose constants may be memory of the model, and what only the compiling process knows of it.
 
     Attributes:
         artifact: the model, compiled for no machine in particular.
@@ -82,33 +81,33 @@ class Made(NamedTuple):
     started: float
 
 
-def program_of(made: Made, config: Config) -> Program:
-    """The program of an artifact that was just made."""
+def _make_program(compiled: _Compiled, config: Config) -> Program:
+    """The program of an artifact that this process has compiled."""
     return Program(
-        made.artifact,
+        compiled.artifact,
         config,
-        rebuild=made.rebuild,
+        rebuild=compiled.rebuild,
         borrowed=True,
-        export_seconds=made.export_seconds,
-        started=made.started,
+        export_seconds=compiled.export_seconds,
+        started=compiled.started,
     )
 
 
-def artifact_of(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> Made:
+def _compile_artifact(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> _Compiled:
     """Export, passes, artifact. Raises as `compile`."""
     # Imported here: the exporter needs torch, and a process that only loads programs does not have to have it.
     from engine import exporter
 
-    return lowered(exporter.captured(model, example_inputs, dynamic_shapes), config)
+    return _compile_exported(exporter.export_with_torch(model, example_inputs, dynamic_shapes), config)
 
 
-def lowered(model: Captured, config: Config) -> Made:
-    """What follows torch.export. Raises as `compile`."""
+def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
+    """Translate the exported program, run the common passes, number the values. Raises as `compile`."""
     from engine import exporter
     from engine.exporter import trees
 
-    exported = exporter.lowered(model)
-    started = time.perf_counter() - exported.lower_seconds
+    exported = exporter.translate(model)
+    started = time.perf_counter() - exported.translate_seconds
     signature = program.Signature(
         trees.describe(exported.input_tree),
         trees.describe(exported.output_tree),
@@ -116,18 +115,13 @@ def lowered(model: Captured, config: Config) -> Made:
         tuple(exported.output_slots),
         tuple(exported.input_names),
     )
-    artifact = finished(exported.graph, signature, config)
+    artifact = program.from_graph(exported.graph, signature, passes.run_common(exported.graph, config))
     if settled := artifact.scope.settled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works for {only} only" for name, only in settled.items()]
         )
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-    return Made(artifact, rebuild, exported.export_seconds, started)
-
-
-def finished(graph: Graph, signature: program.Signature, config: Config) -> Artifact:
-    """The artifact of an exported graph: passes, then its values numbered."""
-    return program.from_graph(graph, signature, passes.run_common(graph, config))
+    return _Compiled(artifact, rebuild, exported.export_seconds, started)
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:
@@ -206,13 +200,13 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     for name, value in (("max_length", max_length), ("batch", batch)):
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
-    made = {
-        name: artifact_of(module, example, config, shapes)
+    compiled = {
+        name: _compile_artifact(module, example, config, shapes)
         for name, (example, shapes) in decoding.examples(batch, max_length).items()
     }
-    artifacts = {name: one.artifact for name, one in made.items()}
+    artifacts = {name: one.artifact for name, one in compiled.items()}
     _check_decoder(artifacts, batch)
-    facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in made.items()}
+    facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in compiled.items()}
     decoder = Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
     decoder.check_room()
     return decoder

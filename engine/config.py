@@ -19,7 +19,7 @@ from engine.switches import Switch, kernel_variants, load, names, registered
 MOST_THREADS = 1024
 
 
-class Turned(NamedTuple):
+class Alternative(NamedTuple):
     """One value that an ablation puts in the place of the default: ``option=value``, as text.
 
     Attributes:
@@ -70,8 +70,8 @@ class Setting(ABC):
         """The rows of field `name` in the list of switches."""
         return [Switch(name, name, _spelled(default), self.summary)]
 
-    def turned(self, _name: str) -> list[Turned]:
-        """What an ablation tries."""
+    def alternatives(self, _name: str) -> list[Alternative]:
+        """What an ablation puts in place of the default, one after the other."""
         return []
 
 
@@ -110,11 +110,11 @@ class Choice(Setting):
         summary = f"{self.summary}: {', '.join(self.known())}"
         return [Switch(name, name, self.absent if default is None else _spelled(default), summary)]
 
-    def turned(self, name: str) -> list[Turned]:  # noqa: D102
+    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102
         if not self.tries:
             return []
         found = registered(self.kind) if self.kind else [Switch(name, value, "", "") for value in self.values]
-        return [Turned(name, f"{name}={one.name}", name, one.name, one.usual) for one in found if one.available]
+        return [Alternative(name, f"{name}={one.name}", name, one.name, one.usual) for one in found if one.available]
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Count(Setting):
     def parse(self, text: str) -> Any:  # noqa: D102
         return int(text) if text.isdigit() else text
 
-    def turned(self, name: str) -> list[Turned]:  # noqa: D102
-        return [Turned(name, f"{name}={value}", name, value) for value in self.tries]
+    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102
+        return [Alternative(name, f"{name}={value}", name, value) for value in self.tries]
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Passes(Setting):
     """A tuple of passes by name; ``a+b`` as text.
 
     Attributes:
-        each: True where every pass is a switch of its own in lists, and turned by this option.
+        each: True where every pass is a switch of its own in lists, which this option switches off.
         paths: True where each is ``path.py:function`` and nothing else.
         optional: True where None is allowed.
     """
@@ -199,8 +199,8 @@ class Passes(Setting):
     def listed(self, name: str, default: Any) -> list[Switch]:  # noqa: D102
         return list(registered("pass")) if self.each else super().listed(name, default)
 
-    def turned(self, name: str) -> list[Turned]:  # noqa: D102
-        return [Turned("pass", one, name, one) for one in names("pass")] if self.each else []
+    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102
+        return [Alternative("pass", one, name, one) for one in names("pass")] if self.each else []
 
 
 @dataclass(frozen=True)
@@ -222,11 +222,11 @@ class Variants(Setting):
     def listed(self, _name: str, _default: Any) -> list[Switch]:  # noqa: D102
         return list(registered("kernel"))
 
-    def turned(self, name: str) -> list[Turned]:  # noqa: D102
+    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102
         found = []
         for one in registered("kernel"):
             op, _, variant = one.name.partition("=")
-            found.append(Turned(one.kind, one.name, f"{name}.{op}", variant, one.usual))
+            found.append(Alternative(one.kind, one.name, f"{name}.{op}", variant, one.usual))
         return found
 
 

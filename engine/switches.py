@@ -15,7 +15,7 @@ from engine.errors import InternalError
 
 @dataclass(frozen=True)
 class Switch:
-    """One thing that can be turned.
+    """One choice of how a model is compiled or run.
 
     Attributes:
         kind: ``pass``, ``planner``, ``kernel``, or the field of `Config` that it is.

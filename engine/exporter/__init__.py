@@ -1,6 +1,6 @@
 """torch.export program -> Graph. The only stage that knows torch; `aten/` says what each ATen call means.
 
-What cannot be lowered is collected and raised as one `UnsupportedOp` that names every offender with its source line.
+What cannot be translated is collected and raised as one `UnsupportedOp` that names every offender with its source line.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch.fx import Node
 
 from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
-from engine.exporter.capture import capture
 from engine.exporter.context import Missing, tensor_type
-from engine.exporter.lower import Lowered, Walk
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.torch_export import run_torch_export
 from engine.exporter.torch_internals import TreeSpec
+from engine.exporter.walk import Translated, Walk
 from engine.exporter.weights import identity, to_numpy
 from engine.graph import Graph, Value
 from engine.ops import TensorType
 
-__all__ = ["Captured", "Exported", "captured", "export", "lowered", "user_inputs"]
+__all__ = ["Exported", "TorchExport", "export", "export_with_torch", "translate", "user_inputs"]
 
 FALLBACK = 'Config(fallback="torch") has torch run what the engine cannot'
 """What to do about an unsupported call."""
@@ -47,7 +47,7 @@ class Exported:
             argument that is no tensor: the graph holds for this value only.
         output_slots: for each leaf of `output_tree` the position of a graph output, or ``{"constant": value}``.
         export_seconds: spent in torch.export, decomposition included.
-        lower_seconds: spent making the graph.
+        translate_seconds: spent making the graph.
     """
 
     graph: Graph
@@ -57,7 +57,7 @@ class Exported:
     input_slots: list[Slot]
     output_slots: list[Slot]
     export_seconds: float
-    lower_seconds: float
+    translate_seconds: float
 
 
 def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
@@ -72,15 +72,15 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
     Raises:
         ConfigError: the model or an argument is of the wrong kind.
         ShapeError: an input is not a dense tensor on the cpu.
-        UnsupportedOp: calls that cannot be lowered, all of them.
+        UnsupportedOp: calls that cannot be translated, all of them.
         EngineError: torch.export cannot capture the model.
         InternalError: a handler contradicts torch.
     """
-    return lowered(captured(model, example_inputs, dynamic_shapes))
+    return translate(export_with_torch(model, example_inputs, dynamic_shapes))
 
 
 @dataclass(frozen=True)
-class Captured:
+class TorchExport:
     """A model as torch has it: a functional program of ATen calls.
 
     Attributes:
@@ -96,15 +96,15 @@ class Captured:
     seconds: float
 
 
-def captured(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Captured:
+def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
     """The first half of `export`."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program = capture(model, args, kwargs, dynamic_shapes)
-    return Captured(program, type(model).__name__, dynamic_shapes, time.perf_counter() - begin)
+    program = run_torch_export(model, args, kwargs, dynamic_shapes)
+    return TorchExport(program, type(model).__name__, dynamic_shapes, time.perf_counter() - begin)
 
 
-def lowered(model: Captured) -> Exported:
+def translate(model: TorchExport) -> Exported:
     """The second half of `export`. Raises UnsupportedOp."""
     begin = time.perf_counter()
     conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
@@ -170,9 +170,11 @@ class _Conversion:
             raise UnsupportedOp(list(dict.fromkeys(offenders)), FALLBACK)
         return self.walk.graph
 
-    def _input(self, node: Node, spec: InputSpec) -> Lowered:
+    def _input(self, node: Node, spec: InputSpec) -> Translated:
         if spec.kind is InputKind.TOKEN:
-            return Missing(None)  # orders calls with effects, none of which can be lowered: each is refused by itself
+            return Missing(
+                None
+            )  # orders calls with effects, none of which can be translated: each is refused by itself
         if spec.kind is not InputKind.USER_INPUT:
             return self._constant(spec)
         if isinstance(spec.arg, ConstantArgument):
@@ -216,7 +218,7 @@ class _Conversion:
         self._states[target] = Value(graph.unique(target), type_)
         return self._states[target]
 
-    def _outputs(self, results: list[Lowered]) -> None:
+    def _outputs(self, results: list[Translated]) -> None:
         after = dict(self._states)
         for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
             if spec.kind is OutputKind.TOKEN:
@@ -232,7 +234,7 @@ class _Conversion:
                 self.output_slots.append(len(self.walk.graph.outputs))
                 self.walk.graph.outputs.append(result)
             elif isinstance(spec.arg, TensorArgument) and not self.walk.offenders:
-                raise InternalError(f"output {spec.arg.name} was lost while lowering")
+                raise InternalError(f"output {spec.arg.name} was lost by the exporter")
             else:
                 self.output_slots.append({"constant": result})
         self.walk.graph.outputs += after.values()

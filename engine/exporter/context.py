@@ -62,7 +62,7 @@ def tensor_type(meta: Any, size: Sizes) -> TensorType:
     return TensorType(dtype_name(meta.dtype), tuple(map(size, meta.shape)))
 
 
-class Lowering:
+class CallContext:
     """The context of one ATen call.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Which function lowers which ATen overload, and how a call's arguments reach it. Owns the table; knows no graph.
+"""which function translates which ATen overload, and how a call's arguments reach it. Owns the table; knows no graph.
 
 A handler's parameters after the context are the names of the overload's schema. Two kinds of arguments may be left
 out, each with its reason written down: those that mean the same wherever they occur (`COMMON`), and those that a
@@ -18,7 +18,7 @@ from engine.exporter.torch_internals import OpOverload, schema_arguments
 
 
 class Refusal(Exception):
-    """Raised by a handler: this use of an op cannot be lowered. The text is the reason."""
+    """Raised by a handler: this use of an op cannot be translated. The text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class Handler:
     """One row of the table.
 
     Attributes:
-        overload: what is lowered.
-        lower: ``lower(context, **arguments)`` -> a value, or a list of values.
-        harmless: arguments that `lower` does not take, each with the reason why it cannot matter.
+        overload: which one is translated.
+        translate: ``translate(context, **arguments)`` -> a value, or a list of values.
+        harmless: arguments that `translate` does not take, each with the reason why it cannot matter.
     """
 
     overload: OpOverload
-    lower: Callable[..., Any]
+    translate: Callable[..., Any]
     harmless: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ HANDLERS: dict[OpOverload, Handler] = {}
 REFUSED: dict[OpOverload, str] = {}
 """Overloads that are refused whatever their arguments, with a better reason than that no handler exists."""
 
-Lower = Callable[..., Any]
+Translator = Callable[..., Any]
 
 
 def overload(name: str) -> OpOverload:
@@ -102,16 +102,16 @@ DROPPED: dict[OpOverload, str] = {
 """Overloads without a result whose calls need not run, each with the reason."""
 
 
-def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Lower], Lower]:
+def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Translator], Translator]:
     """Register the decorated function for overloads whose schemas name the same arguments."""
 
-    def register(lower: Lower) -> Lower:
+    def register(translate: Translator) -> Translator:
         for name in names:
             key = overload(name)
             if key in HANDLERS:
                 raise ValueError(f"{key} has two handlers")
-            HANDLERS[key] = Handler(key, lower, dict(harmless or {}))
-        return lower
+            HANDLERS[key] = Handler(key, translate, dict(harmless or {}))
+        return translate
 
     return register
 

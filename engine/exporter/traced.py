@@ -15,9 +15,9 @@ from torch.fx import GraphModule, Node
 from engine.errors import UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.context import Missing, tensor_type
-from engine.exporter.lower import Lowered, Walk
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Ranges, Symbols
+from engine.exporter.walk import Translated, Walk
 from engine.exporter.weights import identity, to_numpy
 from engine.graph import Graph, Value
 
@@ -39,8 +39,8 @@ class Traced(NamedTuple):
     results: list[Any]
 
 
-def lower(module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers) -> Traced:
-    """Lower `module`, whose nodes have ``meta["val"]``.
+def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers) -> Traced:
+    """Translate `module`, whose nodes have ``meta["val"]``.
 
     Args:
         module: ATen calls, none of which writes to a tensor.
@@ -50,7 +50,7 @@ def lower(module: GraphModule, weights: Weights, name: str, ranges: Ranges, know
         known: symbols that are a number here; every other one must be in the shape of an input.
 
     Raises:
-        UnsupportedOp: calls that cannot be lowered, all of them.
+        UnsupportedOp: calls that cannot be translated, all of them.
     """
     walk, results = _walked(module, weights, name, ranges, known)
     if walk.offenders:
@@ -61,15 +61,15 @@ def lower(module: GraphModule, weights: Weights, name: str, ranges: Ranges, know
 
 
 def refused(module: GraphModule, weights: Weights, known: Numbers) -> dict[Node, str]:
-    """What of `module` cannot be lowered where `known` are all of its symbols, each with a line that says why; the line
-    is empty where a call only reads what another one makes.
+    """The calls of `module` that cannot be translated where `known` are all of its symbols, each with a line that says
+    why; the line is empty where a call only reads the result of another such call.
     """
     return _walked(module, weights, "", {}, known)[0].refused
 
 
 def _walked(
     module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers
-) -> tuple[Walk, list[Lowered]]:
+) -> tuple[Walk, list[Translated]]:
     walk = _walk(module, weights, name, ranges, known)
     with walk.graph.scope.deciding():
         return walk, _results(walk, module, weights)
@@ -82,9 +82,9 @@ def _walk(module: GraphModule, weights: Weights, name: str, ranges: Ranges, know
     return Walk(graph, Symbols(graph.scope, ranges, inputs, known=known))
 
 
-def _results(walk: Walk, module: GraphModule, weights: Weights) -> list[Lowered]:
+def _results(walk: Walk, module: GraphModule, weights: Weights) -> list[Translated]:
     constants: dict[tuple[Any, ...], Value] = {}
-    env: dict[Node, Lowered] = {}
+    env: dict[Node, Translated] = {}
     for node in module.graph.find_nodes(op="placeholder"):
         try:
             env[node] = _held(walk, node, weights[node], constants) if node in weights else _brought(walk, node)
@@ -105,7 +105,7 @@ def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[An
     return constants[key]
 
 
-def _brought(walk: Walk, node: Node) -> Lowered:
+def _brought(walk: Walk, node: Node) -> Translated:
     """What a call brings for `node`."""
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):

@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """Where each request lies.
 
     Attributes:
@@ -112,11 +112,11 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def plan(requests: Sequence[Request], strategy: str = "default") -> Plan:
+def plan(requests: Sequence[Request], strategy: str = "default") -> MemoryPlan:
     """Place `requests` by the strategy of that name."""
     offsets = STRATEGIES[strategy].place(requests)
     arena = max((o + aligned(r.nbytes) for o, r in zip(offsets, requests, strict=True)), default=0)
-    return Plan(tuple(offsets), arena, lower_bound(requests))
+    return MemoryPlan(tuple(offsets), arena, lower_bound(requests))
 
 
 for _name, _strategy in STRATEGIES.items():

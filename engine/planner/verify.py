@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import VerificationError
-from engine.planner import Plan, Request
+from engine.planner import MemoryPlan, Request
 
 
-def plan(requests: Sequence[Request], made: Plan, alignment: int = 64) -> None:
+def plan(requests: Sequence[Request], made: MemoryPlan, alignment: int = 64) -> None:
     """No two buffers that are alive at the same step overlap; all are aligned and inside of the arena.
 
     Raises:

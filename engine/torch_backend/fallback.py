@@ -22,7 +22,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from engine import exporter, tree
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
-from engine.exporter import Captured, trees
+from engine.exporter import TorchExport, trees
 from engine.exporter.context import tensor_type
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
@@ -53,7 +53,7 @@ class FallbackProgram:
         UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
     """
 
-    def __init__(self, model: Captured, config: Config) -> None:
+    def __init__(self, model: TorchExport, config: Config) -> None:
         self.config = config
         self._export_seconds = model.seconds
         self._interface, self._symbols = _interface(model)
@@ -148,7 +148,7 @@ class FallbackProgram:
         raise ConfigError("trace: not offered for a program with segments on torch")
 
 
-def _interface(model: Captured) -> tuple[Artifact, list[Any]]:
+def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
     """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes."""
     program, scope = model.program, Scope()
     inputs = exporter.user_inputs(program)
@@ -182,7 +182,7 @@ def _interface(model: Captured) -> tuple[Artifact, list[Any]]:
     return artifact, symbols.declared
 
 
-def _weights(model: Captured) -> dict[torch.fx.Node, torch.Tensor]:
+def _weights(model: TorchExport) -> dict[torch.fx.Node, torch.Tensor]:
     """Placeholder -> parameter, buffer or lifted constant."""
     program, found = model.program, {}
     specs = program.graph_signature.input_specs

@@ -188,7 +188,7 @@ class CompiledGraph:
     def _compiled(self, known: Mapping[Any, int], args: Sequence[Any]) -> Compiled:
         weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
         try:
-            found = traced.lower(self._module, weights, self.name, self._ranges, known)
+            found = traced.translate(self._module, weights, self.name, self._ranges, known)
         except UnsupportedOp:
             if self._config.fallback is None or len(known) < len(self._places):
                 raise

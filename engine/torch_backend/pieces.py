@@ -10,10 +10,10 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from engine.exporter.lower import needed_by_outputs
 from engine.exporter.partition import segments
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload
 from engine.exporter.traced import Numbers, Weights
+from engine.exporter.walk import needed_by_outputs
 from engine.torch_backend.views import viewed_by
 
 _ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)

@@ -136,7 +136,7 @@ class Segmented:
             return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module.code, {})
         inner = piece.module.graph.find_nodes(op="placeholder")
         constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
-        program = flat_program(traced.lower(piece.module, constants, self.name, {}, known), config)
+        program = flat_program(traced.translate(piece.module, constants, self.name, {}, known), config)
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
         return Part(program, program, calls, reads, writes, drops, "", {})
 

@@ -20,7 +20,7 @@ from suites.harness.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from suites.backends.base import Backend, Turn
+    from suites.backends.base import Backend, BackendSwitch
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,9 @@ def imports(ref: BackendRef) -> tuple[str, ...]:
     return declared.imports if declared is not None else ()
 
 
-def turns(ref: BackendRef) -> Sequence[Turn]:
-    """What an ablation may turn of `ref`, with its options; another version of the engine tells its own switches."""
-    return versions.turns(ref.name) if versions.is_version(ref.name) else load(ref).turns_with(ref.options)
+def switches(ref: BackendRef) -> Sequence[BackendSwitch]:
+    """The switches of `ref` with its options; another version of the engine has its own."""
+    return versions.switches(ref.name) if versions.is_version(ref.name) else load(ref).switches_with(ref.options)
 
 
 def applicable(ref: BackendRef, switches: dict[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from suites.backends.base import Turn
+from suites.backends.base import BackendSwitch
 
 OPTIONS = ("disable", "pipeline", "planner", "variant.", "dispatch", "outputs", "isa", "threads")
 COMPILING = ("disable", "pipeline")
@@ -23,23 +23,24 @@ def parse(name: str, text: str) -> Any:
     return int(text) if name == "threads" and text.isdigit() else text
 
 
-def turns() -> list[Turn]:
-    """What an ablation may turn."""
+def switches() -> list[BackendSwitch]:
+    """The switches of an engine that does not declare them with the fields of `Config`."""
     config, switches = (importlib.import_module(f"engine.{name}") for name in ("config", "switches"))
     try:
         native = importlib.import_module("engine.targets.cpu.native")
     except ModuleNotFoundError:
         native = importlib.import_module("engine.executors.native")
-    found = [Turn("pass", name, {"disable": name}, {"only": name}) for name in switches.names("pass")]
-    found += [Turn("planner", f"planner={name}", {"planner": name}) for name in switches.names("planner")]
+    found = [BackendSwitch("pass", name, {"disable": name}, {"only": name}) for name in switches.names("pass")]
+    found += [BackendSwitch("planner", f"planner={name}", {"planner": name}) for name in switches.names("planner")]
     for op, variants in switches.kernel_variants().items():
         found += [
-            Turn("kernel", f"{op}={name}", {f"variant.{op}": name}, usual=name != "reference") for name in variants
+            BackendSwitch("kernel", f"{op}={name}", {f"variant.{op}": name}, usual=name != "reference")
+            for name in variants
         ]
-    found.append(Turn("threads", "threads=1", {"threads": "1"}))
-    found += [Turn("isa", f"isa={name}", {"isa": name}) for name in config.ISAS if name in native.isas()]
-    found += [Turn("dispatch", f"dispatch={name}", {"dispatch": name}) for name in config.DISPATCHES]
-    return [*found, *(Turn("outputs", f"outputs={name}", {"outputs": name}) for name in config.OUTPUTS)]
+    found.append(BackendSwitch("threads", "threads=1", {"threads": "1"}))
+    found += [BackendSwitch("isa", f"isa={name}", {"isa": name}) for name in config.ISAS if name in native.isas()]
+    found += [BackendSwitch("dispatch", f"dispatch={name}", {"dispatch": name}) for name in config.DISPATCHES]
+    return [*found, *(BackendSwitch("outputs", f"outputs={name}", {"outputs": name}) for name in config.OUTPUTS)]
 
 
 def only(wanted: list[str]) -> tuple[str, ...]:

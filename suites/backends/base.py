@@ -61,8 +61,8 @@ class Generator:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A switch of a backend, as an ablation turns it.
+class BackendSwitch:
+    """A switch of a backend, and the options that change it.
 
     Attributes:
         kind: what it is one of, such as ``pass``.
@@ -106,22 +106,22 @@ class Backend(ABC):
         self.programs: Path | None = None
         """The same for processes with the same options alone, until the last of them has ended."""
 
-        self.telling = False
-        """Whether `prepare` is for the sake of its facts: those that take time to find are wanted then."""
+        self.wants_facts = False
+        """True if only the facts of a program are needed, those that take time to find included."""
 
     @classmethod  # noqa: B027  # most have no options whose values could be wrong
     def check_options(cls, options: Mapping[str, str]) -> None:
         """EngineError where a value of `options` names nothing; their keys are checked by the registry."""
 
     @classmethod
-    def turns(cls) -> Sequence[Turn]:
-        """What an ablation may turn; nothing where a backend does not say."""
+    def switches(cls) -> Sequence[BackendSwitch]:
+        """The switches that an ablation may change; none where a backend declares none."""
         return ()
 
     @classmethod
-    def turns_with(cls, options: Mapping[str, str]) -> Sequence[Turn]:  # noqa: ARG003  # most bring nothing to turn
-        """What an ablation may turn of a backend with `options`, which may bring switches of their own."""
-        return cls.turns()
+    def switches_with(cls, options: Mapping[str, str]) -> Sequence[BackendSwitch]:  # noqa: ARG003  # most bring no switches
+        """The same for a backend with `options`, which may bring switches of their own."""
+        return cls.switches()
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -130,16 +130,16 @@ class Backend(ABC):
 
     @classmethod
     def bare(cls) -> Mapping[str, str] | None:
-        """Options that turn everything off that can be on alone; None where there is no such thing."""
+        """Options that switch off everything that can be on alone; None where there is no such thing."""
         return None
 
-    def told(
+    def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
         """The facts of `model` with `options` instead of this backend's own, for comparing programs without timing.
 
         Two sets of options with one `run_digest` do the same work. None: no faster way than to prepare the model anew,
-        which `stepwise.told` does.
+        which `stepwise.program_facts` does.
         """
         del model, inputs, options
         return None

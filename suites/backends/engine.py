@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites.backends import _older_engine
-from suites.backends.base import Backend, Generator, Prepared, Turn
+from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -39,6 +39,11 @@ def _settings() -> Mapping[str, Any] | None:
     """What the engine declares of each field of its Config; None for an engine of before such declarations."""
     config = importlib.import_module("engine.config")
     return config.settings() if hasattr(config, "settings") else None
+
+
+def _alternatives(setting: Any, field: str) -> Any:
+    """What an ablation puts in place of the default of `field`; a few versions of the engine call it ``turned``."""
+    return setting.alternatives(field) if hasattr(setting, "alternatives") else setting.turned(field)
 
 
 class Engine(Backend):
@@ -73,7 +78,7 @@ class Engine(Backend):
         engine.Config(**cls(1, options).config())
 
     @classmethod
-    def turns(cls) -> Sequence[Turn]:
+    def switches(cls) -> Sequence[BackendSwitch]:
         """Each pass off; another planner, kernel variant or instruction set than usual; one thread; nodes one by one;
         results in fresh memory.
 
@@ -81,26 +86,26 @@ class Engine(Backend):
         """
         declared = _settings()
         if declared is None:
-            return _older_engine.turns()
+            return _older_engine.switches()
         return [
-            Turn(kind, name, {option: value}, {"only": value} if kind == "pass" else None, usual)
+            BackendSwitch(kind, name, {option: value}, {"only": value} if kind == "pass" else None, usual)
             for field, one in declared.items()
             if one.option and (cls.target == "cpu" or not one.native)
-            for kind, name, option, value, usual in one.turned(field)
+            for kind, name, option, value, usual in _alternatives(one, field)
         ]
 
     @classmethod
-    def turns_with(cls, options: Mapping[str, str]) -> Sequence[Turn]:
+    def switches_with(cls, options: Mapping[str, str]) -> Sequence[BackendSwitch]:
         """The passes that ``passes`` of `options` brings, then what every engine has."""
         if "passes" not in options:
-            return cls.turns()
+            return cls.switches()
         import engine
         from engine import passes
 
         own = passes.own_passes(engine.Config(**cls(1, {"passes": options["passes"]}).config()))
         brings = {"passes": options["passes"]}
-        found = [Turn("pass", one.name, {"disable": one.name}, {**brings, "only": one.name}) for one in own]
-        return [*found, *cls.turns()]
+        found = [BackendSwitch("pass", one.name, {"disable": one.name}, {**brings, "only": one.name}) for one in own]
+        return [*found, *cls.switches()]
 
     @classmethod
     def bare(cls) -> Mapping[str, str]:
@@ -133,7 +138,7 @@ class Engine(Backend):
                 kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
         return Prepared(program, report.get("export_seconds"), report.get("compile_seconds"), facts)
 
-    def told(
+    def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
         """As a report tells them. The model is exported once."""
@@ -242,10 +247,10 @@ class EngineInterpreter(Engine):
     target = "interpreter"
 
     @classmethod
-    def turns(cls) -> Sequence[Turn]:
+    def switches(cls) -> Sequence[BackendSwitch]:
         """Passes that are not those of another target, and planners: it has no kernels."""
         from engine.passes import PASSES
 
         own = [name for name, one in PASSES.items() if one.target in (None, cls.target)]
-        found = [turn for turn in super().turns() if turn.kind in ("pass", "planner")]
-        return [turn for turn in found if turn.kind != "pass" or turn.name in own]
+        found = [switch for switch in super().switches() if switch.kind in ("pass", "planner")]
+        return [switch for switch in found if switch.kind != "pass" or switch.name in own]

@@ -20,7 +20,7 @@ class EngineDynamo(Engine):
 
     takes_numpy = False
 
-    told = Backend.told  # not of an exported model
+    program_facts = Backend.program_facts  # not of an exported model
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
         """Compile by calling once. The facts are those of the program where the whole model is one graph."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
 from suites.backends import _onnxruntime_graph as graph
-from suites.backends.base import Backend, Generator, Prepared, Turn
+from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class OnnxRuntime(Backend):
                     raise UsageError(unknown(key, value, known[key]))
 
     @classmethod
-    def turns(cls) -> Sequence[Turn]:
+    def switches(cls) -> Sequence[BackendSwitch]:
         """Each graph transformer off, each lower level, and the offline optimiser for BERT and for GPT-2."""
-        found = [Turn("transformer", name, {"without": name}) for name in graph.TRANSFORMERS]
-        found += [Turn("level", f"level={name}", {"level": name}) for name in LEVELS]
+        found = [BackendSwitch("transformer", name, {"without": name}) for name in graph.TRANSFORMERS]
+        found += [BackendSwitch("level", f"level={name}", {"level": name}) for name in LEVELS]
         return [
             *found,
-            *(Turn("tool", f"tool={name}", {"tool": name}, usual=name in FAMILIES[:2]) for name in FAMILIES),
+            *(BackendSwitch("tool", f"tool={name}", {"tool": name}, usual=name in FAMILIES[:2]) for name in FAMILIES),
         ]
 
     def load(self) -> None:
@@ -122,14 +122,14 @@ class OnnxRuntime(Backend):
             if "tool" in self.options:
                 source = Path(temporary) / "tool.onnx"
                 graph.optimise(folder / "model.onnx", self.options["tool"], source)
-            if self.telling:
-                options.optimized_model_filepath = str(Path(temporary) / "told.onnx")
+            if self.wants_facts:
+                options.optimized_model_filepath = str(Path(temporary) / "facts.onnx")
             session = onnxruntime.InferenceSession(
                 source, options, providers=["CPUExecutionProvider"], disabled_optimizers=_names(self.options)
             )
             compiled = time.perf_counter()
             facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in folder.iterdir())}
-            facts |= graph.described(Path(options.optimized_model_filepath)) if self.telling else {}
+            facts |= graph.described(Path(options.optimized_model_filepath)) if self.wants_facts else {}
             if kept is not None and not reused:
                 shutil.copytree(folder, kept.with_name("onnx.partial"), dirs_exist_ok=True)
                 kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete

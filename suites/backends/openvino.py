@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
-from suites.backends.base import Backend, Generator, Prepared, Turn
+from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,9 +57,13 @@ class OpenVino(Backend):
                 raise UsageError(unknown(name, value, SETTINGS[name]))
 
     @classmethod
-    def turns(cls) -> Sequence[Turn]:
+    def switches(cls) -> Sequence[BackendSwitch]:
         """Each setting at each value that is not usual."""
-        return [Turn("hint", f"{name}={value}", {name: value}) for name, values in SETTINGS.items() for value in values]
+        return [
+            BackendSwitch("hint", f"{name}={value}", {name: value})
+            for name, values in SETTINGS.items()
+            for value in values
+        ]
 
     def load(self) -> None:
         """Nothing beyond the import."""

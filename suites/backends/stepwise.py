@@ -22,13 +22,15 @@ def generates(model: Any) -> bool:
     return hasattr(model, "phase")
 
 
-def told(backend: Backend, model: Any, inputs: tuple[Tensor, ...], options: Mapping[str, str]) -> Mapping[str, Any]:
-    """As `Backend.told`; a backend that has no faster way prepares the model anew."""
-    facts = backend.told(model, inputs, options)
+def program_facts(
+    backend: Backend, model: Any, inputs: tuple[Tensor, ...], options: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """As `Backend.program_facts`; a backend that has no faster way prepares the model anew."""
+    facts = backend.program_facts(model, inputs, options)
     if facts is not None:
         return facts
     other = type(backend)(backend.threads, options)
-    other.io, other.exports, other.telling = backend.io, backend.exports, True
+    other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
     made = prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)
     return made.facts
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
-from suites.backends.base import Backend, Generator, Prepared, Turn
+from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
 from suites.torch_internals import count_graph_breaks, generated_files, inductor_mode, inductor_settings
 
@@ -57,11 +57,16 @@ class TorchCompile(Backend):
                 raise UsageError(unknown(name, options[name], known))
 
     @classmethod
-    def turns(cls) -> Sequence[Turn]:
+    def switches(cls) -> Sequence[BackendSwitch]:
         """Each setting at each value that is not usual, and the modes; the one for CUDA graphs only by name."""
         settings = [("freezing", FREEZING), *((name, tuple(values)) for name, (_, values) in SETTINGS.items())]
-        found = [Turn("setting", f"{name}={value}", {name: value}) for name, values in settings for value in values]
-        return [*found, *(Turn("mode", f"mode={mode}", {"mode": mode}, usual=mode == _MODES[1]) for mode in _MODES[1:])]
+        found = [
+            BackendSwitch("setting", f"{name}={value}", {name: value}) for name, values in settings for value in values
+        ]
+        return [
+            *found,
+            *(BackendSwitch("mode", f"mode={mode}", {"mode": mode}, usual=mode == _MODES[1]) for mode in _MODES[1:]),
+        ]
 
     def load(self) -> None:
         """Set torch's threads."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import suites
-from suites.backends.base import Turn
+from suites.backends.base import BackendSwitch
 from suites.harness import machine, other_interpreter
 from suites.harness.case import BackendRef
 from suites.harness.errors import UsageError
@@ -119,10 +119,10 @@ def check_options(name: str, options: Mapping[str, str]) -> None:
         raise UsageError(f"backend {name}: {error}") from None
 
 
-def turns(name: str) -> Sequence[Turn]:
-    """What an ablation may turn of this version: its own passes, kernels and so on, not those of this checkout."""
+def switches(name: str) -> Sequence[BackendSwitch]:
+    """The switches of this version: its own passes, kernels and so on, not those of this checkout."""
     version = get(name)
-    return [Turn(**fields) for fields in _ask(version.interpreter, version.roots, "turns")]
+    return [BackendSwitch(**fields) for fields in _ask(version.interpreter, version.roots, "switches")]
 
 
 @cache

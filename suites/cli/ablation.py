@@ -27,14 +27,16 @@ def command(
     switches: Annotated[
         str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
     ] = None,
-    mode: Annotated[str, typer.Option(help=f"How a switch is turned: {', '.join(MODES)}.")] = "both",
+    mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
     pairs: Annotated[int, typer.Option(min=0, help="Try so many of the strongest switches two at a time.")] = 0,
     only: Annotated[str | None, typer.Option(help="Expression over the fields of a suite's cases.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of a call, for a model.")] = 1,
     chosen: Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")] = None,
-    generations: Annotated[int, typer.Option(min=2, help="Fresh sets of processes; ten see 3%.")] = GENERATIONS,
+    generations: Annotated[
+        int, typer.Option(min=2, help="Fresh sets of processes; with 10, most differences of 3% are detected.")
+    ] = GENERATIONS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished ablation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be turned; run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the switches, and run nothing.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the numbers into this CSV file too.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     results: ResultsOption = None,
@@ -110,17 +112,19 @@ def _declared(
 
 def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
     suite, cases, taken = request.suite, request.cases, request.ablation
-    turns = [{"switch": turn.name, "kind": turn.kind, "alone": turn.alone is not None} for turn in taken.turns]
+    switches = [
+        {"switch": switch.name, "kind": switch.kind, "alone": switch.alone is not None} for switch in taken.switches
+    ]
     seconds, _ = ablate.most(request).seconds(results)
     if as_json:
         ids = [case.id for case in cases]
-        print_json({"name": suite.name, "cases": ids, "switches": turns, "estimate_s_at_most": round(seconds)})
+        print_json({"name": suite.name, "cases": ids, "switches": switches, "estimate_s_at_most": round(seconds)})
         return
     for case in cases:
         print(case.id)
-    console().print(plain_table(turns))
+    console().print(plain_table(switches))
     print(
-        f"{suite.name}: {len(cases)} cases, {len(turns)} switches, {suite.generations} generations; about "
+        f"{suite.name}: {len(cases)} cases, {len(switches)} switches, {suite.generations} generations; about "
         f"{seconds / 60:.0f} minutes if each changes the program, less where one does not; pairs are not counted"
     )
 

@@ -41,7 +41,10 @@ def run(
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="What ratios are against instead of the suite's.")] = None,
     generations: Annotated[
-        int | None, typer.Option(min=2, help="Fresh sets of processes instead of the suite's; ten see 3%.")
+        int | None,
+        typer.Option(
+            min=2, help="Fresh sets of processes instead of the suite's; with 10, most differences of 3% are detected."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cases and an estimate; run nothing.")] = False,
@@ -194,7 +197,7 @@ def _roof_row(one: roofs.Roof) -> dict[str, Any]:
     }
 
 
-def _dry_run(plans: Sequence[plan.Plan], folder: Path, *, as_json: bool) -> None:
+def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
     answer: list[dict[str, Any]] = []
     for one in plans:
         estimate, recorded = one.seconds(folder)

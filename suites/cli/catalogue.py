@@ -74,7 +74,7 @@ def _backends(_: Path) -> list[Row]:
 
 
 def _switches(_: Path) -> list[Row]:
-    """The engine's, then what an ablation turns of everybody else."""
+    """The engine's, then then the switches of the other backends."""
     from engine.config import all_switches
     from suites import backends
     from suites.harness.case import BackendRef
@@ -84,10 +84,10 @@ def _switches(_: Path) -> list[Row]:
         for one in all_switches()
     ]
     for name in (name for name in backends.BACKENDS if not backends.ours(BackendRef(name))):
-        for turn in backends.load(BackendRef(name)).turns():
-            options = ",".join(f"{key}={value}" for key, value in turn.without.items())
+        for switch in backends.load(BackendRef(name)).switches():
+            options = ",".join(f"{key}={value}" for key, value in switch.without.items())
             summary = f"left out, or put in its place, by {name}[{options}]"
-            row = {"backend": name, "kind": turn.kind, "name": turn.name, "default": None, "summary": summary}
+            row = {"backend": name, "kind": switch.kind, "name": switch.name, "default": None, "summary": summary}
             found.append(row)
     return found
 

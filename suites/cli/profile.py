@@ -60,7 +60,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _plan(model: str, arguments: dict[str, Any], threads: int, backends: str) -> plan.Plan:
+def _plan(model: str, arguments: dict[str, Any], threads: int, backends: str) -> plan.RunPlan:
     labels = split_labels(backends)
     if not labels:
         raise UsageError("--backends names none; leave it out to profile the engine alone")

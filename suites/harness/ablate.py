@@ -1,6 +1,6 @@
 """Running an ablation: what does each program look like, which differ, and how do those compare in time.
 
-told (one worker, no timing) ──▶ trials ──▶ the reached ones, in parts ──▶ run ──▶ ablation lines
+facts (one worker, no timing) ──▶ trials ──▶ the reached ones, in parts ──▶ run ──▶ ablation lines
                                              └─▶ the strongest, in pairs ──▶ run ──▶ more of them
 """
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from engine.suggest import unknown
 from suites import backends
 from suites.backends import versions
-from suites.backends.base import Turn
+from suites.backends.base import BackendSwitch
 from suites.harness import ablation, machine, store
 from suites.harness import run as harness
 from suites.harness.ablation import MODES, Ablation, Facts, Trial
 from suites.harness.case import BackendRef, Case, Scalar
 from suites.harness.errors import UsageError
 from suites.harness.history import History
-from suites.harness.plan import Plan, with_twin
+from suites.harness.plan import RunPlan, with_twin
 from suites.harness.progress import Reporter
 from suites.harness.session import Worker, WorkerFailed, run_folder, scratch_folder
 from suites.harness.spec import Suite, of_model
@@ -89,98 +89,98 @@ def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
     if missing is not None:
         raise UsageError(f"backend {base.name}: {missing}")
     declared = backends.load(base)
-    turns = list(backends.turns(base))
-    if not turns:
+    declared_switches = list(backends.switches(base))
+    if not declared_switches:
         able = [name for name in backends.BACKENDS if not backends.unavailable(BackendRef(name))]
-        able = [name for name in able if backends.load(BackendRef(name)).turns()]
+        able = [name for name in able if backends.load(BackendRef(name)).switches()]
         raise UsageError(f"backend {base.name} has no switches; these have: {', '.join(able)}")
-    return Ablation(base, _chosen(turns, switches), declared.bare(), declared.lists)
+    return Ablation(base, _chosen(declared_switches, switches), declared.bare(), declared.lists)
 
 
-def _chosen(turns: Sequence[Turn], switches: Sequence[str] | None) -> list[Turn]:
-    if switches is None:
-        return [turn for turn in turns if turn.usual]
-    known = dict.fromkeys([turn.name for turn in turns] + [turn.kind for turn in turns])
-    for name in switches:
+def _chosen(declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> list[BackendSwitch]:
+    if names is None:
+        return [switch for switch in declared if switch.usual]
+    known = dict.fromkeys([switch.name for switch in declared] + [switch.kind for switch in declared])
+    for name in names:
         if name not in known:
             raise UsageError(f"--switches: {unknown('switch', name, known)}")
-    return [turn for turn in turns if turn.name in switches or (turn.kind in switches and turn.usual)]
+    return [switch for switch in declared if switch.name in names or (switch.kind in names and switch.usual)]
 
 
-def told_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:
+def facts_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:
     """The facts of one backend on a model at its default size; nothing is timed."""
     suite = of_model(model, options, backends=[label])
     case = next(case for case, _ in suite.cases())
     base = BackendRef.parse(label)
     request = Request(suite, [case], Ablation(base, (), None, ()))
     with run_folder() as folder:
-        return _Teller(request, case, folder, reporter).whole()
+        return _Programs(request, case, folder, reporter).whole()
 
 
 def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = False) -> Outcome:
-    """Tell programs apart, time those that differ, store and judge.
+    """Find which programs differ, time those, store and judge.
 
     Raises:
         UsageError: nothing to resume.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
     with run_folder() as folder:
-        told = {case.id: _Teller(request, case, folder, reporter) for case in request.cases}
-        singles = {case.id: told[case.id].singles() for case in request.cases}
-        first = _timed(request, request.suite.name, singles, told, results, reporter, resume=resume)
+        programs = {case.id: _Programs(request, case, folder, reporter) for case in request.cases}
+        singles = {case.id: programs[case.id].singles() for case in request.cases}
+        first = _timed(request, request.suite.name, singles, programs, results, reporter, resume=resume)
         if not request.pairs:
             return first
         pairs = {
-            case.id: told[case.id].pairs(
+            case.id: programs[case.id].pairs(
                 ablation.strongest([line for line in first.lines if line["case"] == case.id], request.pairs)
             )
             for case in request.cases
         }
-        second = _timed(request, f"{request.suite.name}_pairs", pairs, told, results, reporter, resume=resume)
+        second = _timed(request, f"{request.suite.name}_pairs", pairs, programs, results, reporter, resume=resume)
     return Outcome([*first.paths, *second.paths], first.environment, [*first.lines, *second.lines])
 
 
-class _Teller:
+class _Programs:
     """What one case's programs look like: a worker makes them one after the other."""
 
     def __init__(self, request: Request, case: Case, folder: Path, reporter: Reporter) -> None:
         self._request = request
         self._case = case
-        self._folder = scratch_folder(folder, f"told_{len(list(folder.iterdir()))}")
+        self._folder = scratch_folder(folder, f"facts_{len(list(folder.iterdir()))}")
         self._reporter = reporter
-        self._told: dict[str, Facts] = {}
+        self._facts: dict[str, Facts] = {}
 
     def whole(self) -> Facts:
         """The backend as it is."""
         base = self._request.ablation.base
         self._ask([base.options])
-        return self._told[base.label]
+        return self._facts[base.label]
 
     def singles(self) -> list[Trial]:
         """Every switch in every mode."""
         how = self._request.ablation
         self._ask(how.asked(self._request.modes))
-        return how.trials(self._request.modes, self._told)
+        return how.trials(self._request.modes, self._facts)
 
     def pairs(self, names: Sequence[str]) -> list[Trial]:
         """Every two of the named switches."""
         how = self._request.ablation
         found = how.pairs(names)
-        singles = [how.options(turn.without) or {} for one, other, _ in found for turn in (one, other)]
+        singles = [how.options(switch.without) or {} for one, other, _ in found for switch in (one, other)]
         self._ask([*singles, *(options for _, _, options in found)])
-        return [how.pair_trial(one, other, options, self._told) for one, other, options in found]
+        return [how.pair_trial(one, other, options, self._facts) for one, other, options in found]
 
     @property
     def together(self) -> int:
         """How many processes memory has room for."""
-        weights = max((facts.get("weight_bytes") or 0 for facts in self._told.values()), default=0)
+        weights = max((facts.get("weight_bytes") or 0 for facts in self._facts.values()), default=0)
         room = machine.available_bytes()
         fit = MOST_TOGETHER if room is None else int(room / (WORKER_BYTES + 2 * weights))
         return max(LEAST_TOGETHER, min(MOST_TOGETHER, fit))
 
     def _ask(self, wanted: Sequence[Mapping[str, str]]) -> None:
         how, limits = self._request.ablation, self._request.suite.timeouts
-        missing = {how.ref(one).label: one for one in wanted if how.ref(one).label not in self._told}
+        missing = {how.ref(one).label: one for one in wanted if how.ref(one).label not in self._facts}
         worker: Worker | None = None
         try:
             for number, (label, options) in enumerate(missing.items(), 1):
@@ -188,15 +188,15 @@ class _Teller:
                 try:
                     if worker is None:
                         worker = self._worker()
-                    self._told[label] = worker.ask("told", limits.prepare, options=dict(options))["facts"]
+                    self._facts[label] = worker.ask("facts", limits.prepare, options=dict(options))["facts"]
                 except WorkerFailed as failure:  # the worker is gone
-                    self._told[label], worker = {"failed": failure.reason}, None
+                    self._facts[label], worker = {"failed": failure.reason}, None
         finally:
             if worker is not None:
                 worker.close()
 
     def _worker(self) -> Worker:
-        scratch = scratch_folder(self._folder, f"worker_{len(self._told)}")
+        scratch = scratch_folder(self._folder, f"worker_{len(self._facts)}")
         found = Worker(self._case, self._request.ablation.base, scratch, self._folder)
         found.ask("load", self._request.suite.timeouts.load)
         return found
@@ -206,14 +206,14 @@ def _timed(
     request: Request,
     name: str,
     trials: Mapping[str, Sequence[Trial]],
-    told: Mapping[str, _Teller],
+    programs: Mapping[str, _Programs],
     results: Path,
     reporter: Reporter,
     *,
     resume: bool,
 ) -> Outcome:
     """Time the trials that were reached into one file, and judge all of them."""
-    plan = _plan(request, name, trials, {case: teller.together for case, teller in told.items()})
+    plan = _plan(request, name, trials, {case: made.together for case, made in programs.items()})
     done = harness.finished(plan, results) if resume else None
     if done is not None and done.of("ablation"):
         return Outcome([done.path], done.environment, done.of("ablation"))
@@ -238,15 +238,15 @@ def _timed(
     return Outcome([path], stored.environment, lines)
 
 
-def most(request: Request) -> Plan:
+def most(request: Request) -> RunPlan:
     """What would be timed if every switch changed the program; pairs, which depend on what singles show, left out."""
     how = request.ablation
     refs = with_twin([how.ref(one) for one in how.asked(request.modes)], how.base.label)
     suite = request.suite.model_copy(update={"baseline": how.base.label, "backends": [how.base.label]})
-    return Plan(suite, [(case, refs) for case in request.cases])
+    return RunPlan(suite, [(case, refs) for case in request.cases])
 
 
-def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], together: Mapping[str, int]) -> Plan:
+def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], together: Mapping[str, int]) -> RunPlan:
     base = request.ablation.base
     suite = request.suite.model_copy(update={"name": name, "baseline": base.label, "backends": [base.label]})
     cases, parts = [], {}
@@ -257,4 +257,4 @@ def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], to
             labels = dict.fromkeys(label for part in parts[case.id] for label in part)
             # a label names no folder, the backend may
             cases.append((case, [replace(BackendRef.parse(label), name=base.name) for label in labels]))
-    return Plan(suite, cases, parts)
+    return RunPlan(suite, cases, parts)

@@ -1,7 +1,7 @@
 """What an ablation compares, and what its samples say: pure functions. Starts no process and knows no file.
 
 A *trial* is two programs that differ in one switch. Its ratio is the time without the switch over the time with it, so
-above 1 the switch pays, whichever way it was turned:
+above 1 the switch pays, whichever of the two programs has it:
 
 - ``leave_one_out``: everything on, against everything but the switch (or with an alternative in its place);
 - ``add_one_in``: nothing on, against nothing but the switch;
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from suites.backends.base import Turn
+from suites.backends.base import BackendSwitch
 from suites.harness import stats
 from suites.harness.case import BackendRef, Case
 from suites.harness.store import Line
@@ -24,7 +24,7 @@ from suites.harness.summary import log_ratios
 
 LEAVE_ONE_OUT, ADD_ONE_IN, PAIR = "leave_one_out", "add_one_in", "pair"
 MODES = (LEAVE_ONE_OUT, ADD_ONE_IN)
-"""How one switch is turned."""
+"""How a trial changes a switch."""
 
 ALL = "(everything)"
 """The switch that stands for all that can be on alone."""
@@ -41,14 +41,14 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """One switch, turned one way.
+    """One change of a switch.
 
     Attributes:
-        kind, switch: of the `Turn`; of a pair both names, joined by ``+``.
+        kind, switch: of the `BackendSwitch`; of a pair both names, joined by ``+``.
         mode: one of `MODES`, or `PAIR`.
         on, off: labels of the backend with the switch and without it; of a pair, with both and with neither.
         first, second: of a pair, labels of the backend with only one of the two on.
-        told_on, told_off: facts of the two programs.
+        facts_on, facts_off: facts of the two programs.
     """
 
     kind: str
@@ -56,27 +56,27 @@ class Trial:
     mode: str
     on: str
     off: str
-    told_on: Facts
-    told_off: Facts
+    facts_on: Facts
+    facts_off: Facts
     first: str = ""
     second: str = ""
 
     @property
     def failed(self) -> str | None:
         """Why one of the programs could not be made."""
-        reason: str | None = self.told_off.get("failed") or self.told_on.get("failed")
+        reason: str | None = self.facts_off.get("failed") or self.facts_on.get("failed")
         return reason
 
     @property
     def reached(self) -> bool:
         """False where the two programs are one: the switch changed nothing, and there is nothing to time."""
-        digests = self.told_on.get("run_digest"), self.told_off.get("run_digest")
+        digests = self.facts_on.get("run_digest"), self.facts_off.get("run_digest")
         return self.failed is None and (None in digests or digests[0] != digests[1])
 
     @property
     def deltas(self) -> dict[str, list[Any]]:
         """Column -> [with the switch, without it], where the two differ."""
-        pairs = {name: [self.told_on.get(name), self.told_off.get(name)] for name in DELTAS}
+        pairs = {name: [self.facts_on.get(name), self.facts_off.get(name)] for name in DELTAS}
         return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
 
     @property
@@ -87,17 +87,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class Ablation:
-    """A backend, and how its switches are turned.
+    """A backend, and the options that change its switches.
 
     Attributes:
         base: the backend, whole.
-        turns: its switches, those that take part.
-        bare: options that turn everything off; None where there is no such thing.
+        switches: its switches, those that take part.
+        bare: options that switch everything off; None where there is no such thing.
         lists: options whose values are joined where two switches set both.
     """
 
     base: BackendRef
-    turns: Sequence[Turn]
+    switches: Sequence[BackendSwitch]
     bare: Mapping[str, str] | None
     lists: Sequence[str]
 
@@ -125,42 +125,46 @@ class Ablation:
         bare = [self.bare] if self.bare is not None else []
         found: list[Mapping[str, str] | None] = [self.base.options, *bare]
         if LEAVE_ONE_OUT in modes:
-            found += [self.options(turn.without) for turn in self.turns]
+            found += [self.options(switch.without) for switch in self.switches]
         if ADD_ONE_IN in modes and bare:
-            found += [turn.alone for turn in self.turns]
+            found += [switch.alone for switch in self.switches]
         return [dict(one) for number, one in enumerate(found) if one is not None and one not in found[:number]]
 
-    def trials(self, modes: Iterable[str], told: Mapping[str, Facts]) -> list[Trial]:
-        """Every switch in each of `modes`; `told` has the facts of each label."""
+    def trials(self, modes: Iterable[str], facts: Mapping[str, Facts]) -> list[Trial]:
+        """Every switch in each of `modes`; `facts` has those of each label."""
         whole, found = self.base.label, []
         if self.bare is not None:
-            found.append(self._trial(Turn("all", ALL, {}), LEAVE_ONE_OUT, whole, self.ref(self.bare).label, told))
-        for turn in self.turns:
-            without = self.options(turn.without)
+            found.append(
+                self._trial(BackendSwitch("all", ALL, {}), LEAVE_ONE_OUT, whole, self.ref(self.bare).label, facts)
+            )
+        for switch in self.switches:
+            without = self.options(switch.without)
             if LEAVE_ONE_OUT in modes and without is not None:
-                found.append(self._trial(turn, LEAVE_ONE_OUT, whole, self.ref(without).label, told))
-            if ADD_ONE_IN in modes and self.bare is not None and turn.alone is not None:
-                on, off = self.ref(turn.alone).label, self.ref(self.bare).label
-                found.append(self._trial(turn, ADD_ONE_IN, on, off, told))
+                found.append(self._trial(switch, LEAVE_ONE_OUT, whole, self.ref(without).label, facts))
+            if ADD_ONE_IN in modes and self.bare is not None and switch.alone is not None:
+                on, off = self.ref(switch.alone).label, self.ref(self.bare).label
+                found.append(self._trial(switch, ADD_ONE_IN, on, off, facts))
         return found
 
-    def pairs(self, names: Sequence[str]) -> list[tuple[Turn, Turn, dict[str, str]]]:
+    def pairs(self, names: Sequence[str]) -> list[tuple[BackendSwitch, BackendSwitch, dict[str, str]]]:
         """Every two of the named switches that can be left out together, with the options that leave both out."""
-        turns = [turn for turn in self.turns if turn.name in names]
+        switches = [switch for switch in self.switches if switch.name in names]
         both = [
-            (one, other, self.options(one.without, other.without)) for one, other in itertools.combinations(turns, 2)
+            (one, other, self.options(one.without, other.without)) for one, other in itertools.combinations(switches, 2)
         ]
         return [(one, other, options) for one, other, options in both if options is not None]
 
-    def pair_trial(self, one: Turn, other: Turn, options: Mapping[str, str], told: Mapping[str, Facts]) -> Trial:
+    def pair_trial(
+        self, one: BackendSwitch, other: BackendSwitch, options: Mapping[str, str], facts: Mapping[str, Facts]
+    ) -> Trial:
         """Two switches together."""
-        singles = [self.ref(self.options(turn.without) or {}).label for turn in (other, one)]
-        turn = Turn("pair", f"{one.name}+{other.name}", {})
-        found = self._trial(turn, PAIR, self.base.label, self.ref(options).label, told)
+        singles = [self.ref(self.options(switch.without) or {}).label for switch in (other, one)]
+        switch = BackendSwitch("pair", f"{one.name}+{other.name}", {})
+        found = self._trial(switch, PAIR, self.base.label, self.ref(options).label, facts)
         return replace(found, first=singles[0], second=singles[1])
 
-    def _trial(self, turn: Turn, mode: str, on: str, off: str, told: Mapping[str, Facts]) -> Trial:
-        return Trial(turn.kind, turn.name, mode, on, off, told[on], told[off])
+    def _trial(self, switch: BackendSwitch, mode: str, on: str, off: str, facts: Mapping[str, Facts]) -> Trial:
+        return Trial(switch.kind, switch.name, mode, on, off, facts[on], facts[off])
 
 
 def parts(ablation: Ablation, trials: Sequence[Trial], size: int) -> list[list[str]]:

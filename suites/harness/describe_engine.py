@@ -1,8 +1,8 @@
 """Answers one question about the engine of the environment that runs it. Started by `suites.backends.versions`.
 
 ``python -P other_interpreter.py ROOT PATHS suites.harness.describe_engine QUESTION``, where QUESTION is JSON:
-``{"ask": "describe" | "check_options" | "turns", "roots": [...], "options": {...}}``. The answer is one line of JSON on
-standard output: ``{"ok": ...}`` or ``{"error": reason}``. What libraries print goes to standard error.
+``{"ask": "describe" | "check_options" | "switches", "roots": [...], "options": {...}}``. The answer is one line of JSON
+on standard output: ``{"ok": ...}`` or ``{"error": reason}``. What libraries print goes to standard error.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def _check_options(options: Mapping[str, str]) -> None:
 def _turns(_options: Mapping[str, str]) -> list[dict[str, Any]]:
     from suites.backends.engine import Engine
 
-    return [asdict(turn) for turn in Engine.turns()]
+    return [asdict(switch) for switch in Engine.switches()]
 
 
-_ASK = {"describe": _describe, "check_options": _check_options, "turns": _turns}
+_ASK = {"describe": _describe, "check_options": _check_options, "switches": _turns}
 
 
 def _reason(error: Exception) -> str:

@@ -93,11 +93,11 @@ class Job:
         self._backend.provision()
         return {}
 
-    def told(self, options: Mapping[str, str]) -> dict[str, Any]:
+    def facts(self, options: Mapping[str, str]) -> dict[str, Any]:
         """Returns facts: what the backend tells of the model with these options. Calls nothing and times nothing."""
         if self._model is None:
             self._model = models.get(self._case.model).build(**self._case.build_arguments)[0]
-        return {"facts": dict(stepwise.told(self._backend, self._model, self._fresh_tensors()[0], options))}
+        return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._fresh_tensors()[0], options))}
 
     def prepare(self) -> dict[str, Any]:
         """Build the model (untimed), export and compile it, call once. Returns these times and facts."""

@@ -27,7 +27,7 @@ _NOT_ASKED = {"models", "backends", "threads", "precision", "worker_s"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """A suite, expanded and filtered.
 
     Attributes:
@@ -122,7 +122,7 @@ def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:
 
 def make(
     suite: Suite, only: str | None = None, backends: Sequence[str] | None = None, baseline: str | None = None
-) -> Plan:
+) -> RunPlan:
     """The plan for `suite`. A relative path of an ``engine@PATH`` is relative to the current folder.
 
     Args:
@@ -153,7 +153,7 @@ def make(
     whole = [(case, with_twin(refs, suite.baseline)) for case, refs in cases]
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
-    return Plan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+    return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
 
 
 def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:

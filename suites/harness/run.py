@@ -14,7 +14,7 @@ from suites.harness.case import BackendRef, Case
 from suites.harness.casework import CaseWork
 from suites.harness.errors import UsageError
 from suites.harness.history import History
-from suites.harness.plan import Plan
+from suites.harness.plan import RunPlan
 from suites.harness.progress import Reporter
 from suites.harness.references import References
 from suites.harness.roofs import Roofs
@@ -57,7 +57,7 @@ class Interrupted(Exception):
 
 
 def run(
-    plan: Plan,
+    plan: RunPlan,
     results: Path,
     reporter: Reporter,
     *,
@@ -98,7 +98,7 @@ def run(
     return Outcome(path, environment, in_order(finished + summaries, plan))
 
 
-def in_order(summaries: Sequence[Line], plan: Plan) -> list[Line]:
+def in_order(summaries: Sequence[Line], plan: RunPlan) -> list[Line]:
     """Summaries in the order of the plan; of several for one row the last."""
     latest = {(line["case"], line["backend"]): line for line in summaries}
     wanted = [(case.id, ref.label) for case, refs in plan.cases for ref in refs]
@@ -106,7 +106,7 @@ def in_order(summaries: Sequence[Line], plan: Plan) -> list[Line]:
 
 
 def _cases(
-    plan: Plan,
+    plan: RunPlan,
     earlier: store.Run | None,
     folder: Path,
     history: History,
@@ -185,14 +185,14 @@ def _provision(
             reporter.say(f"{ref.name}: {failure.reason}")
 
 
-def _environment(plan: Plan, measure_roofs: Callable[[], Roofs] | None) -> Line:
+def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Line:
     threads = sorted({case.threads for case, _ in plan.cases})
     fixed: dict[str, Any] = {"kind": "environment", **machine.environment(), "threads": threads}
     fixed["roofs"] = measure_roofs().to_dict() if measure_roofs is not None else None
     return {**fixed, "suite": plan.suite.name, "plan_digest": plan.digest, "plan": plan.to_dict()}
 
 
-def finished(plan: Plan, results: Path) -> store.Run | None:
+def finished(plan: RunPlan, results: Path) -> store.Run | None:
     """The newest run of this plan on this machine, where it is complete and made by this very code."""
     now = machine.revision()
     run = next(_runs(plan, results), None)
@@ -201,7 +201,7 @@ def finished(plan: Plan, results: Path) -> store.Run | None:
     return run
 
 
-def _runs(plan: Plan, results: Path) -> Iterator[store.Run]:
+def _runs(plan: RunPlan, results: Path) -> Iterator[store.Run]:
     """Runs of this plan on this machine, newest first."""
     for path in reversed(store.run_files(results)):
         if path.stem.endswith(f"_{plan.suite.name}"):
@@ -210,11 +210,11 @@ def _runs(plan: Plan, results: Path) -> Iterator[store.Run]:
                 yield run
 
 
-def _is_complete(run: store.Run, plan: Plan) -> bool:
+def _is_complete(run: store.Run, plan: RunPlan) -> bool:
     return _finished_cases(run) >= {case.id for case, _ in plan.cases}
 
 
-def _unfinished(plan: Plan, results: Path) -> store.Run:
+def _unfinished(plan: RunPlan, results: Path) -> store.Run:
     """The newest run of this plan on this machine that lacks cases, made by this very code."""
     now = machine.revision()
     for run in _runs(plan, results):

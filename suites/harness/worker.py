@@ -20,7 +20,7 @@ from suites.harness.other_interpreter import check_origin, explain
 PROTOCOL = 1
 """Version of commands and answers; part of the greeting."""
 
-JOB_COMMANDS = ("load", "provision", "told", "prepare", "verify", "warm", "sample")
+JOB_COMMANDS = ("load", "provision", "facts", "prepare", "verify", "warm", "sample")
 
 _ERROR_LIMIT = 2000
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.exporter import lower
+from engine.exporter import walk
 from engine.exporter.context import Missing
 from engine.exporter.registry import HANDLERS
 
@@ -28,7 +28,7 @@ class Refused(nn.Module):
 @pytest.fixture
 def _defect(monkeypatch):
     """The handler of relu makes a value of another type than torch says."""
-    wrong = dataclasses.replace(HANDLERS[RELU], lower=lambda context, self: context.cast(self, "float64"))
+    wrong = dataclasses.replace(HANDLERS[RELU], translate=lambda context, self: context.cast(self, "float64"))
     monkeypatch.setitem(HANDLERS, RELU, wrong)
     torch.compiler.reset()
     yield
@@ -42,7 +42,7 @@ def test_a_handler_that_contradicts_torch_is_a_defect(model, fallback):
     with pytest.raises(engine.InternalError) as caught:
         engine.compile(model.eval(), (X,), engine.Config(fallback=fallback))
     message = str(caught.value)
-    assert message.startswith("aten.relu.default was lowered as float64[3, 4], torch says float32[3, 4] (")
+    assert message.startswith("aten.relu.default was translated to float64[3, 4], torch says float32[3, 4] (")
     assert "This is a defect of the engine" in message
     assert "Please report it together with the traceback." in message
     assert not isinstance(caught.value, engine.UnsupportedOp)
@@ -57,7 +57,7 @@ def test_torch_does_not_run_in_place_of_a_defect_in_a_graph_of_torch_compile(mod
 
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_result_that_is_lost_is_a_defect(monkeypatch, fallback):
-    monkeypatch.setattr(lower.Walk, "run", lambda *_: [Missing(None)])
+    monkeypatch.setattr(walk.Walk, "run", lambda *_: [Missing(None)])
     with pytest.raises(engine.InternalError, match="output relu was lost while lowering"):
         engine.compile(nn.ReLU().eval(), (X,), engine.Config(fallback=fallback))
 

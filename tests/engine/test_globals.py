@@ -20,7 +20,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 import engine
 import engine.dynamo
-from engine.exporter import lower
+from engine.exporter import walk
 from suites import models
 
 
@@ -69,7 +69,7 @@ def settings(known):
 def composite_kernels():
     """How torch defines operators by others; exporters replace these definitions for a while."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
-    return {op: op.py_kernels.get(key) for op in lower.HANDLERS}
+    return {op: op.py_kernels.get(key) for op in walk.HANDLERS}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -198,7 +198,7 @@ def test_torch_compile_that_raises():
 
 
 def test_a_compilation_that_a_defect_ends(monkeypatch):
-    monkeypatch.setattr(lower.Walk, "run", None)
+    monkeypatch.setattr(walk.Walk, "run", None)
     with unchanged(), pytest.raises(TypeError):
         compiled(torch.relu, X)
 

@@ -40,11 +40,11 @@ def test_buffers_that_never_meet_share_memory():
 
 def test_the_verifier_sees_an_overlap():
     wanted = [Request(64, 0, 1), Request(64, 1, 2)]
-    broken = planner.Plan((0, 0), 64, 128)
+    broken = planner.MemoryPlan((0, 0), 64, 128)
     with pytest.raises(VerificationError, match="overlap"):
         verify.plan(wanted, broken)
 
 
 def test_the_verifier_sees_a_buffer_outside_of_the_arena():
     with pytest.raises(VerificationError, match="does not fit"):
-        verify.plan([Request(65, 0, 1)], planner.Plan((0,), 64, 64))
+        verify.plan([Request(65, 0, 1)], planner.MemoryPlan((0,), 64, 64))

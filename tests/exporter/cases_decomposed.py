@@ -1,4 +1,4 @@
-"""Calls without a handler: torch says them in others. Each is lowered all the same; a few ways to call each."""
+"""Calls without a handler: torch says them in others. Each is translated all the same; a few ways to call each."""
 
 import torch
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from engine.exporter import export
-from engine.exporter.capture import capture
 from engine.exporter.registry import COMMON, HANDLERS, REFUSED, overload
+from engine.exporter.torch_export import run_torch_export
 from tests.exporter.cases import Module, Recorder
 from tests.exporter.coverage import CASES
 from tests.exporter.evaluate import call
@@ -39,7 +39,7 @@ def test_every_registered_overload_has_a_case():
 @pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: str(h.overload))
 def test_a_handler_takes_every_argument_of_the_schema_or_says_why_not(handler):
     schema = [a.name for a in handler.overload._schema.arguments]
-    taken = list(inspect.signature(handler.lower).parameters)[1:]
+    taken = list(inspect.signature(handler.translate).parameters)[1:]
     excused = set(handler.harmless) | (set(COMMON) & set(schema))
     assert taken == [name for name in schema if name not in excused]
     assert set(handler.harmless) <= set(schema), "a reason for an argument that does not exist"
@@ -75,11 +75,11 @@ def test_refused_overloads_have_no_handler():
     assert all(REFUSED.values())
 
 
-def test_an_exported_program_with_torchs_core_ops_is_lowered_too():
+def test_an_exported_program_with_torchs_core_ops_is_translated_too():
     """Someone may hand in a program that torch has decomposed already."""
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu").eval()
     x = torch.randn(2, 3, 16)
     program = torch.export.export(layer, (x,), strict=False)
     with torch.no_grad():
         torch.testing.assert_close(call(export(program, (x,)), x), layer(x))
-    assert capture(program, (x,), {}).graph_signature.user_inputs == program.graph_signature.user_inputs
+    assert run_torch_export(program, (x,), {}).graph_signature.user_inputs == program.graph_signature.user_inputs

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from suites.backends.base import Prepared, Turn
+from suites.backends.base import BackendSwitch, Prepared
 from suites.backends.eager import Eager
 
 # What a switch is worth: a call takes so many times as long without it.
@@ -35,8 +35,8 @@ class Planted(Eager):
     lists = ("off", "on")
 
     @classmethod
-    def turns(cls):
-        return [Turn("planted", name, {"off": name}, {"on": name}) for name in NAMES]
+    def switches(cls):
+        return [BackendSwitch("planted", name, {"off": name}, {"on": name}) for name in NAMES]
 
     @classmethod
     def bare(cls):

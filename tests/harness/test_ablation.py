@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suites.backends.base import Turn
+from suites.backends.base import BackendSwitch
 from suites.cli import main
 from suites.harness import ablate, ablation, store
 from suites.harness.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
@@ -28,9 +28,9 @@ CASE = Case("mlp", {"batch": 1})
 ENGINE = Ablation(
     BackendRef("engine", {"disable": "fuse_gelu"}),
     [
-        Turn("pass", "fuse_rope", {"disable": "fuse_rope"}, {"only": "fuse_rope"}),
-        Turn("planner", "planner=no_reuse", {"planner": "no_reuse"}),
-        Turn("planner", "planner=in_order", {"planner": "in_order"}),
+        BackendSwitch("pass", "fuse_rope", {"disable": "fuse_rope"}, {"only": "fuse_rope"}),
+        BackendSwitch("planner", "planner=no_reuse", {"planner": "no_reuse"}),
+        BackendSwitch("planner", "planner=in_order", {"planner": "in_order"}),
     ],
     {"only": "none"},
     ("disable", "only"),
@@ -47,7 +47,7 @@ def test_what_the_whole_leaves_out_stays_out_when_a_switch_is_turned():
 
 def test_two_alternatives_to_one_choice_are_no_pair():
     assert ENGINE.options({"planner": "in_order"}, {"planner": "no_reuse"}) is None
-    pairs = ENGINE.pairs([turn.name for turn in ENGINE.turns])
+    pairs = ENGINE.pairs([switch.name for switch in ENGINE.switches])
     assert [(one.name, other.name) for one, other, _ in pairs] == [
         ("fuse_rope", "planner=no_reuse"), ("fuse_rope", "planner=in_order"),
     ]  # fmt: skip
@@ -94,8 +94,8 @@ def test_a_program_that_cannot_be_made_is_a_row_of_its_own():
 
 @pytest.mark.parametrize("size", [5, 6, 8, 20])
 def test_each_comparison_takes_turns_within_one_part_with_the_whole_beside_it(size):
-    turns = [Turn("pass", name, {"disable": name}, {"only": name}) for name in "abcdefghijk"]
-    many = Ablation(BackendRef("engine"), turns, {"only": "none"}, ("disable", "only"))
+    switches = [BackendSwitch("pass", name, {"disable": name}, {"only": name}) for name in "abcdefghijk"]
+    many = Ablation(BackendRef("engine"), switches, {"only": "none"}, ("disable", "only"))
     facts = {many.ref(one).label: {"run_digest": many.ref(one).label} for one in many.asked(ablation.MODES)}
     trials = many.trials(ablation.MODES, facts)
     parts = ablation.parts(many, trials, size)
@@ -106,7 +106,7 @@ def test_each_comparison_takes_turns_within_one_part_with_the_whole_beside_it(si
 # --- what is said ---------------------------------------------------------------------------------------------------
 
 SPREAD = History().spread(1)
-PLANTED = Ablation(BackendRef("planted"), planted.Planted.turns(), planted.Planted.bare(), planted.Planted.lists)
+PLANTED = Ablation(BackendRef("planted"), planted.Planted.switches(), planted.Planted.bare(), planted.Planted.lists)
 
 
 def off_of(label):
@@ -315,7 +315,9 @@ def test_unknown_switches_and_backends_without_any_are_refused():
 
 
 def test_a_kind_stands_for_its_usual_switches():
-    kernels = ablate.of_backend("engine", ["kernel"]).turns
+    kernels = ablate.of_backend("engine", ["kernel"]).switches
     assert kernels
-    assert not any(turn.name.endswith("=reference") for turn in kernels)
-    assert [turn.name for turn in ablate.of_backend("engine", ["linear=reference"]).turns] == ["linear=reference"]
+    assert not any(switch.name.endswith("=reference") for switch in kernels)
+    assert [switch.name for switch in ablate.of_backend("engine", ["linear=reference"]).switches] == [
+        "linear=reference"
+    ]

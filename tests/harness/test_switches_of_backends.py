@@ -14,19 +14,19 @@ from suites.backends import _onnxruntime_graph as graph
 from suites.backends import stepwise
 from suites.harness.case import BackendRef
 
-DECLARED = [name for name in backends.BACKENDS if backends.load(BackendRef(name)).turns()]
+DECLARED = [name for name in backends.BACKENDS if backends.load(BackendRef(name)).switches()]
 
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_every_turn_is_an_option_that_its_backend_takes(name):
     declared = backends.load(BackendRef(name))
-    for turn in declared.turns():
-        backends.check(BackendRef(name, turn.without))
-        if turn.alone is not None:
-            backends.check(BackendRef(name, turn.alone))
+    for switch in declared.switches():
+        backends.check(BackendRef(name, switch.without))
+        if switch.alone is not None:
+            backends.check(BackendRef(name, switch.alone))
     if declared.bare() is not None:
         backends.check(BackendRef(name, declared.bare()))
-    names = [turn.name for turn in declared.turns()]
+    names = [switch.name for switch in declared.switches()]
     assert len(names) == len(set(names))
 
 
@@ -53,7 +53,7 @@ def told(name, options, model="transformer", threads=1, exports=None):
     module, inputs = models.get(model).build()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what runtimes say of themselves
-        return [dict(stepwise.told(made, module, inputs, one)) for one in options]
+        return [dict(stepwise.program_facts(made, module, inputs, one)) for one in options]
 
 
 def test_onnxruntime_tells_which_transformers_fired(tmp_path):

@@ -221,7 +221,7 @@ def test_options_and_turns_are_those_of_the_other_version(old):
         backends.check(BackendRef.parse(named(old, "[disable=fuse_rope]")))
     with pytest.raises(UsageError, match="did you mean 'disable'"):
         backends.check(BackendRef.parse(named(old, "[disabel=rotate]")))
-    names = {turn.name for turn in backends.turns(BackendRef.parse(named(old)))}
+    names = {switch.name for switch in backends.switches(BackendRef.parse(named(old)))}
     assert "rotate" in names
     assert "fuse_rope" not in names
 

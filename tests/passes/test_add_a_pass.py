@@ -90,14 +90,14 @@ def test_suites_and_ablations_take_it_as_the_page_says(folder):
     label = re.search(r'"(.*)"', command)[1]
     assert label == labels[1]
     ablation = ablate.of_backend(label, [command.split()[-1]])
-    (turn,) = ablation.turns
+    (switch,) = ablation.switches
     asked = ablation.asked(["leave_one_out", "add_one_in"])
     for options in asked:
         backends.check(BackendRef("engine", options))
     made = backends.load(BackendRef("engine"))(1, {})
-    digests = [made.told(Doubling().eval(), (X,), options)["run_digest"] for options in asked]
+    digests = [made.program_facts(Doubling().eval(), (X,), options)["run_digest"] for options in asked]
     assert len(set(digests)) == len(digests) == 4, "whole, bare, without it, with it alone"
-    assert turn.name == "double"
+    assert switch.name == "double"
 
 
 def test_an_entry_point_is_declared_as_the_page_says(folder, monkeypatch):

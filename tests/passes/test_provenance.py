@@ -56,10 +56,10 @@ class Case(NamedTuple):
 def case(request: pytest.FixtureRequest) -> Case:
     """Each tiny model."""
     model, inputs = models.get(request.param).build()
-    captured = exporter.captured(model, inputs)
+    exported = exporter.export_with_torch(model, inputs)
 
     def fresh() -> Graph:
-        return exporter.lowered(captured).graph
+        return exporter.translate(exported).graph
 
     arrays = [x.numpy() for x in inputs]
     return Case(request.param, fresh, arrays, exported_values(fresh(), arrays))

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from engine.exporter.context import Lowering
+from engine.exporter.context import CallContext
 from engine.exporter.registry import FROM_META, aten
 from engine.graph import Value
 
 
 @aten("gelu")
-def gelu(x: Lowering, self: Value, approximate: str) -> Value:
+def gelu(x: CallContext, self: Value, approximate: str) -> Value:
     return x.emit("gelu", self, approximate=approximate)
 
 
-def _softmax(x: Lowering, op: str, value: Value, dim: int) -> Value:
+def _softmax(x: CallContext, op: str, value: Value, dim: int) -> Value:
     """Cast first, as torch does; a tensor of rank 0 is a vector of one element."""
     value = x.lifted(x.cast(value, x.result.dtype))
     return x.reshape(x.emit(op, value, axis=x.axis(dim, len(value.shape))), x.result.shape)
 
 
 @aten("softmax.int", harmless={"dtype": FROM_META})
-def softmax(x: Lowering, self: Value, dim: int) -> Value:
+def softmax(x: CallContext, self: Value, dim: int) -> Value:
     return _softmax(x, "softmax", self, dim)
 
 
 @aten("log_softmax.int", harmless={"dtype": FROM_META})
-def log_softmax(x: Lowering, self: Value, dim: int) -> Value:
+def log_softmax(x: CallContext, self: Value, dim: int) -> Value:
     return _softmax(x, "log_softmax", self, dim)
 
 
 @aten("_softmax", harmless={"half_to_float": FROM_META})
-def _softmax_(x: Lowering, self: Value, dim: int) -> Value:
+def _softmax_(x: CallContext, self: Value, dim: int) -> Value:
     return _softmax(x, "softmax", self, dim)
 
 
 @aten("_log_softmax", harmless={"half_to_float": FROM_META})
-def _log_softmax_(x: Lowering, self: Value, dim: int) -> Value:
+def _log_softmax_(x: CallContext, self: Value, dim: int) -> Value:
     return _softmax(x, "log_softmax", self, dim)
 
 
 @aten("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
-def dropout(x: Lowering, input: Value, p: float, train: bool) -> Value:
+def dropout(x: CallContext, input: Value, p: float, train: bool) -> Value:
     if train and p != 0:
         x.refuse(f"train=True with p={p} draws random numbers; call model.eval()")
     return input
 
 
 @aten("contiguous", "clone", "detach", "detach_", "alias", "lift_fresh_copy")
-def same(x: Lowering, self: Value) -> Value:
+def same(x: CallContext, self: Value) -> Value:
     """Values of a graph are immutable, dense and without gradients: there is nothing to copy or to detach."""
     return x.cast(self, x.result.dtype)

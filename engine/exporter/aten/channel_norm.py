@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from engine.exporter.context import Lowering, Missing
+from engine.exporter.context import CallContext, Missing
 from engine.exporter.registry import aten
 from engine.graph import Value
 
@@ -18,7 +18,7 @@ _KEPT = {"momentum": _MOMENTUM, "cudnn_enabled": _CUDNN}
 _FOR_GRADIENTS = Missing("a result for gradients, which are not computed")
 
 
-def _column(x: Lowering, channel: Value, like: Value, dtype: str) -> Value:
+def _column(x: CallContext, channel: Value, like: Value, dtype: str) -> Value:
     """[C] as [C, 1, ...], which broadcasts against [N, C, *S]."""
     return x.reshape(x.cast(channel, dtype), (*channel.shape, *[1] * (len(like.shape) - 2)))
 
@@ -27,14 +27,14 @@ def _wide(value: Value) -> str:
     return "float64" if value.dtype == "float64" else "float32"
 
 
-def _affine(x: Lowering, value: Value, weight: Value | None, bias: Value | None) -> Value:
+def _affine(x: CallContext, value: Value, weight: Value | None, bias: Value | None) -> Value:
     if weight is not None:
         value = x.emit("mul", value, _column(x, weight, value, value.dtype))
     return value if bias is None else x.emit("add", value, _column(x, bias, value, value.dtype))
 
 
 def _by_statistics(
-    x: Lowering, value: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, eps: float
+    x: CallContext, value: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, eps: float
 ) -> Value:
     """Scale and shift are worked out a channel first, so that constants fold; half precision is rounded once."""
     dtype = _wide(value)
@@ -47,7 +47,7 @@ def _by_statistics(
     return x.cast(_affine(x, x.cast(value, dtype), scale, shift), x.result.dtype)
 
 
-def _by_batch(x: Lowering, value: Value, weight: Value | None, bias: Value | None, eps: float) -> Value:
+def _by_batch(x: CallContext, value: Value, weight: Value | None, bias: Value | None, eps: float) -> Value:
     """Statistics of the batch itself."""
     wide = x.cast(value, _wide(value))
     over = tuple(axis for axis in range(len(value.shape)) if axis != 1)
@@ -58,7 +58,7 @@ def _by_batch(x: Lowering, value: Value, weight: Value | None, bias: Value | Non
     return x.cast(_affine(x, y, weight, bias), x.result.dtype)
 
 
-def _by_group(x: Lowering, value: Value, groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
+def _by_group(x: CallContext, value: Value, groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
     wide = x.cast(value, _wide(value))
     rows = (value.shape[0], groups, math.prod(value.shape[1:]) // groups)
     y = x.emit_named("layer_norm", {"x": x.reshape(wide, rows)}, axes=1, epsilon=eps)
@@ -67,7 +67,7 @@ def _by_group(x: Lowering, value: Value, groups: int, weight: Value | None, bias
 
 @aten("batch_norm", harmless=_KEPT)
 def batch_norm(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value | None,
     bias: Value | None,
@@ -85,7 +85,7 @@ def batch_norm(
 
 @aten("_native_batch_norm_legit_no_training", harmless={"momentum": _MOMENTUM})
 def batch_norm_no_training(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value | None,
     bias: Value | None,
@@ -102,14 +102,14 @@ def batch_norm_no_training(
     harmless={"momentum": _MOMENTUM, "training": "without kept statistics those of the batch are taken either way"},
 )
 def batch_norm_no_stats(
-    x: Lowering, input: Value, weight: Value | None, bias: Value | None, eps: float
+    x: CallContext, input: Value, weight: Value | None, bias: Value | None, eps: float
 ) -> list[Value | Missing]:
     return [_by_batch(x, input, weight, bias, eps), _FOR_GRADIENTS, _FOR_GRADIENTS]
 
 
 @aten("instance_norm", harmless=_KEPT)
 def instance_norm(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value | None,
     bias: Value | None,
@@ -128,7 +128,7 @@ def instance_norm(
 
 @aten("group_norm", harmless={"cudnn_enabled": _CUDNN})
 def group_norm(
-    x: Lowering, input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float
+    x: CallContext, input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float
 ) -> Value:
     return _by_group(x, input, num_groups, weight, bias, eps)
 
@@ -138,6 +138,6 @@ _OF_INPUT = "the input's own shape has it"
 
 @aten("native_group_norm", harmless=dict.fromkeys(("N", "C", "HxW"), _OF_INPUT))
 def native_group_norm(
-    x: Lowering, input: Value, weight: Value | None, bias: Value | None, group: int, eps: float
+    x: CallContext, input: Value, weight: Value | None, bias: Value | None, group: int, eps: float
 ) -> list[Value | Missing]:
     return [_by_group(x, input, group, weight, bias, eps), _FOR_GRADIENTS, _FOR_GRADIENTS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import ShapeError
-from engine.exporter.context import Lowering
+from engine.exporter.context import CallContext
 from engine.exporter.registry import aten
 from engine.graph import Value
 
@@ -17,13 +17,13 @@ def spread(numbers: Ints, axes: int) -> tuple[int, ...]:
     return tuple(numbers) * axes if len(numbers) == 1 else tuple(numbers)
 
 
-def batched(x: Lowering, value: Value, axes: int) -> Value:
+def batched(x: CallContext, value: Value, axes: int) -> Value:
     """[N, C, *S], where torch also takes [C, *S]."""
     return x.reshape(value, (1, *value.shape)) if len(value.shape) == axes + 1 else value
 
 
 def _conv(
-    x: Lowering,
+    x: CallContext,
     value: Value,
     weight: Value,
     bias: Value | None,
@@ -55,7 +55,7 @@ def _same(weight: Value, dilation: Ints) -> tuple[Ints, Ints]:
 
 @aten("conv1d", "conv2d", "conv3d")
 def conv(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value,
     bias: Value | None,
@@ -69,7 +69,7 @@ def conv(
 
 @aten("conv1d.padding", "conv2d.padding", "conv3d.padding")
 def conv_padding(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value,
     bias: Value | None,
@@ -83,7 +83,7 @@ def conv_padding(
 
 
 def _transposed(
-    x: Lowering,
+    x: CallContext,
     value: Value,
     weight: Value,
     bias: Value | None,
@@ -112,7 +112,7 @@ def _transposed(
 
 @aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
 def conv_transpose(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value,
     bias: Value | None,
@@ -127,7 +127,7 @@ def conv_transpose(
 
 @aten("convolution")
 def convolution(
-    x: Lowering,
+    x: CallContext,
     input: Value,
     weight: Value,
     bias: Value | None,

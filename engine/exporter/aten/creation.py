@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from engine import dtypes
-from engine.exporter.context import Lowering, Number
+from engine.exporter.context import CallContext, Number
 from engine.exporter.registry import FROM_META, aten
 from engine.graph import Value
 from engine.ops.create import clamped_diagonal
@@ -21,12 +21,12 @@ def _without(reasons: dict[str, str], *names: str) -> dict[str, str]:
 
 
 def _constant(number: int, sized: tuple[str, ...], like: tuple[str, ...], new: tuple[str, ...]) -> None:
-    def lower(x: Lowering) -> Value:
+    def translate(x: CallContext) -> Value:
         return x.fill(number, x.result)
 
-    aten(*sized, harmless=_without(_SIZED, "self"))(lower)
-    aten(*like, harmless=_LIKE)(lower)
-    aten(*new, harmless=_SIZED)(lower)
+    aten(*sized, harmless=_without(_SIZED, "self"))(translate)
+    aten(*like, harmless=_LIKE)(translate)
+    aten(*new, harmless=_SIZED)(translate)
 
 
 _constant(0, ("zeros",), ("zeros_like",), ("new_zeros",))
@@ -34,11 +34,11 @@ _constant(1, ("ones",), ("ones_like",), ("new_ones",))
 
 
 @aten("zero", harmless={"self": _LIKE["self"]})
-def zero(x: Lowering) -> Value:
+def zero(x: CallContext) -> Value:
     return x.fill(0, x.result)
 
 
-def _filled(x: Lowering, fill_value: Number) -> Value:
+def _filled(x: CallContext, fill_value: Number) -> Value:
     return x.fill(fill_value, x.result)
 
 
@@ -48,11 +48,11 @@ aten("new_full", harmless=_SIZED)(_filled)
 
 
 @aten("scalar_tensor", harmless=_DTYPE)
-def scalar_tensor(x: Lowering, s: Number) -> Value:
+def scalar_tensor(x: CallContext, s: Number) -> Value:
     return x.scalar(s, x.result.dtype)
 
 
-def _progression(x: Lowering, start: Number, end: Number, step: Number) -> Value:
+def _progression(x: CallContext, start: Number, end: Number, step: Number) -> Value:
     """start, start + step, ... before end. torch counts the elements in float64, or exactly for integers."""
     result = x.result
     if dtypes.dtype(result.dtype).kind == "int":
@@ -68,25 +68,25 @@ def _progression(x: Lowering, start: Number, end: Number, step: Number) -> Value
 
 
 @aten("arange", harmless=_DTYPE)
-def arange(x: Lowering, end: Number) -> Value:
+def arange(x: CallContext, end: Number) -> Value:
     return _progression(x, 0, end, 1)
 
 
 @aten("arange.start", harmless=_DTYPE)
-def arange_start(x: Lowering, start: Number, end: Number) -> Value:
+def arange_start(x: CallContext, start: Number, end: Number) -> Value:
     return _progression(x, start, end, 1)
 
 
 @aten("arange.start_step", harmless=_DTYPE)
-def arange_start_step(x: Lowering, start: Number, end: Number, step: Number) -> Value:
+def arange_start_step(x: CallContext, start: Number, end: Number, step: Number) -> Value:
     return _progression(x, start, end, step)
 
 
 @aten("tril")
-def tril(x: Lowering, self: Value, diagonal: int) -> Value:
+def tril(x: CallContext, self: Value, diagonal: int) -> Value:
     return x.emit("tril", self, diagonal=clamped_diagonal(diagonal))
 
 
 @aten("triu")
-def triu(x: Lowering, self: Value, diagonal: int) -> Value:
+def triu(x: CallContext, self: Value, diagonal: int) -> Value:
     return x.emit("triu", self, diagonal=clamped_diagonal(diagonal))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.exporter.context import Lowering
+from engine.exporter.context import CallContext
 from engine.exporter.registry import aten
 from engine.graph import Value
 
@@ -12,17 +12,17 @@ _GRADIENTS = "shapes the gradient, never the result"
 _POSITIONS = ("int64", "int32")
 
 
-def _positions(x: Lowering, index: Value) -> Value:
+def _positions(x: CallContext, index: Value) -> Value:
     return index if index.dtype in _POSITIONS else x.cast(index, "int64")
 
 
 @aten("embedding", harmless={"padding_idx": _GRADIENTS, "scale_grad_by_freq": _GRADIENTS, "sparse": _GRADIENTS})
-def embedding(x: Lowering, weight: Value, indices: Value) -> Value:
+def embedding(x: CallContext, weight: Value, indices: Value) -> Value:
     return x.emit("embedding", weight, _positions(x, indices))
 
 
 @aten("gather", harmless={"sparse_grad": _GRADIENTS})
-def gather(x: Lowering, self: Value, dim: int, index: Value) -> Value:
+def gather(x: CallContext, self: Value, dim: int, index: Value) -> Value:
     """Rank 0 on either side stands for a vector of one element."""
     source, places = x.lifted(self), x.lifted(_positions(x, index))
     y = x.emit("gather", source, places, axis=x.axis(dim, len(source.shape)))
@@ -30,14 +30,14 @@ def gather(x: Lowering, self: Value, dim: int, index: Value) -> Value:
 
 
 @aten("index_select")
-def index_select(x: Lowering, self: Value, dim: int, index: Value) -> Value:
+def index_select(x: CallContext, self: Value, dim: int, index: Value) -> Value:
     source = x.lifted(self)
     y = x.emit("index_select", source, x.lifted(_positions(x, index)), axis=x.axis(dim, len(source.shape)))
     return x.reshape(y, x.result.shape)
 
 
 @aten("index.Tensor")
-def index(x: Lowering, self: Value, indices: Sequence[Value | None]) -> Value:
+def index(x: CallContext, self: Value, indices: Sequence[Value | None]) -> Value:
     given = {axis: index for axis, index in enumerate(indices) if index is not None}
     masks = [index.type for index in given.values() if index.dtype in ("bool", "uint8")]
     if masks:

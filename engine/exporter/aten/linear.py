@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.exporter.context import Lowering, Number
+from engine.exporter.context import CallContext, Number
 from engine.exporter.registry import aten
 from engine.graph import Value
 
 
-def product(x: Lowering, a: Value, b: Value) -> Value:
+def product(x: CallContext, a: Value, b: Value) -> Value:
     """torch.matmul: a vector on the left is a row, on the right a column, and its axis is dropped from the result."""
     left = x.reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
     right = x.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
@@ -18,34 +18,34 @@ def product(x: Lowering, a: Value, b: Value) -> Value:
 
 
 @aten("matmul")
-def matmul(x: Lowering, self: Value, other: Value) -> Value:
+def matmul(x: CallContext, self: Value, other: Value) -> Value:
     return product(x, self, other)
 
 
 @aten("mm", "bmm")
-def mm(x: Lowering, self: Value, mat2: Value) -> Value:
+def mm(x: CallContext, self: Value, mat2: Value) -> Value:
     return product(x, self, mat2)
 
 
 @aten("mv")
-def mv(x: Lowering, self: Value, vec: Value) -> Value:
+def mv(x: CallContext, self: Value, vec: Value) -> Value:
     return product(x, self, vec)
 
 
 @aten("dot")
-def dot(x: Lowering, self: Value, tensor: Value) -> Value:
+def dot(x: CallContext, self: Value, tensor: Value) -> Value:
     return product(x, self, tensor)
 
 
 @aten("outer")
-def outer(x: Lowering, self: Value, vec2: Value) -> Value:
+def outer(x: CallContext, self: Value, vec2: Value) -> Value:
     dtype = x.result.dtype
     column = x.reshape(x.cast(self, dtype), (*self.shape, 1))
     return x.emit("mul", column, x.reshape(x.cast(vec2, dtype), (1, *vec2.shape)))
 
 
 @aten("linear")
-def linear(x: Lowering, input: Value, weight: Value, bias: Value | None) -> Value:
+def linear(x: CallContext, input: Value, weight: Value, bias: Value | None) -> Value:
     if len(weight.shape) == 1:  # F.linear with a vector of weights: one output, without an axis
         y = product(x, input, weight)
         return y if bias is None else x.emit("add", y, bias)
@@ -54,11 +54,11 @@ def linear(x: Lowering, input: Value, weight: Value, bias: Value | None) -> Valu
     return x.emit("add", x.emit_named("linear", {"x": input, "weight": weight}), bias)
 
 
-def _scaled(x: Lowering, value: Value, factor: Number) -> Value:
+def _scaled(x: CallContext, value: Value, factor: Number) -> Value:
     return value if factor == 1 else x.emit("mul", value, x.scalar(factor, value.dtype))
 
 
-def _add_product(x: Lowering, addend: Value, a: Value, b: Value, beta: Number, alpha: Number) -> Value:
+def _add_product(x: CallContext, addend: Value, a: Value, b: Value, beta: Number, alpha: Number) -> Value:
     """The sum beta * addend + alpha * (a @ b). With beta 0 the addend is not read, so its NaN do not spread."""
     vector = len(b.shape) == 1
     if beta == 1 and not vector and len(a.shape) == 2 and addend.shape == b.shape[-1:]:
@@ -70,22 +70,22 @@ def _add_product(x: Lowering, addend: Value, a: Value, b: Value, beta: Number, a
 
 
 @aten("addmm")
-def addmm(x: Lowering, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
+def addmm(x: CallContext, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
     return x.expand(_add_product(x, self, mat1, mat2, beta, alpha), x.result.shape)
 
 
 @aten("addmv")
-def addmv(x: Lowering, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number) -> Value:
+def addmv(x: CallContext, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number) -> Value:
     return _add_product(x, self, mat, vec, beta, alpha)
 
 
 @aten("baddbmm")
-def baddbmm(x: Lowering, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
+def baddbmm(x: CallContext, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
     return _add_product(x, self, batch1, batch2, beta, alpha)
 
 
 @aten("addbmm")
-def addbmm(x: Lowering, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
+def addbmm(x: CallContext, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
     """The sum of the products over the batch is one product over batch and inner axis together."""
     batch, rows, inner = batch1.shape
     wide = x.reshape(x.permute(batch1, (1, 0, 2)), (rows, batch * inner))

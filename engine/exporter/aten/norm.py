@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from engine.exporter.context import Lowering, Missing
+from engine.exporter.context import CallContext, Missing
 from engine.exporter.registry import aten
 from engine.graph import Value
 from engine.ops.table import broadcast
@@ -16,7 +16,7 @@ _FOR_GRADIENTS = "is a result for gradients, which are not computed"
 
 
 def _normalised(
-    x: Lowering, op: str, value: Value, shape: Sequence[int], affine: Mapping[str, Value | None], epsilon: float
+    x: CallContext, op: str, value: Value, shape: Sequence[int], affine: Mapping[str, Value | None], epsilon: float
 ) -> Value:
     """Operands of several types are computed in the widest, and the result is rounded once."""
     dtype = value.dtype
@@ -30,14 +30,14 @@ def _normalised(
 
 @aten("layer_norm", harmless={"cudnn_enable": "chooses among kernels of another device"})
 def layer_norm(
-    x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+    x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> Value:
     return _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
 
 
 @aten("native_layer_norm")
 def native_layer_norm(
-    x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
+    x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> list[Value | Missing]:
     y = _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
     return [y, Missing(f"the mean {_FOR_GRADIENTS}"), Missing(f"rstd {_FOR_GRADIENTS}")]
@@ -51,14 +51,14 @@ def _epsilon(value: Value, eps: float | None) -> float:
 
 @aten("rms_norm")
 def rms_norm(
-    x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
+    x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
 ) -> Value:
     return _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
 
 
 @aten("_fused_rms_norm")
 def _fused_rms_norm(
-    x: Lowering, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
+    x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
 ) -> list[Value | Missing]:
     y = _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
     return [y, Missing(f"rstd {_FOR_GRADIENTS}")]
@@ -69,7 +69,7 @@ def _fused_rms_norm(
 
 @aten("scaled_dot_product_attention")
 def scaled_dot_product_attention(
-    x: Lowering,
+    x: CallContext,
     query: Value,
     key: Value,
     value: Value,
@@ -100,7 +100,7 @@ def scaled_dot_product_attention(
     return x.reshape(y, x.result.shape)
 
 
-def _heads(x: Lowering, query: Value, key: Value, value: Value, *, grouped: bool) -> tuple[Value, Value, Value]:
+def _heads(x: CallContext, query: Value, key: Value, value: Value, *, grouped: bool) -> tuple[Value, Value, Value]:
     """The operands with a head axis and equal leading axes, broadcast as torch.matmul would broadcast them."""
     operands = [v if len(v.shape) > 2 else x.reshape(v, (1, *v.shape)) for v in (query, key, value)]
     query_heads, key_heads, value_heads = (v.shape[-3] for v in operands)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.exporter.context import Lowering
+from engine.exporter.context import CallContext
 from engine.exporter.registry import aten
 from engine.graph import Value
 
 
-def _first(x: Lowering, value: Value, count: int | None, dim: int, descending: bool) -> list[Value]:
+def _first(x: CallContext, value: Value, count: int | None, dim: int, descending: bool) -> list[Value]:
     """[values, positions] of the first `count` along `dim` in order, or of all. Equal elements keep their order."""
     shape, line = value.shape, x.lifted(value)
     axis = x.axis(dim, len(shape))
@@ -20,22 +20,22 @@ def _first(x: Lowering, value: Value, count: int | None, dim: int, descending: b
 
 
 @aten("sort")
-def sort(x: Lowering, self: Value, dim: int, descending: bool) -> list[Value]:
+def sort(x: CallContext, self: Value, dim: int, descending: bool) -> list[Value]:
     return _first(x, self, None, dim, descending)
 
 
 @aten("sort.stable", harmless={"stable": "a stable order is one of those that False allows"})
-def sort_stable(x: Lowering, self: Value, dim: int, descending: bool) -> list[Value]:
+def sort_stable(x: CallContext, self: Value, dim: int, descending: bool) -> list[Value]:
     return _first(x, self, None, dim, descending)
 
 
 @aten("topk", harmless={"sorted": "the sorted order is one of those that False allows"})
-def topk(x: Lowering, self: Value, k: int, dim: int, largest: bool) -> list[Value]:
+def topk(x: CallContext, self: Value, k: int, dim: int, largest: bool) -> list[Value]:
     return _first(x, self, k, dim, largest)
 
 
 @aten("kthvalue")
-def kthvalue(x: Lowering, self: Value, k: int, dim: int, keepdim: bool) -> list[Value]:
+def kthvalue(x: CallContext, self: Value, k: int, dim: int, keepdim: bool) -> list[Value]:
     axis, rank = x.axis(dim, len(self.shape)), len(self.shape)
     parts = [x.slice(part, axis, k - 1, k) if rank else part for part in _first(x, self, k, dim, False)]
     return parts if keepdim else [x.reshape(part, x.result.shape) for part in parts]

@@ -7,14 +7,14 @@ from functools import reduce
 import torch
 
 from engine import torch_ops as _operators  # noqa: F401  # imported for what it registers with torch
-from engine.exporter.context import Lowering, dtype_name, torch_dtype
+from engine.exporter.context import CallContext, dtype_name, torch_dtype
 from engine.exporter.registry import aten
 from engine.graph import Value
 
 
 @aten("engine::selective_scan")
 def selective_scan(
-    x: Lowering,
+    x: CallContext,
     u: Value,
     delta: Value,
     A: Value,

@@ -7,7 +7,7 @@ one for comparisons; Python numbers become constants of that type.
 from __future__ import annotations
 
 from engine import dtypes
-from engine.exporter.context import Lowering, Number, Operand
+from engine.exporter.context import CallContext, Number, Operand
 from engine.exporter.registry import FROM_META, aten
 from engine.graph import Value
 
@@ -29,19 +29,19 @@ TESTS = ("isnan", "isinf")
 
 def _unary(op: str) -> None:
     @aten(op)
-    def lower(x: Lowering, self: Value) -> Value:
+    def translate(x: CallContext, self: Value) -> Value:
         return x.emit(op, x.cast(self, x.result.dtype))
 
 
 def _rounding(op: str) -> None:
     @aten(op)
-    def lower(x: Lowering, self: Value) -> Value:
+    def translate(x: CallContext, self: Value) -> Value:
         return x.emit(op, self) if _is_float(self.dtype) else self  # an integer is its own rounding
 
 
 def _test(op: str) -> None:
     @aten(op)
-    def lower(x: Lowering, self: Value) -> Value:
+    def translate(x: CallContext, self: Value) -> Value:
         return x.emit(op, self if _is_float(self.dtype) else x.cast(self, "float32"))  # integers are neither
 
 
@@ -54,12 +54,12 @@ for _op in TESTS:
 
 
 @aten("logical_not")
-def logical_not(x: Lowering, self: Value) -> Value:
+def logical_not(x: CallContext, self: Value) -> Value:
     return x.emit("logical_not", self)
 
 
 @aten("square")
-def square(x: Lowering, self: Value) -> Value:
+def square(x: CallContext, self: Value) -> Value:
     value = x.cast(self, x.result.dtype)
     return x.emit("mul", value, value)
 
@@ -119,21 +119,21 @@ LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
 def _arithmetic(name: str, op: str) -> None:
     @aten(name)
-    def lower(x: Lowering, self: Operand, other: Operand) -> Value:
+    def translate(x: CallContext, self: Operand, other: Operand) -> Value:
         dtype = x.result.dtype
         return x.emit(op, x.cast(self, dtype), x.cast(other, dtype))
 
 
 def _comparison(op: str) -> None:
     @aten(f"{op}.Tensor", f"{op}.Scalar")
-    def lower(x: Lowering, self: Operand, other: Operand) -> Value:
+    def translate(x: CallContext, self: Operand, other: Operand) -> Value:
         dtype = x.common_dtype(self, other)
         return x.emit(op, x.cast(self, dtype), x.cast(other, dtype))
 
 
 def _logical(op: str) -> None:
     @aten(op)
-    def lower(x: Lowering, self: Value, other: Value) -> Value:
+    def translate(x: CallContext, self: Value, other: Value) -> Value:
         return x.emit(op, x.cast(self, "bool"), x.cast(other, "bool"))
 
 
@@ -147,7 +147,7 @@ for _op in LOGICAL:
 
 def _extreme_of_numbers(name: str, op: str) -> None:
     @aten(name)
-    def lower(x: Lowering, self: Value, other: Value) -> Value:
+    def translate(x: CallContext, self: Value, other: Value) -> Value:
         """Where one is NaN the other."""
         a, b = x.cast(self, x.result.dtype), x.cast(other, x.result.dtype)
         y = x.emit(op, a, b)
@@ -160,29 +160,29 @@ _extreme_of_numbers("fmax", "maximum")
 _extreme_of_numbers("fmin", "minimum")
 
 
-def _times(x: Lowering, operand: Operand, alpha: Number) -> Value:
+def _times(x: CallContext, operand: Operand, alpha: Number) -> Value:
     value = x.cast(operand, x.result.dtype)
     return value if alpha == 1 else x.emit("mul", value, x.scalar(alpha, value.dtype))
 
 
 @aten("add.Tensor", "add.Scalar")
-def add(x: Lowering, self: Operand, other: Operand, alpha: Number) -> Value:
+def add(x: CallContext, self: Operand, other: Operand, alpha: Number) -> Value:
     return x.emit("add", x.cast(self, x.result.dtype), _times(x, other, alpha))
 
 
 @aten("sub.Tensor", "sub.Scalar")
-def sub(x: Lowering, self: Operand, other: Operand, alpha: Number) -> Value:
+def sub(x: CallContext, self: Operand, other: Operand, alpha: Number) -> Value:
     return x.emit("sub", x.cast(self, x.result.dtype), _times(x, other, alpha))
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
-def rsub(x: Lowering, self: Operand, other: Operand, alpha: Number) -> Value:
+def rsub(x: CallContext, self: Operand, other: Operand, alpha: Number) -> Value:
     """The difference other - alpha * self."""
     return x.emit("sub", x.cast(other, x.result.dtype), _times(x, self, alpha))
 
 
 @aten("div.Tensor_mode", "div.Scalar_mode")
-def div(x: Lowering, self: Operand, other: Operand, rounding_mode: str | None) -> Value:
+def div(x: CallContext, self: Operand, other: Operand, rounding_mode: str | None) -> Value:
     dtype = x.result.dtype
     a, b = x.cast(self, dtype), x.cast(other, dtype)
     if rounding_mode is None:
@@ -194,7 +194,7 @@ def div(x: Lowering, self: Operand, other: Operand, rounding_mode: str | None) -
     return x.emit("trunc", x.emit("div", a, b)) if _is_float(dtype) else _truncated_quotient(x, a, b)
 
 
-def _truncated_quotient(x: Lowering, a: Value, b: Value) -> Value:
+def _truncated_quotient(x: CallContext, a: Value, b: Value) -> Value:
     """Integer division towards zero: the floor, and one more where it fell below zero and left a remainder."""
     zero = x.scalar(0, a.dtype)
     left = x.emit("ne", x.emit("remainder", a, b), zero)
@@ -203,13 +203,13 @@ def _truncated_quotient(x: Lowering, a: Value, b: Value) -> Value:
     return x.emit("add", x.emit("floor_div", a, b), x.emit("cast", short, dtype=a.dtype))
 
 
-def _power(x: Lowering, base: Operand, exponent: Operand) -> Value:
+def _power(x: CallContext, base: Operand, exponent: Operand) -> Value:
     dtype = x.result.dtype
     return x.emit("pow", x.cast(base, dtype), x.cast(exponent, dtype))
 
 
 @aten("pow.Tensor_Tensor", "pow.Scalar")
-def pow_of_tensor(x: Lowering, self: Operand, exponent: Operand) -> Value:
+def pow_of_tensor(x: CallContext, self: Operand, exponent: Operand) -> Value:
     return _power(x, self, exponent)
 
 
@@ -217,7 +217,7 @@ ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}  # so torch computes these powers, and it d
 
 
 @aten("pow.Tensor_Scalar")
-def pow_of_number(x: Lowering, self: Value, exponent: Number) -> Value:
+def pow_of_number(x: CallContext, self: Value, exponent: Number) -> Value:
     if exponent < 0 and not _is_float(x.result.dtype):
         x.refuse("an integer to a negative power, which torch refuses too")
     if exponent in ROOTS:
@@ -228,7 +228,7 @@ def pow_of_number(x: Lowering, self: Value, exponent: Number) -> Value:
 # --- limits and choice ------------------------------------------------------------------------------------------
 
 
-def clamped(x: Lowering, value: Operand, low: Operand | None, high: Operand | None) -> Value:
+def clamped(x: CallContext, value: Operand, low: Operand | None, high: Operand | None) -> Value:
     """The value, no lower than `low`, then no higher than `high`; NaN in any of them wins."""
     dtype = x.result.dtype
     y = x.cast(value, dtype)
@@ -238,38 +238,38 @@ def clamped(x: Lowering, value: Operand, low: Operand | None, high: Operand | No
 
 
 @aten("clamp", "clamp.Tensor")
-def clamp(x: Lowering, self: Value, min: Operand | None, max: Operand | None) -> Value:
+def clamp(x: CallContext, self: Value, min: Operand | None, max: Operand | None) -> Value:
     return clamped(x, self, min, max)
 
 
 @aten("clamp_min", "clamp_min.Tensor")
-def clamp_min(x: Lowering, self: Value, min: Operand) -> Value:
+def clamp_min(x: CallContext, self: Value, min: Operand) -> Value:
     return clamped(x, self, min, None)
 
 
 @aten("clamp_max", "clamp_max.Tensor")
-def clamp_max(x: Lowering, self: Value, max: Operand) -> Value:
+def clamp_max(x: CallContext, self: Value, max: Operand) -> Value:
     return clamped(x, self, None, max)
 
 
 @aten("hardtanh")
-def hardtanh(x: Lowering, self: Value, min_val: Number, max_val: Number) -> Value:
+def hardtanh(x: CallContext, self: Value, min_val: Number, max_val: Number) -> Value:
     return clamped(x, self, min_val, max_val)
 
 
 @aten("relu6")
-def relu6(x: Lowering, self: Value) -> Value:
+def relu6(x: CallContext, self: Value) -> Value:
     return clamped(x, self, 0, 6)
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def where(x: Lowering, condition: Value, self: Operand, other: Operand) -> Value:
+def where(x: CallContext, condition: Value, self: Operand, other: Operand) -> Value:
     dtype = x.result.dtype
     return x.emit("where", x.cast(condition, "bool"), x.cast(self, dtype), x.cast(other, dtype))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(x: Lowering, self: Value, mask: Value, value: Operand) -> Value:
+def masked_fill(x: CallContext, self: Value, mask: Value, value: Operand) -> Value:
     return x.emit("where", mask, x.cast(value, self.dtype), self)
 
 
@@ -277,10 +277,10 @@ def masked_fill(x: Lowering, self: Value, mask: Value, value: Operand) -> Value:
 
 
 @aten("to.dtype", "to.device", "to.dtype_layout", "_to_copy", harmless={"dtype": FROM_META})
-def to(x: Lowering, self: Value) -> Value:
+def to(x: CallContext, self: Value) -> Value:
     return x.cast(self, x.result.dtype)
 
 
 @aten("to.other", "type_as", harmless={"other": FROM_META})
-def to_other(x: Lowering, self: Value) -> Value:
+def to_other(x: CallContext, self: Value) -> Value:
     return x.cast(self, x.result.dtype)

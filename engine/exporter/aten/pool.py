@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.exporter.aten.conv import batched, spread
 from engine.exporter.aten.resample import resampled
-from engine.exporter.context import Lowering, Missing
+from engine.exporter.context import CallContext, Missing
 from engine.exporter.registry import aten
 from engine.graph import Value
 
@@ -18,7 +18,7 @@ _INDICES = Missing("positions of the largest elements are not computed: take the
 
 
 def _pool(
-    x: Lowering, op: str, axes: int, value: Value, kernel: Ints, stride: Ints, padding: Ints, **more: Any
+    x: CallContext, op: str, axes: int, value: Value, kernel: Ints, stride: Ints, padding: Ints, **more: Any
 ) -> Value:
     """Without a stride, window follows window."""
     kernel, pads = spread(kernel, axes), spread(padding, axes)
@@ -30,14 +30,14 @@ def _pool(
 def _declare_max(axes: int) -> None:
     @aten(f"max_pool{axes}d")
     def max_pool(
-        x: Lowering, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+        x: CallContext, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> Value:
         more = {"dilation": spread(dilation, axes), "ceil_mode": ceil_mode}
         return _pool(x, "max_pool", axes, self, kernel_size, stride, padding, **more)
 
     @aten(f"max_pool{axes}d_with_indices")
     def max_pool_with_indices(
-        x: Lowering, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+        x: CallContext, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> list[Value | Missing]:
         return [max_pool(x, self, kernel_size, stride, padding, dilation, ceil_mode), _INDICES]
 
@@ -48,7 +48,13 @@ for _axes in (1, 2, 3):
 
 @aten("avg_pool1d")
 def avg_pool1d(
-    x: Lowering, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool
+    x: CallContext,
+    self: Value,
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
 ) -> Value:
     more = {"ceil_mode": ceil_mode, "count_padding": count_include_pad}
     return _pool(x, "avg_pool", 1, self, kernel_size, stride, padding, **more)
@@ -57,7 +63,7 @@ def avg_pool1d(
 def _declare_avg(axes: int) -> None:
     @aten(f"avg_pool{axes}d")
     def avg_pool(
-        x: Lowering,
+        x: CallContext,
         self: Value,
         kernel_size: Ints,
         stride: Ints,
@@ -87,7 +93,7 @@ def _taps(size: int, count: int) -> np.ndarray:
     return np.where(places < last[:, None], places, -1)
 
 
-def _adaptive_avg(x: Lowering, axes: int, value: Value, output_size: Ints) -> Value:
+def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
     """A mean where one window has it all, windows of one size where sizes divide, else one axis after the other: the
     mean over a box is the mean of means of equal counts.
     """
@@ -105,7 +111,7 @@ def _adaptive_avg(x: Lowering, axes: int, value: Value, output_size: Ints) -> Va
     return resampled(x, value, steps)
 
 
-def _adaptive_max(x: Lowering, axes: int, value: Value, output_size: Ints) -> Value:
+def _adaptive_max(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
     """The windows of one axis side by side, some elements twice: that changes no maximum."""
     for axis, n in enumerate(spread(output_size, axes), len(value.shape) - axes):
         taps = _taps(value.shape[axis], n)
@@ -119,15 +125,15 @@ def _adaptive_max(x: Lowering, axes: int, value: Value, output_size: Ints) -> Va
     return value
 
 
-def _declare_adaptive(name: str, axes: int, lower: Callable[[Lowering, int, Value, Ints], Value]) -> None:
+def _declare_adaptive(name: str, axes: int, translate: Callable[[CallContext, int, Value, Ints], Value]) -> None:
     @aten(name)
-    def adaptive(x: Lowering, self: Value, output_size: Ints) -> Value:
-        return lower(x, axes, self, output_size)
+    def adaptive(x: CallContext, self: Value, output_size: Ints) -> Value:
+        return translate(x, axes, self, output_size)
 
 
 def _declare_adaptive_max(axes: int) -> None:
     @aten(f"adaptive_max_pool{axes}d")
-    def adaptive_max(x: Lowering, self: Value, output_size: Ints) -> list[Value | Missing]:
+    def adaptive_max(x: CallContext, self: Value, output_size: Ints) -> list[Value | Missing]:
         return [_adaptive_max(x, axes, self, output_size), _INDICES]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from engine.exporter.context import Lowering, Number
+from engine.exporter.context import CallContext, Number
 from engine.exporter.registry import FROM_META, aten
 from engine.graph import Value
 
@@ -13,13 +13,13 @@ Dims = int | Sequence[int] | None
 _DTYPE = {"dtype": FROM_META}
 
 
-def _axes(x: Lowering, dim: Dims, rank: int) -> tuple[int, ...]:
+def _axes(x: CallContext, dim: Dims, rank: int) -> tuple[int, ...]:
     """The axes that `dim` names, in order; all of them for None and for an empty list."""
     dims = [dim] if isinstance(dim, int) else list(dim or range(rank))
     return tuple(sorted({x.axis(d, rank) for d in dims})) if rank else ()
 
 
-def _reduced(x: Lowering, op: str, value: Value, dim: Dims, keepdim: bool) -> Value:
+def _reduced(x: CallContext, op: str, value: Value, dim: Dims, keepdim: bool) -> Value:
     """In the result's type: torch widens before it adds."""
     value = x.cast(value, x.result.dtype)
     return x.emit(op, value, axes=_axes(x, dim, len(value.shape)), keepdims=keepdim)
@@ -29,38 +29,38 @@ def _reduced(x: Lowering, op: str, value: Value, dim: Dims, keepdim: bool) -> Va
 
 
 @aten("sum.dim_IntList", harmless=_DTYPE)
-def sum_dims(x: Lowering, self: Value, dim: Dims, keepdim: bool) -> Value:
+def sum_dims(x: CallContext, self: Value, dim: Dims, keepdim: bool) -> Value:
     return _reduced(x, "sum", self, dim, keepdim)
 
 
 @aten("sum", harmless=_DTYPE)
-def sum_all(x: Lowering, self: Value) -> Value:
+def sum_all(x: CallContext, self: Value) -> Value:
     return _reduced(x, "sum", self, None, False)
 
 
 @aten("mean.dim", harmless=_DTYPE)
-def mean_dims(x: Lowering, self: Value, dim: Dims, keepdim: bool) -> Value:
+def mean_dims(x: CallContext, self: Value, dim: Dims, keepdim: bool) -> Value:
     return _reduced(x, "mean", self, dim, keepdim)
 
 
 @aten("mean", harmless=_DTYPE)
-def mean_all(x: Lowering, self: Value) -> Value:
+def mean_all(x: CallContext, self: Value) -> Value:
     return _reduced(x, "mean", self, None, False)
 
 
 @aten("prod.dim_int", harmless=_DTYPE)
-def prod_dim(x: Lowering, self: Value, dim: int, keepdim: bool) -> Value:
+def prod_dim(x: CallContext, self: Value, dim: int, keepdim: bool) -> Value:
     return _reduced(x, "prod", self, dim, keepdim)
 
 
 @aten("prod", harmless=_DTYPE)
-def prod_all(x: Lowering, self: Value) -> Value:
+def prod_all(x: CallContext, self: Value) -> Value:
     return _reduced(x, "prod", self, None, False)
 
 
 def _running(op: str) -> None:
     @aten(op, harmless=_DTYPE)
-    def lower(x: Lowering, self: Value, dim: int) -> Value:
+    def translate(x: CallContext, self: Value, dim: int) -> Value:
         value = x.lifted(x.cast(self, x.result.dtype))
         return x.reshape(x.emit(op, value, axis=x.axis(dim, len(value.shape))), self.shape)
 
@@ -70,7 +70,7 @@ _running("cumprod")
 
 
 @aten("diff")
-def diff(x: Lowering, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None) -> Value:
+def diff(x: CallContext, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None) -> Value:
     """Differences of neighbours, n times. Of n = 0 torch gives the elements, with nothing before or after them."""
     axis, dtype = x.axis(dim, len(self.shape)), x.result.dtype
     parts = [x.cast(part, dtype) for part in (prepend, self, append) if part is not None] if n else [self]
@@ -85,22 +85,22 @@ def diff(x: Lowering, self: Value, n: int, dim: int, prepend: Value | None, appe
 # --- tests and extremes -----------------------------------------------------------------------------------------
 
 
-def _test(x: Lowering, op: str, value: Value, axes: tuple[int, ...], keepdim: bool) -> Value:
+def _test(x: CallContext, op: str, value: Value, axes: tuple[int, ...], keepdim: bool) -> Value:
     """For uint8 torch answers uint8, else bool."""
     return x.cast(x.emit(op, value, axes=axes, keepdims=keepdim), x.result.dtype)
 
 
 def _tests(op: str) -> None:
     @aten(op)
-    def over_all(x: Lowering, self: Value) -> Value:
+    def over_all(x: CallContext, self: Value) -> Value:
         return _test(x, op, self, tuple(range(len(self.shape))), False)
 
     @aten(f"{op}.dim")
-    def over_one(x: Lowering, self: Value, dim: int, keepdim: bool) -> Value:
+    def over_one(x: CallContext, self: Value, dim: int, keepdim: bool) -> Value:
         return _test(x, op, self, _axes(x, dim, len(self.shape)), keepdim)
 
     @aten(f"{op}.dims")
-    def over_several(x: Lowering, self: Value, dim: Sequence[int] | None, keepdim: bool) -> Value:
+    def over_several(x: CallContext, self: Value, dim: Sequence[int] | None, keepdim: bool) -> Value:
         """Unlike elsewhere an empty list reduces nothing: each element is tested."""
         axes = () if dim is not None and not dim else _axes(x, dim, len(self.shape))
         return _test(x, op, self, axes, keepdim)
@@ -112,12 +112,12 @@ _tests("all")
 _OF_BOOL = {"amax": "any", "amin": "all"}
 
 
-def _extreme(x: Lowering, op: str, value: Value, dim: Dims, keepdim: bool) -> Value:
+def _extreme(x: CallContext, op: str, value: Value, dim: Dims, keepdim: bool) -> Value:
     axes = _axes(x, dim, len(value.shape))
     return x.emit(_OF_BOOL[op] if value.dtype == "bool" else op, value, axes=axes, keepdims=keepdim)
 
 
-def _position(x: Lowering, op: str, value: Value, dim: int | None, keepdim: bool) -> Value:
+def _position(x: CallContext, op: str, value: Value, dim: int | None, keepdim: bool) -> Value:
     """Without a dim the position counts in row-major order, and keepdim keeps every axis."""
     value = x.cast(value, "uint8") if value.dtype == "bool" else value
     flat = x.reshape(value, (value.type.size,)) if dim is None else x.lifted(value)
@@ -129,19 +129,19 @@ def _position(x: Lowering, op: str, value: Value, dim: int | None, keepdim: bool
 
 def _extremes(name: str, op: str, position: str) -> None:
     @aten(op)
-    def over_several(x: Lowering, self: Value, dim: Sequence[int], keepdim: bool) -> Value:
+    def over_several(x: CallContext, self: Value, dim: Sequence[int], keepdim: bool) -> Value:
         return _extreme(x, op, self, dim, keepdim)
 
     @aten(name)
-    def over_all(x: Lowering, self: Value) -> Value:
+    def over_all(x: CallContext, self: Value) -> Value:
         return _extreme(x, op, self, None, False)
 
     @aten(f"{name}.dim")
-    def with_position(x: Lowering, self: Value, dim: int, keepdim: bool) -> list[Value]:
+    def with_position(x: CallContext, self: Value, dim: int, keepdim: bool) -> list[Value]:
         return [_extreme(x, op, self, dim, keepdim), _position(x, position, self, dim, keepdim)]
 
     @aten(position)
-    def only_position(x: Lowering, self: Value, dim: int | None, keepdim: bool) -> Value:
+    def only_position(x: CallContext, self: Value, dim: int | None, keepdim: bool) -> Value:
         return _position(x, position, self, dim, keepdim)
 
 
@@ -151,17 +151,17 @@ _extremes("min", "amin", "argmin")
 # --- variances --------------------------------------------------------------------------------------------------
 
 
-def _variance(x: Lowering, value: Value, dim: Dims, correction: Number, keepdim: bool) -> Value:
+def _variance(x: CallContext, value: Value, dim: Dims, correction: Number, keepdim: bool) -> Value:
     axes = _axes(x, dim, len(value.shape))
     return x.emit("var", value, axes=axes, correction=float(correction), keepdims=keepdim)
 
 
-def _deviation(x: Lowering, value: Value, dim: Dims, correction: Number, keepdim: bool) -> Value:
+def _deviation(x: CallContext, value: Value, dim: Dims, correction: Number, keepdim: bool) -> Value:
     return x.emit("sqrt", _variance(x, value, dim, correction, keepdim))
 
 
 def _with_mean(spread: Callable[..., Value]) -> Callable[..., list[Value]]:
-    def both(x: Lowering, value: Value, dim: Dims, correction: Number, keepdim: bool) -> list[Value]:
+    def both(x: CallContext, value: Value, dim: Dims, correction: Number, keepdim: bool) -> list[Value]:
         return [spread(x, value, dim, correction, keepdim), _reduced(x, "mean", value, dim, keepdim)]
 
     return both
@@ -169,15 +169,17 @@ def _with_mean(spread: Callable[..., Value]) -> Callable[..., list[Value]]:
 
 def _variances(name: str, measure: Callable[..., Value | list[Value]]) -> None:
     @aten(name)
-    def over_all(x: Lowering, self: Value, unbiased: bool) -> Value | list[Value]:
+    def over_all(x: CallContext, self: Value, unbiased: bool) -> Value | list[Value]:
         return measure(x, self, None, int(unbiased), False)
 
     @aten(f"{name}.dim")
-    def over_several(x: Lowering, self: Value, dim: Dims, unbiased: bool, keepdim: bool) -> Value | list[Value]:
+    def over_several(x: CallContext, self: Value, dim: Dims, unbiased: bool, keepdim: bool) -> Value | list[Value]:
         return measure(x, self, dim, int(unbiased), keepdim)
 
     @aten(f"{name}.correction")
-    def corrected(x: Lowering, self: Value, dim: Dims, correction: Number | None, keepdim: bool) -> Value | list[Value]:
+    def corrected(
+        x: CallContext, self: Value, dim: Dims, correction: Number | None, keepdim: bool
+    ) -> Value | list[Value]:
         return measure(x, self, dim, 1 if correction is None else correction, keepdim)
 
 
@@ -189,12 +191,12 @@ _variances("std_mean", _with_mean(_deviation))
 # --- norms ------------------------------------------------------------------------------------------------------
 
 
-def _sum_of_powers(x: Lowering, size: Value, order: float, over: dict[str, object]) -> Value:
+def _sum_of_powers(x: CallContext, size: Value, order: float, over: dict[str, object]) -> Value:
     power = x.emit("pow", size, x.scalar(order, size.dtype))
     return x.emit("pow", x.emit("sum", power, **over), x.scalar(1 / order, size.dtype))
 
 
-def _count(x: Lowering, size: Value, _order: float, over: dict[str, object]) -> Value:
+def _count(x: CallContext, size: Value, _order: float, over: dict[str, object]) -> Value:
     nonzero = x.cast(x.emit("ne", size, x.scalar(0, size.dtype)), size.dtype)
     return x.emit("sum", nonzero, **over)
 
@@ -210,7 +212,7 @@ _NORMS: dict[float, Callable[..., Value]] = {
 
 
 @aten("linalg_vector_norm", harmless=_DTYPE)
-def vector_norm(x: Lowering, self: Value, ord: Number, dim: Dims, keepdim: bool) -> Value:
+def vector_norm(x: CallContext, self: Value, ord: Number, dim: Dims, keepdim: bool) -> Value:
     """Half precision is widened first: squares of it overflow."""
     wide = "float64" if x.result.dtype == "float64" else "float32"
     value = x.cast(self, wide)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.exporter.context import Lowering, Number
+from engine.exporter.context import CallContext, Number
 from engine.exporter.registry import aten
 from engine.graph import Value
 from engine.ops import MAX_RANK
@@ -21,7 +21,7 @@ Step = tuple[int, np.ndarray, np.ndarray]  # axis, which elements [M, taps] (-1:
 # --- padding ----------------------------------------------------------------------------------------------------
 
 
-def _padded(x: Lowering, value: Value, pad: Sequence[int], mode: str, filler: Number) -> Value:
+def _padded(x: CallContext, value: Value, pad: Sequence[int], mode: str, filler: Number) -> Value:
     """`pad` is (before, behind) of the last axis, then of the one before, and so on; negative numbers cut."""
     rank = len(value.shape)
     low, high = [0] * rank, [0] * rank
@@ -35,29 +35,29 @@ def _padded(x: Lowering, value: Value, pad: Sequence[int], mode: str, filler: Nu
 
 
 @aten("pad")
-def pad(x: Lowering, self: Value, pad: Sequence[int], mode: str, value: float | None) -> Value:
+def pad(x: CallContext, self: Value, pad: Sequence[int], mode: str, value: float | None) -> Value:
     return _padded(x, self, pad, mode, 0.0 if value is None else value)
 
 
 @aten("constant_pad_nd")
-def constant_pad_nd(x: Lowering, self: Value, pad: Sequence[int], value: Number) -> Value:
+def constant_pad_nd(x: CallContext, self: Value, pad: Sequence[int], value: Number) -> Value:
     return _padded(x, self, pad, "constant", value)
 
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(x: Lowering, self: Value, padding: Sequence[int]) -> Value:
+def reflection_pad(x: CallContext, self: Value, padding: Sequence[int]) -> Value:
     return _padded(x, self, padding, "reflect", 0)
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def replication_pad(x: Lowering, self: Value, padding: Sequence[int]) -> Value:
+def replication_pad(x: CallContext, self: Value, padding: Sequence[int]) -> Value:
     return _padded(x, self, padding, "replicate", 0)
 
 
 # --- weighted sums along axes -----------------------------------------------------------------------------------
 
 
-def resampled(x: Lowering, value: Value, steps: Sequence[Step]) -> Value:
+def resampled(x: CallContext, value: Value, steps: Sequence[Step]) -> Value:
     """One axis after the other. Half precision is rounded once, at the end."""
     dtype = value.dtype
     wide = "float64" if dtype == "float64" else "float32"
@@ -68,7 +68,7 @@ def resampled(x: Lowering, value: Value, steps: Sequence[Step]) -> Value:
 
 
 def _scales(
-    x: Lowering, value: Value, factors: Sequence[float | None] | None, real: Any
+    x: CallContext, value: Value, factors: Sequence[float | None] | None, real: Any
 ) -> list[tuple[int, int, int, Any]]:
     """(axis, size, wanted size, elements a step) of each spatial axis, the step from the factor where there is one."""
     axes = len(value.shape) - 2
@@ -80,7 +80,7 @@ def _scales(
     return rows
 
 
-def _nearest(x: Lowering, value: Value, factors: Sequence[float | None] | None, shift: float) -> Value:
+def _nearest(x: CallContext, value: Value, factors: Sequence[float | None] | None, shift: float) -> Value:
     """Elements repeated where all axes grow by whole numbers, which are views and one copy; else selected."""
     chosen = {}
     for axis, size, wanted, step in _scales(x, value, factors, np.float32):
@@ -105,7 +105,7 @@ def _repeats(places: np.ndarray, size: int) -> int:
     return times if np.array_equal(places, np.repeat(np.arange(size), times)) else 0
 
 
-def _repeated(x: Lowering, value: Value, repeats: dict[int, int]) -> Value:
+def _repeated(x: CallContext, value: Value, repeats: dict[int, int]) -> Value:
     apart: list[int] = []
     wide: list[int] = []
     for axis, size in enumerate(value.shape):
@@ -147,7 +147,7 @@ def _cubic_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _interpolated(
-    x: Lowering, value: Value, factors: Sequence[float | None] | None, *, align: bool, cubic: bool = False
+    x: CallContext, value: Value, factors: Sequence[float | None] | None, *, align: bool, cubic: bool = False
 ) -> Value:
     real = np.float64 if value.dtype == "float64" else np.float32
     steps: list[Step] = []
@@ -165,22 +165,22 @@ _VEC = {"output_size": _SIZE}
 
 
 @aten("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", harmless=_VEC)
-def nearest_vec(x: Lowering, input: Value, scale_factors: Sequence[float] | None) -> Value:
+def nearest_vec(x: CallContext, input: Value, scale_factors: Sequence[float] | None) -> Value:
     return _nearest(x, input, scale_factors, 0.0)
 
 
 @aten("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec", harmless=_VEC)
-def nearest_exact_vec(x: Lowering, input: Value, scale_factors: Sequence[float] | None) -> Value:
+def nearest_exact_vec(x: CallContext, input: Value, scale_factors: Sequence[float] | None) -> Value:
     return _nearest(x, input, scale_factors, 0.5)
 
 
 @aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", harmless=_VEC)
-def linear_vec(x: Lowering, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
+def linear_vec(x: CallContext, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
     return _interpolated(x, input, scale_factors, align=align_corners)
 
 
 @aten("upsample_bicubic2d.vec", harmless=_VEC)
-def bicubic_vec(x: Lowering, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
+def bicubic_vec(x: CallContext, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
     return _interpolated(x, input, scale_factors, align=align_corners, cubic=True)
 
 
@@ -188,15 +188,17 @@ def bicubic_vec(x: Lowering, input: Value, align_corners: bool, scale_factors: S
 
 
 @aten("upsample_nearest1d", harmless=_VEC)
-def nearest1d(x: Lowering, self: Value, scales: float | None) -> Value:
+def nearest1d(x: CallContext, self: Value, scales: float | None) -> Value:
     return _nearest(x, self, [scales], 0.0)
 
 
 @aten("upsample_nearest2d", harmless=_VEC)
-def nearest2d(x: Lowering, self: Value, scales_h: float | None, scales_w: float | None) -> Value:
+def nearest2d(x: CallContext, self: Value, scales_h: float | None, scales_w: float | None) -> Value:
     return _nearest(x, self, [scales_h, scales_w], 0.0)
 
 
 @aten("upsample_bilinear2d", harmless=_VEC)
-def bilinear2d(x: Lowering, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None) -> Value:
+def bilinear2d(
+    x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
+) -> Value:
     return _interpolated(x, self, [scales_h, scales_w], align=align_corners)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.exporter.context import Lowering, Number
+from engine.exporter.context import CallContext, Number
 from engine.exporter.registry import aten
 from engine.graph import Value
 from engine.ops import MAX_RANK
@@ -25,67 +25,67 @@ def _sizes(shape: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 @aten("view", "_unsafe_view")
-def view(x: Lowering, self: Value, size: Sequence[int]) -> Value:
+def view(x: CallContext, self: Value, size: Sequence[int]) -> Value:
     return x.reshape(self, _sizes(size, self.type.size))
 
 
 @aten("reshape")
-def reshape(x: Lowering, self: Value, shape: Sequence[int]) -> Value:
+def reshape(x: CallContext, self: Value, shape: Sequence[int]) -> Value:
     return x.reshape(self, _sizes(shape, self.type.size))
 
 
 @aten("view_as", "reshape_as")
-def view_as(x: Lowering, self: Value, other: Value) -> Value:
+def view_as(x: CallContext, self: Value, other: Value) -> Value:
     return x.reshape(self, other.shape)
 
 
 @aten("flatten.using_ints")
-def flatten(x: Lowering, self: Value, start_dim: int, end_dim: int) -> Value:
+def flatten(x: CallContext, self: Value, start_dim: int, end_dim: int) -> Value:
     rank = len(self.shape)
     first, last = x.axis(start_dim, rank), x.axis(end_dim, rank)
     return x.reshape(self, (*self.shape[:first], math.prod(self.shape[first : last + 1]), *self.shape[last + 1 :]))
 
 
 @aten("unflatten.int")
-def unflatten(x: Lowering, self: Value, dim: int, sizes: Sequence[int]) -> Value:
+def unflatten(x: CallContext, self: Value, dim: int, sizes: Sequence[int]) -> Value:
     axis = x.axis(dim, len(self.shape))
     return x.reshape(self, (*self.shape[:axis], *_sizes(sizes, self.shape[axis]), *self.shape[axis + 1 :]))
 
 
-def _squeezed(x: Lowering, value: Value, dims: Sequence[int]) -> Value:
+def _squeezed(x: CallContext, value: Value, dims: Sequence[int]) -> Value:
     axes = {x.axis(dim, len(value.shape)) for dim in dims}
     return x.reshape(value, [size for axis, size in enumerate(value.shape) if axis not in axes or size != 1])
 
 
 @aten("squeeze")
-def squeeze(x: Lowering, self: Value) -> Value:
+def squeeze(x: CallContext, self: Value) -> Value:
     return _squeezed(x, self, range(len(self.shape)))
 
 
 @aten("squeeze.dim")
-def squeeze_dim(x: Lowering, self: Value, dim: int) -> Value:
+def squeeze_dim(x: CallContext, self: Value, dim: int) -> Value:
     return _squeezed(x, self, [dim])
 
 
 @aten("squeeze.dims")
-def squeeze_dims(x: Lowering, self: Value, dim: Sequence[int]) -> Value:
+def squeeze_dims(x: CallContext, self: Value, dim: Sequence[int]) -> Value:
     return _squeezed(x, self, dim)
 
 
-def _unsqueezed(x: Lowering, value: Value, dim: int) -> Value:
+def _unsqueezed(x: CallContext, value: Value, dim: int) -> Value:
     axis = x.axis(dim, len(value.shape) + 1)
     return x.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:]))
 
 
 @aten("unsqueeze")
-def unsqueeze(x: Lowering, self: Value, dim: int) -> Value:
+def unsqueeze(x: CallContext, self: Value, dim: int) -> Value:
     return _unsqueezed(x, self, dim)
 
 
 # --- another order of axes --------------------------------------------------------------------------------------
 
 
-def _swapped(x: Lowering, value: Value, dim0: int, dim1: int) -> Value:
+def _swapped(x: CallContext, value: Value, dim0: int, dim1: int) -> Value:
     rank = len(value.shape)
     order = list(range(max(rank, 1)))
     a, b = x.axis(dim0, rank), x.axis(dim1, rank)
@@ -94,32 +94,32 @@ def _swapped(x: Lowering, value: Value, dim0: int, dim1: int) -> Value:
 
 
 @aten("transpose.int")
-def transpose(x: Lowering, self: Value, dim0: int, dim1: int) -> Value:
+def transpose(x: CallContext, self: Value, dim0: int, dim1: int) -> Value:
     return _swapped(x, self, dim0, dim1)
 
 
 @aten("swapaxes")
-def swapaxes(x: Lowering, self: Value, axis0: int, axis1: int) -> Value:
+def swapaxes(x: CallContext, self: Value, axis0: int, axis1: int) -> Value:
     return _swapped(x, self, axis0, axis1)
 
 
 @aten("t", "numpy_T")
-def reversed_axes(x: Lowering, self: Value) -> Value:
+def reversed_axes(x: CallContext, self: Value) -> Value:
     """`t` is for rank 2 at most, where it is the same."""
     return x.permute(self, range(len(self.shape))[::-1])
 
 
 @aten("mT")
-def mT(x: Lowering, self: Value) -> Value:  # noqa: N802  # torch's name
+def mT(x: CallContext, self: Value) -> Value:  # noqa: N802  # torch's name
     return _swapped(x, self, -2, -1)
 
 
 @aten("permute")
-def permute(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
+def permute(x: CallContext, self: Value, dims: Sequence[int]) -> Value:
     return x.permute(self, [x.axis(dim, len(self.shape)) for dim in dims])
 
 
-def _moved(x: Lowering, value: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
+def _moved(x: CallContext, value: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
     rank = len(value.shape)
     if not rank:
         return value
@@ -129,12 +129,12 @@ def _moved(x: Lowering, value: Value, source: Sequence[int], destination: Sequen
 
 
 @aten("movedim.int")
-def movedim(x: Lowering, self: Value, source: int, destination: int) -> Value:
+def movedim(x: CallContext, self: Value, source: int, destination: int) -> Value:
     return _moved(x, self, [source], [destination])
 
 
 @aten("movedim.intlist")
-def movedim_list(x: Lowering, self: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
+def movedim_list(x: CallContext, self: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
     return _moved(x, self, source, destination)
 
 
@@ -142,17 +142,17 @@ def movedim_list(x: Lowering, self: Value, source: Sequence[int], destination: S
 
 
 @aten("expand")
-def expand(x: Lowering, self: Value, size: Sequence[int]) -> Value:
+def expand(x: CallContext, self: Value, size: Sequence[int]) -> Value:
     kept = (*[-1] * (len(size) - len(self.shape)), *self.shape)
     return x.expand(self, [own if wanted == -1 else wanted for own, wanted in zip(kept, size, strict=True)])
 
 
 @aten("expand_as")
-def expand_as(x: Lowering, self: Value, other: Value) -> Value:
+def expand_as(x: CallContext, self: Value, other: Value) -> Value:
     return x.expand(self, other.shape)
 
 
-def _repeated(x: Lowering, value: Value, repeats: Sequence[int]) -> Value:
+def _repeated(x: CallContext, value: Value, repeats: Sequence[int]) -> Value:
     """Every repeated axis gets one of size 1 in front of it, which is expanded and merged."""
     value = x.reshape(value, (*[1] * (len(repeats) - len(value.shape)), *value.shape))
     apart: list[int] = []
@@ -168,12 +168,12 @@ def _repeated(x: Lowering, value: Value, repeats: Sequence[int]) -> Value:
 
 
 @aten("repeat")
-def repeat(x: Lowering, self: Value, repeats: Sequence[int]) -> Value:
+def repeat(x: CallContext, self: Value, repeats: Sequence[int]) -> Value:
     return _repeated(x, self, repeats)
 
 
 @aten("tile")
-def tile(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
+def tile(x: CallContext, self: Value, dims: Sequence[int]) -> Value:
     return _repeated(x, self, (*[1] * (len(self.shape) - len(dims)), *dims))
 
 
@@ -199,36 +199,36 @@ def _place(given: int | None, size: int, default: int) -> int:
 
 
 @aten("slice.Tensor")
-def slice_tensor(x: Lowering, self: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
+def slice_tensor(x: CallContext, self: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     axis = x.axis(dim, len(self.shape))
     return x.slice(self, axis, *bounds(start, end, self.shape[axis]), step)
 
 
 @aten("narrow")
-def narrow(x: Lowering, self: Value, dim: int, start: int, length: int) -> Value:
+def narrow(x: CallContext, self: Value, dim: int, start: int, length: int) -> Value:
     axis = x.axis(dim, len(self.shape))
     first = start + self.shape[axis] if start < 0 else start
     return x.slice(self, axis, first, first + length)
 
 
-def _selected(x: Lowering, value: Value, axis: int, index: int) -> Value:
+def _selected(x: CallContext, value: Value, axis: int, index: int) -> Value:
     part = x.slice(value, axis, index, index + 1)
     return x.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
 @aten("select.int")
-def select(x: Lowering, self: Value, dim: int, index: int) -> Value:
+def select(x: CallContext, self: Value, dim: int, index: int) -> Value:
     axis = x.axis(dim, len(self.shape))
     return _selected(x, self, axis, index + self.shape[axis] if index < 0 else index)
 
 
 @aten("unbind.int")
-def unbind(x: Lowering, self: Value, dim: int) -> list[Value]:
+def unbind(x: CallContext, self: Value, dim: int) -> list[Value]:
     axis = x.axis(dim, len(self.shape))
     return [_selected(x, self, axis, index) for index in range(self.shape[axis])]
 
 
-def _parts(x: Lowering, value: Value, dim: int, sizes: Sequence[int]) -> list[Value]:
+def _parts(x: CallContext, value: Value, dim: int, sizes: Sequence[int]) -> list[Value]:
     axis = x.axis(dim, len(value.shape))
     ends = itertools.accumulate(sizes)
     return [x.slice(value, axis, end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -240,29 +240,29 @@ def _even(size: int, each: int) -> list[int]:
 
 
 @aten("split.Tensor")
-def split(x: Lowering, self: Value, split_size: int, dim: int) -> list[Value]:
+def split(x: CallContext, self: Value, split_size: int, dim: int) -> list[Value]:
     return _parts(x, self, dim, _even(self.shape[x.axis(dim, len(self.shape))], split_size))
 
 
 @aten("split_with_sizes")
-def split_with_sizes(x: Lowering, self: Value, split_sizes: Sequence[int], dim: int) -> list[Value]:
+def split_with_sizes(x: CallContext, self: Value, split_sizes: Sequence[int], dim: int) -> list[Value]:
     return _parts(x, self, dim, split_sizes)
 
 
 @aten("split.sizes")
-def split_sizes(x: Lowering, self: Value, split_size: Sequence[int], dim: int) -> list[Value]:
+def split_sizes(x: CallContext, self: Value, split_size: Sequence[int], dim: int) -> list[Value]:
     return _parts(x, self, dim, split_size)
 
 
 @aten("chunk")
-def chunk(x: Lowering, self: Value, chunks: int, dim: int) -> list[Value]:
+def chunk(x: CallContext, self: Value, chunks: int, dim: int) -> list[Value]:
     """Parts of equal size, rounded up, so there may be fewer than asked for; exactly `chunks` where all are empty."""
     size = self.shape[x.axis(dim, len(self.shape))]
     return _parts(x, self, dim, _even(size, -(-size // chunks)) if size else [0] * chunks)
 
 
 @aten("flip")
-def flip(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
+def flip(x: CallContext, self: Value, dims: Sequence[int]) -> Value:
     """No layout has negative strides, so that each axis is read backwards by its positions."""
     value = self
     for axis in sorted({x.axis(dim, len(self.shape)) for dim in dims}) if self.shape else ():
@@ -277,7 +277,7 @@ def flip(x: Lowering, self: Value, dims: Sequence[int]) -> Value:
 
 
 @aten("diagonal")
-def diagonal(x: Lowering, self: Value, offset: int, dim1: int, dim2: int) -> Value:
+def diagonal(x: CallContext, self: Value, offset: int, dim1: int, dim2: int) -> Value:
     """Over both axes as one, each element of a diagonal stands a row and one further than that before."""
     rank = len(self.shape)
     a, b = x.axis(dim1, rank), x.axis(dim2, rank)
@@ -292,7 +292,7 @@ def diagonal(x: Lowering, self: Value, offset: int, dim1: int, dim2: int) -> Val
 
 
 @aten("unfold")
-def unfold(x: Lowering, self: Value, dimension: int, size: int, step: int) -> Value:
+def unfold(x: CallContext, self: Value, dimension: int, size: int, step: int) -> Value:
     """Windows of an axis, which overlap: their elements in order, then as an axis of windows and one of places."""
     rank, value = len(self.shape), x.lifted(self)
     axis = x.axis(dimension, rank)
@@ -315,7 +315,7 @@ def unfold(x: Lowering, self: Value, dimension: int, size: int, step: int) -> Va
 
 
 @aten("cat")
-def cat(x: Lowering, tensors: Sequence[Value], dim: int) -> Value:
+def cat(x: CallContext, tensors: Sequence[Value], dim: int) -> Value:
     """Vectors without elements are left out, whatever the rank of the others: so torch does for old code's sake."""
     full = [t for t in tensors if t.shape != (0,)] or list(tensors[:1])
     parts = [x.cast(t, x.result.dtype) for t in full]
@@ -323,13 +323,13 @@ def cat(x: Lowering, tensors: Sequence[Value], dim: int) -> Value:
 
 
 @aten("stack")
-def stack(x: Lowering, tensors: Sequence[Value], dim: int) -> Value:
+def stack(x: CallContext, tensors: Sequence[Value], dim: int) -> Value:
     parts = [_unsqueezed(x, x.cast(t, x.result.dtype), dim) for t in tensors]
     return parts[0] if len(parts) == 1 else x.emit("concat", *parts, axis=x.axis(dim, len(parts[0].shape)))
 
 
 @aten("roll")
-def roll(x: Lowering, self: Value, shifts: Sequence[int], dims: Sequence[int]) -> Value:
+def roll(x: CallContext, self: Value, shifts: Sequence[int], dims: Sequence[int]) -> Value:
     """Without dims the elements are rolled in row-major order."""
     if not dims:
         return x.reshape(_rolled(x, x.reshape(self, (self.type.size,)), shifts[0], 0), self.shape)
@@ -339,7 +339,7 @@ def roll(x: Lowering, self: Value, shifts: Sequence[int], dims: Sequence[int]) -
     return y
 
 
-def _rolled(x: Lowering, value: Value, shift: int, axis: int) -> Value:
+def _rolled(x: CallContext, value: Value, shift: int, axis: int) -> Value:
     size = value.shape[axis]
     cut = -shift % size if size else 0
     if not cut:
@@ -352,7 +352,7 @@ def _rolled(x: Lowering, value: Value, shift: int, axis: int) -> Value:
 
 @aten("slice_scatter")
 def slice_scatter(
-    x: Lowering, self: Value, src: Value, dim: int, start: int | None, end: int | None, step: int
+    x: CallContext, self: Value, src: Value, dim: int, start: int | None, end: int | None, step: int
 ) -> Value:
     axis = x.axis(dim, len(self.shape))
     size = self.shape[axis]
@@ -372,7 +372,7 @@ def slice_scatter(
 
 
 @aten("select_scatter")
-def select_scatter(x: Lowering, self: Value, src: Value, dim: int, index: int) -> Value:
+def select_scatter(x: CallContext, self: Value, src: Value, dim: int, index: int) -> Value:
     axis = x.axis(dim, len(self.shape))
     size = self.shape[axis]
     place = index + size if index < 0 else index
@@ -380,17 +380,17 @@ def select_scatter(x: Lowering, self: Value, src: Value, dim: int, index: int) -
     return _joined(x, axis, x.slice(self, axis, 0, place), part, x.slice(self, axis, place + 1, size))
 
 
-def _joined(x: Lowering, axis: int, *parts: Value) -> Value:
+def _joined(x: CallContext, axis: int, *parts: Value) -> Value:
     kept = [part for part in parts if part.shape[axis]] or [parts[0]]
     return kept[0] if len(kept) == 1 else x.emit("concat", *kept, axis=axis)
 
 
 @aten("copy", harmless={"non_blocking": "copies within one device are synchronous"})
-def copy(x: Lowering, self: Value, src: Value) -> Value:
+def copy(x: CallContext, self: Value, src: Value) -> Value:
     """`self` with every element replaced by those of `src`."""
     return x.expand(x.cast(src, self.dtype), self.shape)
 
 
 @aten("fill.Scalar", "fill.Tensor")
-def fill(x: Lowering, self: Value, value: Value | Number) -> Value:
+def fill(x: CallContext, self: Value, value: Value | Number) -> Value:
     return x.expand(x.cast(value, self.dtype), self.shape)

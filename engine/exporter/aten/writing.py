@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine import dtypes
-from engine.exporter.context import Lowering, Operand
+from engine.exporter.context import CallContext, Operand
 from engine.exporter.registry import aten
 from engine.graph import Value
 
 _POSITIONS = ("int64", "int32")
 
 
-def _positions(x: Lowering, index: Value) -> Value:
+def _positions(x: CallContext, index: Value) -> Value:
     return index if index.dtype in _POSITIONS else x.cast(index, "int64")
 
 
@@ -24,7 +24,7 @@ def _positions(x: Lowering, index: Value) -> Value:
 REDUCE = {"add": "sum", "multiply": "prod"}  # names of the older calls
 
 
-def _scattered(x: Lowering, target: Value, dim: int, index: Value, source: Operand, reduce: str) -> Value:
+def _scattered(x: CallContext, target: Value, dim: int, index: Value, source: Operand, reduce: str) -> Value:
     """Rank 0 stands for a vector of one element; a number is written to every position."""
     into, places = x.lifted(target), x.lifted(_positions(x, index))
     given = x.cast(source, into.dtype)
@@ -36,27 +36,27 @@ def _scattered(x: Lowering, target: Value, dim: int, index: Value, source: Opera
 
 
 @aten("scatter.src")
-def scatter_src(x: Lowering, self: Value, dim: int, index: Value, src: Value) -> Value:
+def scatter_src(x: CallContext, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _scattered(x, self, dim, index, src, "none")
 
 
 @aten("scatter.value")
-def scatter_value(x: Lowering, self: Value, dim: int, index: Value, value: Operand) -> Value:
+def scatter_value(x: CallContext, self: Value, dim: int, index: Value, value: Operand) -> Value:
     return _scattered(x, self, dim, index, value, "none")
 
 
 @aten("scatter.reduce")
-def scatter_with(x: Lowering, self: Value, dim: int, index: Value, src: Value, reduce: str) -> Value:
+def scatter_with(x: CallContext, self: Value, dim: int, index: Value, src: Value, reduce: str) -> Value:
     return _scattered(x, self, dim, index, src, REDUCE[reduce])
 
 
 @aten("scatter.value_reduce")
-def scatter_value_with(x: Lowering, self: Value, dim: int, index: Value, value: Operand, reduce: str) -> Value:
+def scatter_value_with(x: CallContext, self: Value, dim: int, index: Value, value: Operand, reduce: str) -> Value:
     return _scattered(x, self, dim, index, value, REDUCE[reduce])
 
 
 @aten("scatter_add")
-def scatter_add(x: Lowering, self: Value, dim: int, index: Value, src: Value) -> Value:
+def scatter_add(x: CallContext, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _scattered(x, self, dim, index, src, "sum")
 
 
@@ -74,14 +74,14 @@ def _neutral(reduce: str, dtype: str) -> Operand:
 
 @aten("scatter_reduce.two")
 def scatter_reduce(
-    x: Lowering, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool
+    x: CallContext, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool
 ) -> Value:
     start = self if include_self else _scattered(x, self, dim, index, _neutral(reduce, self.dtype), "none")
     y = _scattered(x, start, dim, index, src, "sum" if reduce == "mean" else reduce)
     return _divided(x, y, dim, index, include_self) if reduce == "mean" else y
 
 
-def _divided(x: Lowering, total: Value, dim: int, index: Value, include_self: bool) -> Value:
+def _divided(x: CallContext, total: Value, dim: int, index: Value, include_self: bool) -> Value:
     """Each sum by the number of its terms; what nothing was written to stays. Integers round down, as torch does."""
     ones = x.fill(1, total.type._replace(dtype="int64"))
     start = ones if include_self else x.fill(0, ones.type)
@@ -91,7 +91,7 @@ def _divided(x: Lowering, total: Value, dim: int, index: Value, include_self: bo
 
 
 @aten("one_hot")
-def one_hot(x: Lowering, self: Value, num_classes: int) -> Value:
+def one_hot(x: CallContext, self: Value, num_classes: int) -> Value:
     """A class outside of [0, num_classes) is an error at run time."""
     if num_classes < 0:
         x.refuse("without num_classes the result's shape depends on the values of tensors")
@@ -103,7 +103,7 @@ def one_hot(x: Lowering, self: Value, num_classes: int) -> Value:
 
 
 @aten("index_put", "_unsafe_index_put")
-def index_put(x: Lowering, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
+def index_put(x: CallContext, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
     given = {axis: index for axis, index in enumerate(indices) if index is not None}
     if any(index.dtype in ("bool", "uint8") for index in given.values()):
         return _masked(x, self, given, values, accumulate)
@@ -111,7 +111,7 @@ def index_put(x: Lowering, self: Value, indices: Sequence[Value | None], values:
     return x.emit("index_put", self, values, *places, axes=tuple(given), accumulate=accumulate)
 
 
-def _masked(x: Lowering, target: Value, given: dict[int, Value], values: Value, accumulate: bool) -> Value:
+def _masked(x: CallContext, target: Value, given: dict[int, Value], values: Value, accumulate: bool) -> Value:
     """A choice, where the values are the same for every place that one mask selects."""
     ((axis, mask), *others) = given.items()
     behind = len(target.shape) - axis - len(mask.shape)

@@ -1,6 +1,6 @@
 """From the fx graph of an ExportedProgram to a Graph. Owns the walk; what an ATen call means is the handlers' business.
 
-Every call that cannot be lowered is collected, so that the user sees all of them at once: after an offender the walk
+Every call that cannot be translated is collected, so that the user sees all of them at once: after an offender the walk
 goes on with a stand-in of the type that torch gives the result. An InternalError ends the walk at once.
 """
 
@@ -15,7 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from engine.errors import InternalError
-from engine.exporter.context import Lowering, Missing, tensor_type
+from engine.exporter.context import CallContext, Missing, tensor_type
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
@@ -24,7 +24,7 @@ from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Origin, Value
 
 _ASSERT = overload("_assert_scalar")
-Lowered = Any  # a Value, a Missing, a number, or a list of them
+Translated = Any  # a Value, a Missing, a number, or a list of them
 
 
 class Walk:
@@ -33,8 +33,8 @@ class Walk:
     Attributes:
         graph: the graph being built.
         symbols: what torch's symbolic sizes are.
-        offenders: what cannot be lowered, one line each.
-        refused: the calls that cannot be lowered, with the line of each; "" where what it reads is refused already.
+        offenders: what cannot be translated, one line each.
+        refused: the calls that cannot be translated, with the line of each; "" where what it reads is refused already.
         settled: sizes that may differ, of which a call can have the example's only, with a line about that call.
         inside: the operations on functions whose bodies are being read, outermost first.
     """
@@ -47,8 +47,8 @@ class Walk:
         self.settled: dict[str, str] = {}
         self.inside: list[str] = []
 
-    def run(self, module: GraphModule, env: dict[Node, Lowered]) -> list[Lowered]:
-        """Lower all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
+    def run(self, module: GraphModule, env: dict[Node, Translated]) -> list[Translated]:
+        """Translate all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
         needed = needed_by_outputs(module.graph.nodes)
         for node in module.graph.nodes:
             if node.op == "call_function" and node in needed:
@@ -73,7 +73,7 @@ class Walk:
             return Missing(None)
         return self.with_origin(node, self.graph.constant(to_numpy(held), str(node.target)))
 
-    def with_origin(self, node: Node, result: Lowered) -> Lowered:
+    def with_origin(self, node: Node, result: Translated) -> Translated:
         """`result`, a value or several, of which is recorded that `node` makes it in the exported program."""
         several = isinstance(result, list)
         for number, value in enumerate(result if several else [result]):
@@ -82,7 +82,7 @@ class Walk:
                 value.trace_to(Origin(name, module_of(node), _source(node)))
         return result
 
-    def _call(self, node: Node, env: dict[Node, Lowered]) -> Lowered:
+    def _call(self, node: Node, env: dict[Node, Translated]) -> Translated:
         args = map_arg(node.args, env.__getitem__)
         kwargs = map_arg(node.kwargs, env.__getitem__)
         source = _source(node)
@@ -105,8 +105,8 @@ class Walk:
                     raise Refusal("it reads a number that is no size")
                 self.refused[node] = ""
                 return self._stand_in(meta)
-            context = Lowering(self.graph, meta, source, self.symbols.size)
-            return self.with_origin(node, self._lower(node.target, args, kwargs, context))
+            context = CallContext(self.graph, meta, source, self.symbols.size)
+            return self.with_origin(node, self._translate(node.target, args, kwargs, context))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")
@@ -119,7 +119,7 @@ class Walk:
             line = f"{target}: of size {name} only the example's, {only}, works here"
             self.settled.setdefault(name, line + (f" ({source})" if source else ""))
 
-    def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Lowered:
+    def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Translated:
         if target.name() not in INLINED:
             raise Refusal("control flow and other operations on functions are not supported")
         body, values = INLINED[target.name()](args)
@@ -132,25 +132,25 @@ class Walk:
             self.refused[node] = "; ".join(self.offenders[before:])
         return results
 
-    def _lower(self, target: OpOverload, args: Any, kwargs: Any, context: Lowering) -> Lowered:
+    def _translate(self, target: OpOverload, args: Any, kwargs: Any, context: CallContext) -> Translated:
         handler, guards = HANDLERS[target], len(self.symbols.scope.guards)
-        result = handler.lower(context, **bind(handler, args, kwargs))
+        result = handler.translate(context, **bind(handler, args, kwargs))
         self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
             self._note_settled(target, context.source)
         return result
 
-    def _check(self, target: OpOverload, result: Lowered, context: Lowering, meta: Any) -> None:
+    def _check(self, target: OpOverload, result: Translated, context: CallContext, meta: Any) -> None:
         """InternalError where the handler of `target` made a value of another type than torch says in `meta`."""
         if isinstance(result, list):
             for one, its_meta in zip(result, meta, strict=True):
                 self._check(target, one, context, its_meta)
         elif isinstance(result, Value) and result.type != (expected := tensor_type(meta, self.symbols.size)):
             where = f" ({context.source})" if context.source else ""
-            raise InternalError(f"{target} was lowered as {result.type}, torch says {expected}{where}")
+            raise InternalError(f"{target} was translated to {result.type}, torch says {expected}{where}")
 
-    def _stand_in(self, meta: Any) -> Lowered:
-        """A value of the type that torch gives, for what could not be lowered; Missing where that is not known."""
+    def _stand_in(self, meta: Any) -> Translated:
+        """A value of the type that torch gives, for what could not be translated; Missing where that is not known."""
         if isinstance(meta, list | tuple):
             return [self._stand_in(one) for one in meta]
         try:
@@ -170,7 +170,7 @@ def _body(node: Node) -> Iterable[Node]:
     return module.graph.nodes if isinstance(module, GraphModule) else ()
 
 
-def _item(args: Any) -> Lowered:
+def _item(args: Any) -> Translated:
     """One of several results."""
     several, position = args
     chosen = several if isinstance(several, Missing) else several[position]
@@ -179,13 +179,13 @@ def _item(args: Any) -> Lowered:
     return chosen
 
 
-def _without_grad(args: Any) -> tuple[GraphModule, Sequence[Lowered]]:
+def _without_grad(args: Any) -> tuple[GraphModule, Sequence[Translated]]:
     """wrap_with_set_grad_enabled(enabled, body, *values): gradients do not exist here, the body is all of it."""
     _enabled, body, *values = args
     return body, values
 
 
-def _without_autocast(args: Any) -> tuple[GraphModule, Sequence[Lowered]]:
+def _without_autocast(args: Any) -> tuple[GraphModule, Sequence[Translated]]:
     """wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *values); the body where it is disabled."""
     _device, _dtype, enabled, _cache, body, *values = args
     if enabled:
@@ -193,7 +193,7 @@ def _without_autocast(args: Any) -> tuple[GraphModule, Sequence[Lowered]]:
     return body, values
 
 
-INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Lowered]]]] = {
+INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Translated]]]] = {
     "wrap_with_set_grad_enabled": _without_grad,
     "wrap_with_autocast": _without_autocast,
 }

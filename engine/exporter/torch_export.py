@@ -36,7 +36,7 @@ Kwargs = dict[str, Any]
 _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
 
 
-def capture(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> ExportedProgram:
+def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> ExportedProgram:
     """The model as a functional program of ATen calls.
 
     Raises:
@@ -57,7 +57,7 @@ def capture(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) 
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
         args, kwargs = _apart(model, args, kwargs)
-        with _captured(), capturing():
+        with _errors_as_one_sentence(), capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
     return _decomposed(program)
@@ -143,7 +143,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         if not rules and not composite(unknown) and not any(map(_mutates, _targets(program))):
             break
         table |= rules
-        with _captured():
+        with _errors_as_one_sentence():
             program = program.run_decompositions(table)
     return program
 
@@ -162,7 +162,7 @@ def _mutates(target: OpOverload) -> bool:
 
 
 @contextlib.contextmanager
-def _captured() -> Iterator[None]:
+def _errors_as_one_sentence() -> Iterator[None]:
     """Run torch without messages and gradients in the block; its errors become an EngineError of one sentence."""
     try:
         with quiet(), torch.no_grad():
