@@ -192,7 +192,7 @@ declare(
     )
 )
 _test("logical_not", lambda x: x == 0, ANY, "true where x is zero")
-_unary("bitwise_not", np.invert, INTS | BOOL, "every bit turned; logical for bool")
+_unary("bitwise_not", np.invert, INTS | BOOL, "every bit inverted; logical for bool")
 _test("isnan", np.isnan, FLOATS, "true where x is NaN")
 _test("isinf", np.isinf, FLOATS, "true where x is +inf or -inf")
 

@@ -87,6 +87,6 @@ PASS = Pass(
     "absorb_pad",
     run,
     before={
-        "channels_last": "it would have to turn the pads, too",
+        "channels_last": "it would have to permute the pads, too",
     },
 )

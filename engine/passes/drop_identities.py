@@ -1,6 +1,6 @@
 """Drop arithmetic with a constant that changes nothing: x * 1, x / 1, x - 0, x & true, x | false.
 
-Adding 0 is not among them: it turns -0 into 0.
+Adding 0 is not among them: it changes -0 to 0.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _kept(node: Node) -> Value | None:
 
 
 def run(graph: Graph) -> int:
-    """Number of nodes dropped, or turned into the broadcast that is left of them."""
+    """Number of nodes dropped, or replaced by the broadcast that remains."""
     count = 0
     for node in list(graph.nodes):
         kept = _kept(node) if node.op.name in _NEUTRAL else None

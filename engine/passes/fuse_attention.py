@@ -1,4 +1,4 @@
-"""Turn softmax(Q K^T * scale + mask) V into one attention node that never stores the scores.
+"""Rewrite softmax(Q K^T * scale + mask) V into one attention node that never stores the scores.
 
 Expects the spelling that the passes before leave: transposes and scalars inside of matmul, softmax as one node.
 """

@@ -1,8 +1,8 @@
 """Let a linear read rows in the order in which they lie, and bring its result into the order of the model instead.
 
 linear(permute(x)) -> permute(linear(x)) where columns stay columns, and the same through a reshape that joins heads. A
-linear wants dense rows, whoever takes its result apart into heads does not: torch's own multi-head attention turns
-batches into the second axis and back, and both turns become views.
+linear wants dense rows, whoever takes its result apart into heads does not: torch's own multi-head attention moves
+the batch to the second axis and back, and both permutes become views.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _of_joined(graph: Graph, linear: Node, reshape: Node) -> tuple[Value, tuple[
     axes = (*rows, len(shape) - 1)
     if axes == tuple(range(len(shape))):
         return None
-    turned = tuple(order[axis] for row in axes for axis in joined[row])
-    x = graph.emit("permute", [permute.operand("x")], before=linear, source=permute.source, axes_order=turned)
+    order_of_x = tuple(order[axis] for row in axes for axis in joined[row])
+    x = graph.emit("permute", [permute.operand("x")], before=linear, source=permute.source, axes_order=order_of_x)
     x = graph.emit("reshape", [x], before=linear, source=reshape.source, shape=tuple(shape[row] for row in axes))
     return x, tuple(axes.index(row) for row in range(len(axes)))
 
@@ -57,8 +57,8 @@ def run(graph: Graph) -> int:
             continue
         x, order = found
         y = graph.emit_again(node, {"x": x})
-        turned = graph.emit("permute", [y], before=node, source=node.source, axes_order=order)
-        graph.replace(node.output, turned)
+        permuted = graph.emit("permute", [y], before=node, source=node.source, axes_order=order)
+        graph.replace(node.output, permuted)
         graph.remove([node])
         users = graph.users()
         count += 1

@@ -28,7 +28,7 @@ def parts(whole: Sequence[int], split: Sequence[int]) -> list[list[int]] | None:
     return found if all(same(size, 1) for size in split[axis:]) else None
 
 
-def _split_before_turning(graph: Graph, node: Node, permute: Node) -> Value | None:
+def _split_before_permuting(graph: Graph, node: Node, permute: Node) -> Value | None:
     """reshape(permute(reshape(x))) -> permute(reshape(x)), where the last one splits what the first one joined.
 
     Axes that are joined and split again may lie as they like; joined ones may not.
@@ -43,8 +43,8 @@ def _split_before_turning(graph: Graph, node: Node, permute: Node) -> Value | No
     before = [axis for place in range(len(order)) for axis in split[order.index(place)]]
     shape = tuple(node.output.shape[axis] for axis in before)
     x = graph.emit("reshape", [inner.operand("x")], before=node, source=node.source, shape=shape)
-    turned = tuple(before.index(axis) for axis in range(len(before)))
-    return graph.emit("permute", [x], before=node, source=node.source, axes_order=turned)
+    order = tuple(before.index(axis) for axis in range(len(before)))
+    return graph.emit("permute", [x], before=node, source=node.source, axes_order=order)
 
 
 def _reshape(graph: Graph, node: Node, source: Value) -> Value | None:
@@ -52,7 +52,7 @@ def _reshape(graph: Graph, node: Node, source: Value) -> Value | None:
         return source
     inner = source.node
     if inner is not None and inner.op.name == "permute":
-        return _split_before_turning(graph, node, inner)
+        return _split_before_permuting(graph, node, inner)
     if inner is not None and inner.op.name == "reshape":
         origin = inner.operand("x")
         if same(origin.shape, node.output.shape):

@@ -1,4 +1,4 @@
-"""Turn a matmul by a constant matrix into linear, whose weights are packed when the program is loaded.
+"""Rewrite a matmul by a constant matrix into linear, whose weights are packed when the program is loaded.
 
 A constant W that multiplies a transpose from the left, W @ x^T, is linear too: the transpose of x @ W^T.
 """
@@ -49,7 +49,7 @@ RULES = (
 
 
 def run(graph: Graph) -> int:
-    """Number of matmuls turned."""
+    """Number of matmuls rewritten."""
     return apply(graph, RULES)
 
 

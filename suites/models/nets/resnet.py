@@ -85,7 +85,7 @@ class Bottleneck(nn.Module):
         self.shortcut = Convolution(channels, out, 1, stride) if projected else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum of both roads."""
+        """The sum of the shortcut and the convolutions."""
         return F.relu(self.c(F.relu(self.b(F.relu(self.a(x))))) + self.shortcut(x))
 
 

@@ -1,8 +1,8 @@
-"""Lay images out with their channels last where convolutions and pooling read them, and turn them only at the borders.
+"""Give images their channels last where convolutions and pooling read them, with permutes only at the borders.
 
-A value that lies so is seen by everybody else through a permute, which costs nothing; who computes element by element,
-reduces or joins such values does it on what lies beneath, so that a permute stays only where another op needs the
-order of the model. There the binder makes a copy, which the report counts.
+Other ops see such a value through a permute, which costs nothing. Ops that compute element by element, reduce or join
+such values read the value under the permute. So a permute stays only where another op needs the order of the model;
+there the binder makes a copy, which the report counts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _beneath(value: Value) -> Value | None:
     return below
 
 
-def _turned(graph: Graph, value: Value | None, before: Node) -> Value | None:
+def _permuted(graph: Graph, value: Value | None, before: Node) -> Value | None:
     """`value` [N, C, *S], or what is broadcast to the size of `before`, as [N, *S, C]; None stays None."""
     if value is None:
         return None
@@ -71,7 +71,7 @@ def _conv(graph: Graph, node: Node) -> Value | None:
     x, weight, a = node.operand("x"), node.operand("weight"), node.attributes
     if a["channels_last"] or not weight.is_constant:
         return None
-    images = {"x": _turned(graph, x, node), "residual": _turned(graph, node["residual"], node)}
+    images = {"x": _permuted(graph, x, node), "residual": _permuted(graph, node["residual"], node)}
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
     if in_place and a["groups"] == 1 and len(x.shape) > 3:
         matrix = graph.reshaped(weight, weight.shape[:2])
@@ -86,30 +86,30 @@ def _conv_transpose(graph: Graph, node: Node) -> Value | None:
     x, weight, a = node.operand("x"), node.operand("weight"), node.attributes
     if a["channels_last"] or not weight.is_constant:
         return None
-    images = {"x": _turned(graph, x, node), "residual": _turned(graph, node["residual"], node)}
+    images = {"x": _permuted(graph, x, node), "residual": _permuted(graph, node["residual"], node)}
     return _back(graph, node, graph.emit_again(node, images, channels_last=True))
 
 
 def _pool(graph: Graph, node: Node) -> Value | None:
     if node.attributes["channels_last"]:
         return None
-    turned = _turned(graph, node.operand("x"), node)
-    return _back(graph, node, graph.emit_again(node, {"x": turned}, channels_last=True))
+    images = _permuted(graph, node.operand("x"), node)
+    return _back(graph, node, graph.emit_again(node, {"x": images}, channels_last=True))
 
 
 def _pointwise(graph: Graph, node: Node) -> Value | None:
-    """Where all images of the result's size lie with their channels last; what is broadcast to it is turned freely."""
+    """Where all images of the result's size have their channels last; operands that are broadcast are permuted."""
     shape = node.output.shape
     operands = [v for v in node.inputs if v is not None and v.shape]
     images = [v for v in operands if same(v.shape, shape)]
     if not images or any(_beneath(v) is None for v in images):
         return None
-    inputs = [v if v is None or not v.shape else _turned(graph, v, node) for v in node.inputs]
+    inputs = [v if v is None or not v.shape else _permuted(graph, v, node) for v in node.inputs]
     return _back(graph, node, graph.emit(node.op.name, inputs, before=node, source=node.source, **node.attributes))
 
 
 def _reduce(graph: Graph, node: Node) -> Value | None:
-    """Over all spatial axes, or with the reduced axes kept, so that the result has an order to be turned back to."""
+    """Over all spatial axes, or with the reduced axes kept, so that the result can be permuted back."""
     x, axes = node.operand("x"), node.attributes["axes"]
     beneath, rank = _beneath(x), len(x.shape)
     if beneath is None or not (node.attributes["keepdims"] or axes == tuple(range(2, rank))):
@@ -209,7 +209,7 @@ def run(graph: Graph) -> int:
             graph.replace(node.output, new)
             graph.remove([node])
             count += 1
-    # A permute that nobody reads any longer would pass for a reader of what it turns, and keep chains apart.
+    # A permute that nobody reads any longer would pass for a reader of what it permutes, and keep chains apart.
     read = {*graph.users(), *graph.outputs}
     graph.remove([n for n in graph.nodes if n.op.name == "permute" and n.output not in read])
     return count
