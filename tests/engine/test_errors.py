@@ -58,7 +58,7 @@ def test_torch_does_not_run_in_place_of_a_defect_in_a_graph_of_torch_compile(mod
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_result_that_is_lost_is_a_defect(monkeypatch, fallback):
     monkeypatch.setattr(walk.Walk, "run", lambda *_: [Missing(None)])
-    with pytest.raises(engine.InternalError, match="output relu was lost while lowering"):
+    with pytest.raises(engine.InternalError, match="output relu was lost by the exporter"):
         engine.compile(nn.ReLU().eval(), (X,), engine.Config(fallback=fallback))
 
 
