@@ -1,6 +1,6 @@
-"""``Config(fallback="torch")``: a model of which the engine runs what it can and torch the rest, called like a Program.
+"""``Config(fallback="torch")``: a compiled model of which the engine runs what it can, and torch the rest.
 
-Knows a model's signature; what runs where is the business of `segments`.
+Knows a model's signature; `segments` decides what runs where.
 """
 
 from __future__ import annotations
