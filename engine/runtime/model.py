@@ -14,15 +14,15 @@ from engine.runtime.cache import LatestUsed
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.state import State
 
-Sized = TypeVar("Sized")
+Runner = TypeVar("Runner")
 """What runs a model whose sizes are all known."""
 
 
-class CompiledModel(ABC, Generic[Sized]):
+class CompiledModel(ABC, Generic[Runner]):
     """A model that `engine.compile` compiled. Immutable; may be called from any number of threads at once.
 
-    Where sizes may differ from call to call, something is made for each combination of them at its first call, and
-    what was made for the latest `Config.plans` combinations is kept.
+    Where sizes may differ from call to call, a plan is made for each combination of them at its first call, and the
+    latest `Config.plans` plans are kept.
 
     Args:
         interface: an artifact whose signature, sizes and types are those of the model.
@@ -37,33 +37,33 @@ class CompiledModel(ABC, Generic[Sized]):
     _HOW_TO_KEEP: str
     """What a user can do who wants to pickle the model, for the error message."""
 
-    _example: Sized  # what runs for the sizes of the example inputs; set by subclasses
+    _example: Runner  # what runs for the sizes of the example inputs; set by subclasses
 
     def __init__(self, interface: Artifact, config: Config, rebuild: Rebuild | None, *, serial: bool) -> None:
         self.config = config
         self._interface = interface
         self._boundary = Boundary(interface, rebuild)
-        self._plans: LatestUsed[tuple[int, ...], Sized] = LatestUsed(config.plans, serial=serial)
+        self._plans: LatestUsed[tuple[int, ...], Runner] = LatestUsed(config.plans, serial=serial)
 
     # --- for known sizes -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _make(self, sizes: tuple[int, ...]) -> Sized:
+    def _make(self, sizes: tuple[int, ...]) -> Runner:
         """Makes what runs for these sizes, in the order of the interface's symbols."""
 
-    def _at(self, sizes: tuple[int, ...]) -> Sized:
+    def _at(self, sizes: tuple[int, ...]) -> Runner:
         """What runs for these sizes, in the order of the interface's symbols."""
         return self._plans.get(sizes, self._make)
 
-    def _at_example(self) -> Sized:
+    def _at_example(self) -> Runner:
         """What runs for the sizes of the example inputs."""
         return self._at(tuple(self._interface.scope.example.values()))
 
-    def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sized:
+    def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner:
         """What runs for the sizes of these arguments. Raises ShapeError where there can be nothing."""
         return self._example if self._interface.is_fixed else self._at(self._boundary.sizes(args, kwargs))
 
-    def _for_report(self, sizes: Mapping[str, int]) -> tuple[Sized, tuple[str, ...]]:
+    def _for_report(self, sizes: Mapping[str, int]) -> tuple[Runner, tuple[str, ...]]:
         """What runs for the sizes that a user names, and `Report.sizes` of it. Raises as `report`."""
         scope = self._interface.scope
         wanted = scope.chosen(sizes)

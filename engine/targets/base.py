@@ -166,7 +166,7 @@ class Context(ABC):
         Args:
             inputs: dense values of the artifact's call inputs; the user's own where the device admits them.
             outputs: dense memory for the call outputs, written by the time that `synchronize` returns.
-                Inputs and outputs that the executable declares as `fixed` are the values that `warm_up` was given.
+                Those that `BoundExecutable.fixed` names are the values that `warm_up` was given.
 
         Raises:
             ExecutionError: a kernel failed; names op and source. `synchronize` may raise it instead.
@@ -180,8 +180,8 @@ class Context(ABC):
         """Do what only the first run would do, such as compiling kernels or capturing them; computes nothing.
 
         Args:
-            fixed: for each kind of storage that the executable declares as `fixed`, the values of the device that every
-                run will be given.
+            fixed: for each kind of storage in `BoundExecutable.fixed`, the values of the device that every run will be
+                given. Empty for other executables.
         """
         del fixed
 

@@ -57,7 +57,7 @@ def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish) 
     """
     _check(module, inputs)
     compiler = compile_functional_graphs(
-        fw_compiler=_differentiated, inference_compiler=finish, decompositions=_rules()
+        fw_compiler=_refuse_gradients, inference_compiler=finish, decompositions=_rules()
     )
     # The override holds for all threads. Dynamo compiles one graph at a time, so no other compilation meets it.
     with torch.no_grad(), keep_whole(HANDLERS):
@@ -100,7 +100,7 @@ def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
         raise ConfigError(f"the model is in training mode ({what}{where}): call model.eval()")
 
 
-def _differentiated(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
+def _refuse_gradients(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
     """AOT autograd calls this for a graph a part of which enables gradients itself.
 
     Calls that have a handler stay whole in it (`keep_whole`), and torch cannot differentiate these: it must not run.
