@@ -20,11 +20,13 @@ from engine.errors import (
     UnsupportedOp,
 )
 from engine.runtime.decoder import Decoder
+from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
 from engine.runtime.state import State
 from engine.switches import Switch
 
 __all__ = [
+    "CompiledModel",
     "Config",
     "ConfigError",
     "Decoder",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import passes, program, sizes
 from engine.config import Config
@@ -14,6 +14,7 @@ from engine.ops import TensorType
 from engine.program import Artifact, reader, sharing
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.decoder import ENTRIES, FACTS, Decoder
+from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
 from engine.suggest import unknown
 
@@ -28,7 +29,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     *,
     dynamic_shapes: Mapping[str, Any] | None = None,
     calibration: Iterable[Any] | None = None,
-) -> Program:
+) -> CompiledModel:
     """Compile a PyTorch model for these input shapes, or for a range of them. Weights are taken as they are now.
 
     Args:
@@ -40,8 +41,9 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
             torch takes a size of 0 or 1 in the example for fixed, whatever is said here.
         calibration: not offered yet; anything but None is refused.
 
-    With ``Config(fallback="torch")``, a model with calls that the engine cannot compile becomes a `FallbackProgram`,
-    which is called and asked as a Program is.
+    Returns:
+        A `Program`. With ``Config(fallback="torch")`` and a model with calls that the engine cannot compile, another
+        `CompiledModel`: torch runs these calls.
 
     Raises:
         UnsupportedOp: the model uses what the engine cannot compile; lists every such place with its source line. Or a
@@ -62,7 +64,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     try:
         return _make_program(_compile_exported(exported, config), config)
     except UnsupportedOp:
-        return cast("Program", FallbackProgram(exported, config))  # which is called and asked as a Program is
+        return FallbackProgram(exported, config)
 
 
 class _Compiled(NamedTuple):

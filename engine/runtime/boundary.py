@@ -79,15 +79,15 @@ class Boundary:
                 it reads the input.
 
         Raises:
-            ShapeError: as `brought`.
+            ShapeError: as `flatten_arguments`.
         """
-        inputs = [self._dense(position, leaf) for position, leaf in enumerate(self.brought(args, kwargs))]
+        inputs = [self._dense(position, leaf) for position, leaf in enumerate(self.flatten_arguments(args, kwargs))]
         if state is None:
             return inputs
         return [_clone(value) if state.has_memory_of(value) else value for value in inputs]
 
-    def brought(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """CPU tensors or arrays of the right types as the caller has them, one an artifact input, in order.
+    def flatten_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The caller's own tensors or arrays after a check, one for each artifact input, in order.
 
         Raises:
             ShapeError: number, names, structure, kind, dtype, shape or device differ; names the input and both sides.
@@ -221,19 +221,19 @@ class Where(NamedTuple):
 
 
 def _where(types: Sequence[TensorType], scope: sizes.Scope) -> list[Where]:
-    """For each symbol of `scope` a place to read it from: one that has it as it is, if there is any."""
-    found: dict[str, Where] = {}
+    """For each symbol of `scope` an axis to read it from; an axis whose size is the symbol itself, if there is one."""
+    places: dict[str, Where] = {}
     for position, t in enumerate(types):
         for axis, size in enumerate(t.shape):
             if line := sizes.as_line(size):
                 name, factor, shift = line
-                known = found.get(name)
+                known = places.get(name)
                 if known is None or (factor, shift) == (1, 0) != (known.factor, known.shift):
-                    found[name] = Where(position, axis, factor, shift)
-    missing = [name for name in scope.symbols if name not in found]
+                    places[name] = Where(position, axis, factor, shift)
+    missing = [name for name in scope.symbols if name not in places]
     if missing:
         raise ProgramError(f"no input has the size {', '.join(missing)}")
-    return [found[name] for name in scope.symbols]
+    return [places[name] for name in scope.symbols]
 
 
 def _tensor_of(from_numpy: Callable[[np.ndarray], Any], new: Callable[[], np.ndarray]) -> Any:

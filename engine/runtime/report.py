@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from engine.config import Config
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -57,7 +60,8 @@ class Report:
         weight_bytes: constants in the artifact.
         packed_bytes: packed copies of weights.
         flops: arithmetic operations a run (a multiply-add counts 2).
-        executed_flops: what the chosen kernels compute: less where a convolution goes by Winograd.
+        executed_flops: operations that the chosen kernels compute: fewer than `flops` where a convolution goes by
+            Winograd.
         bytes: bytes a run moves at least, each operand of each instruction once.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
@@ -101,6 +105,11 @@ class Report:
         """Fields as JSON-able values."""
         return asdict(self)
 
+    @property
+    def counts(self) -> Counts:
+        """The fields that count something."""
+        return Counts(**{field.name: getattr(self, field.name) for field in fields(Counts)})
+
     def __str__(self) -> str:
         skip = {"passes", "kernels", "switches", "segments"}
         facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
@@ -117,15 +126,75 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """What one part of a program adds to its report. The fields mean what those of `Report` mean."""
+
+    nodes: int = 0
+    launches: int = 0
+    fallback_nodes: int = 0
+    copies: int = 0
+    in_place: int = 0
+    arena_bytes: int = 0
+    arena_lower_bound_bytes: int = 0
+    weight_bytes: int = 0
+    packed_bytes: int = 0
+    flops: int = 0
+    executed_flops: int = 0
+    bytes: int = 0
+    packing_seconds: float = 0.0
+    passes: tuple[tuple[str, int], ...] = ()
+    kernels: tuple[tuple[str, int], ...] = ()
+
+
+def build_report(
+    parts: Sequence[Counts],
+    *,
+    name: str,
+    sizes: tuple[str, ...],
+    guards: tuple[str, ...] = (),
+    export_seconds: float | None,
+    compile_seconds: float,
+    config: Config,
+    digest: str,
+    run_digest: str,
+    segments: tuple[tuple[str, int, str], ...] = (),
+) -> Report:
+    """The report of a program that consists of `parts`; the other arguments are fields of `Report`.
+
+    Numbers are summed. Parts that passes ran on list the same passes. Of kernels with equally many launches, those of
+    the earlier part come first.
+    """
+    tables = ("passes", "kernels")
+    totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
+    passes = zip(*(part.passes for part in parts if part.passes), strict=True)
+    kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
+    return Report(
+        name=name,
+        sizes=sizes,
+        guards=guards,
+        **totals,
+        export_seconds=export_seconds,
+        compile_seconds=compile_seconds,
+        passes=tuple((each[0][0], sum(changes for _, changes in each)) for each in passes),
+        kernels=tuple(kernels.most_common()),
+        switches=config.to_dict(),
+        digest=digest,
+        run_digest=run_digest,
+        segments=segments,
+    )
+
+
+@dataclass(frozen=True)
 class NodeProfile:
     """One launch of a profiled run.
+
+    `flops`, `executed_flops` and `bytes` mean what those of `Report` mean, but `bytes` does not count what an in-place
+    write leaves unchanged.
 
     Attributes:
         seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its
             end, which overlaps with other launches.
         share_of_time: of the busy time of all threads.
-        flops: what the op means.
-        executed_flops: what the kernel computes, which is less where a convolution goes by Winograd.
         share_of_roof: by what is executed, of the roof of one core that binds it, while a core works on it; None where
             unknown.
         bound: "compute" or "memory".
@@ -220,8 +289,8 @@ class Profile:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
-        found = self.attribution()
-        return asdict(self) | {"attribution": None if found is None else asdict(found)}
+        attribution = self.attribution()
+        return asdict(self) | {"attribution": None if attribution is None else asdict(attribution)}
 
     def attribution(self) -> Attribution | None:
         """What is reached of the roofs, and which ops lose the rest; None where roofs were not measured."""
@@ -270,9 +339,9 @@ class Profile:
             f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch\n"
             f"roofs of one core, measured now: {self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
         )
-        found = self.attribution()
+        attribution = self.attribution()
         parts = [table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts]
-        return "\n\n".join([*parts, *([] if found is None else [str(found)])])
+        return "\n\n".join([*parts, *([] if attribution is None else [str(attribution)])])
 
 
 @dataclass(frozen=True)
@@ -292,7 +361,7 @@ class TensorStatistics:
 class NodeTrace:
     """One instruction of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept.
 
-    `module` is the path of the module of the user's model that computes it; "" where that is not known.
+    `module` is as in `NodeProfile`.
     """
 
     index: int

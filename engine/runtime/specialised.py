@@ -9,6 +9,7 @@ import hashlib
 import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from engine.errors import ConfigError
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact, Instruction
 from engine.runtime.boundary import Boundary, Rebuild
-from engine.runtime.report import NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
+from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
 from engine.runtime.state import State
 from engine.targets.base import UNUSUAL, Prepared, Roofs, Target
 from engine.targets.plan import Step
@@ -84,10 +85,33 @@ class Specialised:
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
+    # --- counting --------------------------------------------------------------------------------------------------
+
+    def count(self) -> Counts:
+        """What a report counts."""
+        artifact, summary = self.artifact, self.executable.summary()
+        work = [count_work(artifact, instruction) for instruction in artifact.instructions]
+        return Counts(
+            nodes=len(artifact.instructions),
+            launches=summary.launches,
+            copies=summary.copies,
+            in_place=summary.in_place,
+            arena_bytes=summary.arena_bytes,
+            arena_lower_bound_bytes=summary.lower_bound,
+            weight_bytes=artifact.weight_bytes,
+            packed_bytes=self._prepared.packed_bytes,
+            flops=sum(flops for flops, _ in work),
+            executed_flops=sum(summary.operations.get(number, flops) for number, (flops, _) in enumerate(work)),
+            bytes=sum(nbytes for _, nbytes in work),
+            packing_seconds=self._prepared.packing_seconds,
+            passes=artifact.passes,
+            kernels=tuple(Counter(summary.kernels).most_common()),
+        )
+
     # --- profiling -------------------------------------------------------------------------------------------------
 
     def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
-        """As `Program.profile`."""
+        """As `CompiledModel.profile`."""
         inputs = self.boundary.unpack(args, kwargs)
         outputs = self.boundary.allocate(inputs)
         samples, calls = [], []
@@ -123,8 +147,8 @@ class Specialised:
             flops, source, module = 0, "", ""
         else:
             instruction = self.artifact.instructions[step.instruction]
-            flops, nbytes = counts(self.artifact, instruction)
-            nbytes -= _untouched(step)
+            flops, nbytes = count_work(self.artifact, instruction)
+            nbytes -= _count_unchanged(step)
             source, module = instruction.source, instruction.module
         executed = step.planned.operations or flops
         limits = {
@@ -153,7 +177,7 @@ class Specialised:
     # --- tracing -----------------------------------------------------------------------------------------------------
 
     def trace(self, args: Args, kwargs: Kwargs, states: States, keep: Iterable[int] | None) -> Trace:
-        """As `Program.trace`; `states` stay as they are."""
+        """As `CompiledModel.trace`; `states` stay as they are."""
         inputs = self.boundary.unpack(args, kwargs)
         recorder = _Recorder(self.artifact, frozenset(keep or ()))
         executable = self._target.executable(self.artifact, self.config, self._prepared, keep=True)
@@ -161,10 +185,8 @@ class Specialised:
         return Trace(tuple(recorder.nodes))
 
 
-def _untouched(step: Step) -> int:
-    """Bytes that the op's count has and the step does not move: of a value some elements of which are replaced where it
-    lies, the others.
-    """
+def _count_unchanged(step: Step) -> int:
+    """Number of bytes that an in-place write leaves unchanged, which the op's count includes; 0 for other steps."""
     x, output = step.operands[0], step.operands[step.n_inputs]
     if TABLE[step.op].family != "write" or x is None or output is None or x.storage != output.storage:
         return 0
@@ -173,7 +195,7 @@ def _untouched(step: Step) -> int:
     return max(whole - part, 0)
 
 
-def counts(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
+def count_work(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
     """(FLOPs, bytes) of one instruction."""
     op = TABLE[instruction.op]
     inputs = [None if v is None else artifact.types[v] for v in instruction.inputs]

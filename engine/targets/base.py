@@ -154,7 +154,10 @@ _MOST_IDLE = 8
 
 
 class Context(ABC):
-    """What one call at a time uses: working memory, a stream, whatever was captured for fixed addresses."""
+    """What one call at a time uses: working memory, a stream, a captured graph of kernels.
+
+    Its states are those that it was made for. It may remember their addresses.
+    """
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -163,6 +166,7 @@ class Context(ABC):
         Args:
             inputs: dense values of the artifact's call inputs; the user's own where the device admits them.
             outputs: dense memory for the call outputs, written by the time that `synchronize` returns.
+                Those that `BoundExecutable.fixed` names are the values that `warm_up` was given.
 
         Raises:
             ExecutionError: a kernel failed; names op and source. `synchronize` may raise it instead.
@@ -172,9 +176,14 @@ class Context(ABC):
         """Wait for what `run` enqueued. Raises ExecutionError as `run`, for the step that failed."""
         return
 
-    def warm_up(self) -> None:
-        """Do what only the first run would do, such as compiling kernels or capturing; computes nothing."""
-        return
+    def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
+        """Do what only the first run would do, such as compiling kernels or capturing them; computes nothing.
+
+        Args:
+            fixed: for each kind of storage in `BoundExecutable.fixed`, the values of the device that every run will be
+                given. Empty for other executables.
+        """
+        del fixed
 
     def look(self, place: Place) -> np.ndarray:
         """The elements of a value after a run whose plan keeps every value; ConfigError where nobody can see them."""
@@ -185,17 +194,20 @@ class Executable(ABC):
     """A program made ready for one target and one set of shapes. Any number of threads may call `run` at once.
 
     Attributes:
-        fixed: kinds of storage, of ``"input"``, ``"output"`` and ``"state"``, whose addresses a context remembers. What
-            a call brings is then copied to memory that stays where it is (`engine.targets.staging`).
         plan: steps and memory; None for a target that does not bind (the interpreter).
     """
 
-    fixed: frozenset[str] = frozenset()
     plan: BoundPlan | None = None
 
     @abstractmethod
     def context(self, states: Sequence[Any] = ()) -> Context:
         """What a call needs that changes `states`: values of the device, in the order of `Artifact.states`."""
+
+    def ready_context(self, states: Sequence[Any] = ()) -> Context:
+        """A new context after its warm-up, whose `run` takes the user's own dense arrays and tensors."""
+        context = self.context(states)
+        context.warm_up({})
+        return context
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
         """One run from its first to its last step. Raises as `Context.run`.
@@ -204,8 +216,7 @@ class Executable(ABC):
         """
         context = self._idle_context(states)
         if context is None:
-            context = self.context(states)
-            context.warm_up()
+            context = self.ready_context(states)
         try:
             context.run(inputs, outputs)
             context.synchronize()

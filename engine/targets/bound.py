@@ -9,8 +9,10 @@ import numpy as np
 
 from engine import dtypes
 from engine.program import Artifact
-from engine.targets.base import Executable, Observer, Summary
+from engine.targets.base import Context, Device, Executable, Observer, Summary
+from engine.targets.host import HOST
 from engine.targets.plan import BoundPlan
+from engine.targets.staging import StagedContext
 
 
 class BoundExecutable(Executable):
@@ -20,14 +22,33 @@ class BoundExecutable(Executable):
         artifact: what the plan was made of.
         plan: bound for the target.
         lanes: workers of one call; the plan has working memory for so many.
+        device: where it runs.
+
+    Attributes:
+        fixed: ``"input"``, ``"output"`` or both, if contexts remember the addresses of inputs or outputs, or cannot
+            reach the user's memory. Each context then gets the same values in every run, and what a call brings is
+            copied to them, its results from them.
     """
 
+    fixed: frozenset[str] = frozenset()
+    device: Device
     plan: BoundPlan
 
-    def __init__(self, artifact: Artifact, plan: BoundPlan, lanes: int) -> None:
+    def __init__(self, artifact: Artifact, plan: BoundPlan, lanes: int, device: Device = HOST) -> None:
         self.artifact = artifact
+        self.device = device
         self.plan = plan
         self.lanes = lanes
+
+    def ready_context(self, states: Sequence[Any] = ()) -> Context:
+        """As `Executable.ready_context`, with copies to and from fixed addresses if there are any."""
+        if not self.fixed:
+            return super().ready_context(states)
+        values = {"input": self.artifact.call_inputs, "output": self.artifact.call_outputs}
+        types = {kind: [self.artifact.types[v] for v in values[kind]] for kind in self.fixed}
+        context = StagedContext(self.context(states), self.device, types)
+        context.warm_up({})
+        return context
 
     def name_of(self, number: int) -> str:
         """Step `number` for people: its op, its line and its module in the user's model."""
@@ -55,8 +76,7 @@ class BoundExecutable(Executable):
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
         """As `Executable.trace`, by `Context.look` after a run. Times are those of nothing: 0."""
         artifact, places = self.artifact, self.plan.places
-        context = self.context(states)
-        context.warm_up()
+        context = self.ready_context(states)
         before = {v: context.look(places[v]).copy() for v in artifact.state_inputs}
         types = [artifact.types[v] for v in artifact.call_outputs]
         context.run(inputs, [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types])

@@ -11,25 +11,37 @@ from torch.fx import GraphModule
 
 from engine.config import Config
 from engine.exporter.torch_internals import CompileContext, TracingContext
-from engine.torch_backend.capture import capture, spelled_in_aten, written_over
+from engine.torch_backend.functional import make_functional, rewrite_in_aten, zero_overwritten_memory
 from engine.torch_backend.graph import CompiledGraph
 
 
 def compile_graph(
     module: GraphModule, inputs: Sequence[Any], config: Config
 ) -> tuple[CompiledGraph, Callable[..., Any]]:
-    """A graph of Dynamo's, compiled; and what Dynamo calls in its place. Raises as `capture`."""
-    found: list[CompiledGraph] = []
+    """Compiles a graph that Dynamo captured.
+
+    Args:
+        module: the graph.
+        inputs: what it is called with first.
+        config: the switches.
+
+    Returns:
+        The compiled graph, and the function that Dynamo calls in place of `module`.
+
+    Raises:
+        ConfigError, ShapeError: as `make_functional`.
+    """
+    graphs: list[CompiledGraph] = []
 
     def finish(functional: GraphModule, _fakes: Sequence[Any]) -> CompiledGraph:
-        spelled_in_aten(functional)
-        written_over(functional)
+        rewrite_in_aten(functional)
+        zero_overwritten_memory(functional)
         metadata = TracingContext.get().fw_metadata
         static = [] if metadata is None else metadata.static_input_indices
         written = [] if metadata is None else [n for n, i in enumerate(metadata.input_info) if i.mutates_data]
         name = f"graph {CompileContext.current_compile_id() or 0}"
-        found.append(CompiledGraph(functional, sorted(set(static) - set(written)), config, name))
-        return found[0]
+        graphs.append(CompiledGraph(functional, sorted(set(static) - set(written)), config, name))
+        return graphs[0]
 
-    call = capture(module, inputs, finish)
-    return found[0], call
+    call = make_functional(module, inputs, finish)
+    return graphs[0], call

@@ -1,16 +1,13 @@
-"""``Config(fallback="torch")``: a model of which the engine runs what it can and torch the rest, called like a Program.
+"""``Config(fallback="torch")``: a compiled model of which the engine runs what it can, and torch the rest.
 
-Knows a model's signature; what runs where is the business of `segments`.
+Knows a model's signature; `segments` decides what runs where.
 """
 
 from __future__ import annotations
 
 import statistics
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -29,21 +26,23 @@ from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.program import Artifact, Constants, Signature
 from engine.runtime.boundary import Boundary
+from engine.runtime.model import CompiledModel
 from engine.runtime.report import Profile, Report
+from engine.runtime.state import State
 from engine.sizes import Scope
-from engine.targets.host import as_array
-from engine.torch_backend.layouts import copied
+from engine.targets.host import HOST, as_array
+from engine.torch_backend.layouts import copy_with_strides
 from engine.torch_backend.segments import Segmented
 
 
-class Plan(NamedTuple):
-    """What runs for some sizes."""
+class SizedSegments(NamedTuple):
+    """Segments for known sizes, and the checks of arguments of these sizes."""
 
     boundary: Boundary
     segments: Segmented
 
 
-class FallbackProgram:
+class FallbackProgram(CompiledModel[SizedSegments]):
     """A compiled model, part of which torch runs. Immutable; may be called from any number of threads at once.
 
     Where sizes differ from call to call, segments are compiled for each combination of them at its first call, and the
@@ -53,69 +52,59 @@ class FallbackProgram:
         UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
     """
 
+    _HOW_TO_KEEP = "compile the model again"
+
     def __init__(self, model: TorchExport, config: Config) -> None:
-        self.config = config
+        interface, self._symbols = _interface(model)
+        # One thread at a time makes segments: those of each combination of sizes have packed weights of their own.
+        super().__init__(interface, config, None, serial=True)
         self._export_seconds = model.seconds
-        self._interface, self._symbols = _interface(model)
         self._module = model.program.graph_module
         self._weights = _weights(model)
-        if not self._interface.is_fixed:  # other sizes will want the weights of today
-            copies = {identity(t): copied(t) for t in self._weights.values()}
+        if not interface.is_fixed:  # other sizes will want the weights of today
+            copies = {identity(t): copy_with_strides(t) for t in self._weights.values()}
             self._weights = {node: copies[identity(t)] for node, t in self._weights.items()}
-        self._rebuild = trees.rebuilder(model.program.call_spec.out_spec, self._interface.signature.output_tree)
-        self._boundary = Boundary(self._interface)
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
-        self._example = self._at(tuple(self._interface.scope.example.values()))
-        if self._interface.is_fixed:
+        self._rebuild = trees.rebuilder(model.program.call_spec.out_spec, interface.signature.output_tree)
+        self._example = self._at_example()
+        if interface.is_fixed:
             self._weights = {}  # the segments have theirs; the model's memory is not referred to any longer
 
-    def _at(self, sizes: tuple[int, ...]) -> Plan:
-        with self._lock:
-            found = self._kept.get(sizes)
-            if found is None:
-                scope = self._interface.scope
-                fixed = self._interface.at(dict(zip(scope.symbols, sizes, strict=True)))
-                known = dict(zip(self._symbols, sizes, strict=True))
-                made = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=not sizes)
-                found = self._kept[sizes] = Plan(Boundary(fixed), made)
-                if len(self._kept) > self.config.plans:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(sizes)
-        return found
-
-    def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Plan:
-        return self._example if self._interface.is_fixed else self._at(self._boundary.sizes(args, kwargs))
+    def _make(self, sizes: tuple[int, ...]) -> SizedSegments:
+        fixed = self._interface.at(dict(zip(self._interface.scope.symbols, sizes, strict=True)))
+        known = dict(zip(self._symbols, sizes, strict=True))
+        segments = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=not sizes)
+        return SizedSegments(Boundary(fixed), segments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """One call: what the model takes, and what it returns, in fresh memory. Raises as a Program."""
-        plan = self._for(args, kwargs)
-        inputs = plan.boundary.brought(args, kwargs)
+        """As `CompiledModel.__call__`."""
+        chosen = self._for(args, kwargs)
+        inputs = chosen.boundary.flatten_arguments(args, kwargs)
         tensors = [_as_tensor(value) for value in inputs]
         arrays = bool(inputs) and all(isinstance(value, np.ndarray) for value in inputs)
-        results = _fresh(plan.segments(*tensors), [*tensors, *plan.segments.held.values()])
+        results = _copy_shared(chosen.segments(*tensors), [*tensors, *chosen.segments.held.values()])
         if arrays:
             results = [as_array(r) if isinstance(r, torch.Tensor) else r for r in results]
         if self._rebuild is not None:
             return self._rebuild(results)
         return tree.unflatten(self._interface.signature.output_tree, results)
 
+    def new_state(self) -> State:
+        """As `CompiledModel.new_state`; always empty, since a model that writes to buffers is refused."""
+        return State(self._interface, HOST)
+
     def __repr__(self) -> str:
         return f"<FallbackProgram {self._interface.name}: {self.report().fallback_nodes} call(s) on torch>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a FallbackProgram holds memory of the machine: it cannot be pickled or copied")
 
     # --- identity ------------------------------------------------------------------------------------------------
 
     @property
     def digest(self) -> str:
-        """Hash of instructions, of what torch runs and of weights; the same on every machine."""
+        """As `CompiledModel.digest`."""
         return self._example.segments.digest
 
-    @cached_property
+    @property
     def run_digest(self) -> str:
-        """Hash of what decides what runs, for the example's sizes; of torch's part, the calls and its threads."""
+        """As `CompiledModel.run_digest`; of torch's part, the calls and the number of torch's threads."""
         return self._example.segments.run_digest
 
     def save(self, path: str | Path) -> NoReturn:
@@ -125,26 +114,24 @@ class FallbackProgram:
     # --- reading it ----------------------------------------------------------------------------------------------
 
     def report(self, **sizes: int) -> Report:
-        """As `Program.report`; `Report.segments` says who runs what."""
-        scope = self._interface.scope
-        wanted = scope.chosen(sizes)
-        plan = self._at(tuple(wanted.values())) if sizes else self._example
-        listed = tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in scope.symbols.items())
-        return plan.segments.report(listed, self._export_seconds)
+        """As `CompiledModel.report`; `Report.segments` tells what the engine runs and what torch runs."""
+        chosen, listed = self._for_report(sizes)
+        return chosen.segments.report(listed, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
-        """As `Program.profile`; what torch runs is one line a segment, with the time from its start to its end."""
-        plan = self._for(args, kwargs)
-        tensors = [_as_tensor(value) for value in plan.boundary.brought(args, kwargs)]
+        """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end."""
+        chosen = self._for(args, kwargs)
+        tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
         calls = []
         for _ in range(runs):
             start = time.perf_counter()
             self(*args, **kwargs)
             calls.append(time.perf_counter() - start)
-        return plan.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
+        return chosen.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
 
-    def trace(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """ConfigError: there is one instruction after the other in programs of the engine only."""
+    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> NoReturn:
+        """ConfigError: only a program that the engine runs as a whole is a sequence of instructions."""
+        del args, keep, kwargs
         raise ConfigError("trace: not offered for a program with segments on torch")
 
 
@@ -184,14 +171,14 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
 
 def _weights(model: TorchExport) -> dict[torch.fx.Node, torch.Tensor]:
     """Placeholder -> parameter, buffer or lifted constant."""
-    program, found = model.program, {}
+    program, tensors = model.program, {}
     specs = program.graph_signature.input_specs
     for node, spec in zip(program.graph_module.graph.find_nodes(op="placeholder"), specs, strict=True):
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             target = str(spec.target)
             held = program.state_dict  # without lifted constants and the buffers that are not saved
-            found[node] = held[target] if target in held else program.constants[target]
-    return found
+            tensors[node] = held[target] if target in held else program.constants[target]
+    return tensors
 
 
 def _as_tensor(value: Any) -> torch.Tensor:
@@ -207,8 +194,8 @@ def _as_tensor(value: Any) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def _fresh(results: list[Any], others: list[torch.Tensor]) -> list[Any]:
-    """`results`, of which those that torch made views of other tensors, or of one another, are copied."""
+def _copy_shared(results: list[Any], others: list[torch.Tensor]) -> list[Any]:
+    """Replaces the results that share memory with other tensors or with one another by copies; returns `results`."""
     taken = {tensor.untyped_storage().data_ptr() for tensor in others}
     for position, result in enumerate(results):
         if isinstance(result, torch.Tensor):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -20,18 +19,19 @@ from engine.config import Config
 from engine.errors import ShapeError, UnsupportedOp
 from engine.exporter import traced
 from engine.exporter.torch_internals import version
+from engine.runtime.cache import LatestUsed
 from engine.runtime.program import Program
 from engine.runtime.report import Report
 from engine.torch_backend import optimizer_steps
-from engine.torch_backend.layouts import laid, numbers, strides_of
-from engine.torch_backend.segments import Segmented, flat_program
-from engine.torch_backend.views import taken_out, viewed
+from engine.torch_backend.layouts import ensure_strides, evaluate_all, strides_of
+from engine.torch_backend.segments import Segmented, compile_flat
+from engine.torch_backend.views import extract_views, make_views
 
 _LOG = logging.getLogger("engine")
 _UNKNOWN = -1  # no tensor has this version
 
 
-class Watched(NamedTuple):
+class WatchedWeight(NamedTuple):
     """A weight as it was when it was packed."""
 
     position: int
@@ -47,7 +47,7 @@ class Place(NamedTuple):
     axis: int | None
 
 
-class Compiled(NamedTuple):
+class SizedProgram(NamedTuple):
     """A program for some sizes.
 
     Attributes:
@@ -86,7 +86,7 @@ class CompiledGraph:
         self.name = name
         self._module = module
         self._config = config
-        self._views = taken_out(module)
+        self._views = extract_views(module)
         self._strides = _strides(module, self._views)
         self._nodes: list[Node] = module.graph.find_nodes(op="placeholder")
         values = [node.meta.get("val") for node in self._nodes]
@@ -94,9 +94,10 @@ class CompiledGraph:
         self._tensors = [p for p, v in enumerate(values) if isinstance(v, torch.Tensor)]
         self._ranges, self._places = _symbols(values)
         self._numbers = [symbol for symbol, place in self._places.items() if place.axis is None]
-        self._watched: list[Watched] | None = None
-        self._brought: list[int] = []
-        self._kept: OrderedDict[tuple[int, ...], Compiled] = OrderedDict()
+        self._watched: list[WatchedWeight] | None = None
+        self._inputs: list[int] = []
+        # One thread at a time makes a program: each has packed weights of its own, and none may outlive `clear`.
+        self._programs: LatestUsed[tuple[int, ...], SizedProgram] = LatestUsed(config.plans, serial=True)
         self._reasons: tuple[str, ...] = ()
         self._lock = threading.RLock()
         if self._static:
@@ -104,32 +105,31 @@ class CompiledGraph:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """One call, in AOT autograd's boxed convention: `args` is emptied."""
-        if self._watched is None or not self._unchanged(self._watched, args):
+        if self._watched is None or not self._are_unchanged(self._watched, args):
             self._begin(args)
-        inputs = [args[position] for position in self._brought]
+        inputs = [args[position] for position in self._inputs]
         chosen = self._usual(args)
         try:
-            found = chosen.program(*inputs)
+            results = chosen.program(*inputs)
         except ShapeError:
             if chosen.fixed:
                 raise
             # The engine takes more for granted than Dynamo guards: these sizes have a program of their own.
             chosen = self._for(list(self._places), args)
-            found = chosen.program(*inputs)
+            results = chosen.program(*inputs)
         if not chosen.plain:
-            found = self._filled(chosen, found, args)
+            results = self._fill_results(chosen, results, args)
         args.clear()
-        return found
+        return results
 
     def reports(self) -> list[Report]:
         """Of each program that is kept, the one used last behind the others."""
-        with self._lock:
-            return [compiled.report for compiled in self._kept.values()]
+        return [sized.report for _sizes, sized in self._programs.items()]
 
     # --- weights ---------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _unchanged(watched: Sequence[Watched], args: Sequence[Any]) -> bool:
+    def _are_unchanged(watched: Sequence[WatchedWeight], args: Sequence[Any]) -> bool:
         for position, tensor, known, address in watched:
             now = args[position]
             if now is not tensor() or now._version != known or now.data_ptr() != address:  # noqa: SLF001  # a call for each weight would be slower
@@ -145,9 +145,9 @@ class CompiledGraph:
                     self._static.remove(position)
             # An inference tensor does not tell when it is written to, so each call brings it.
             weights = {p: args[p] for p in self._static if not args[p].is_inference()}
-            self._watched = [Watched(p, weakref.ref(t), version(t), t.data_ptr()) for p, t in weights.items()]
-            self._brought = [p for p in self._tensors if p not in weights]
-            self._kept.clear()
+            self._watched = [WatchedWeight(p, weakref.ref(t), version(t), t.data_ptr()) for p, t in weights.items()]
+            self._inputs = [p for p in self._tensors if p not in weights]
+            self._programs.clear()
 
     def forget(self, tensors: Collection[int]) -> None:
         """Take the weights with these ids for changed, whatever their versions say."""
@@ -163,7 +163,7 @@ class CompiledGraph:
         position, axis = self._places[symbol]
         return int(args[position] if axis is None else args[position].shape[axis])
 
-    def _usual(self, args: Sequence[Any]) -> Compiled:
+    def _usual(self, args: Sequence[Any]) -> SizedProgram:
         """The program for any sizes, or for those of this call where the engine cannot let them vary."""
         try:
             return self._for(self._numbers, args)
@@ -173,51 +173,44 @@ class CompiledGraph:
             self._numbers = list(self._places)
             return self._for(self._numbers, args)
 
-    def _for(self, symbols: Sequence[Any], args: Sequence[Any]) -> Compiled:
+    def _for(self, symbols: Sequence[Any], args: Sequence[Any]) -> SizedProgram:
         """What runs where `symbols` are the numbers that they are in this call."""
         key = tuple(self._value(symbol, args) for symbol in symbols)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                found = self._kept[key] = self._compiled(dict(zip(symbols, key, strict=True)), args)
-                if len(self._kept) > self._config.plans:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-        return found
+        return self._programs.get(key, lambda values: self._compile(dict(zip(symbols, values, strict=True)), args))
 
-    def _compiled(self, known: Mapping[Any, int], args: Sequence[Any]) -> Compiled:
+    def _compile(self, known: Mapping[Any, int], args: Sequence[Any]) -> SizedProgram:
         weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
         try:
-            found = traced.translate(self._module, weights, self.name, self._ranges, known)
+            lowered = traced.translate(self._module, weights, self.name, self._ranges, known)
         except UnsupportedOp:
             if self._config.fallback is None or len(known) < len(self._places):
                 raise
-            return self._segmented(weights, known)
-        outputs = [[n] for n in range(len(found.graph.outputs))]
-        program = flat_program(found, self._config)
-        plain = not self._views and not self._strides and found.results == outputs
-        return Compiled(program, found.results, plain, program.artifact.is_fixed, self._strides)
+            return self._compile_segments(weights, known)
+        outputs = [[n] for n in range(len(lowered.graph.outputs))]
+        program = compile_flat(lowered, self._config)
+        plain = not self._views and not self._strides and lowered.results == outputs
+        return SizedProgram(program, lowered.results, plain, program.artifact.is_fixed, self._strides)
 
-    def _segmented(self, weights: traced.Weights, known: traced.Numbers) -> Compiled:
-        """With what the engine has not run by torch, which is said once a graph."""
+    def _compile_segments(self, weights: traced.Weights, known: traced.Numbers) -> SizedProgram:
+        """Segments, some of which torch runs. A warning lists the calls that torch runs, once a graph."""
         program = Segmented(self._module, weights, known, self._config, self.name, own=False)
         if program.reasons != self._reasons:
             self._reasons = program.reasons
             _LOG.warning("%s: %s run(s) on torch: %s", self.name, len(program.reasons), "; ".join(program.reasons))
         results = [[n] for n in range(len(program.results))]
-        return Compiled(program, results, not self._views, fixed=True, strides={})
+        return SizedProgram(program, results, not self._views, fixed=True, strides={})
 
-    def _filled(self, chosen: Compiled, tensors: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    def _fill_results(self, chosen: SizedProgram, tensors: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """The results with tensors and sizes in their places."""
         values = {str(symbol): self._value(symbol, args) for symbol in self._places}
-        found = [tensors[r[0]] if isinstance(r, list) else sizes.at(r, values) for r in chosen.results]
+        results = [tensors[r[0]] if isinstance(r, list) else sizes.at(r, values) for r in chosen.results]
 
         def value(symbol: Any) -> int:
             return self._value(symbol, args)
 
         for position, strides in chosen.strides.items():
-            found[position] = laid(found[position], numbers(strides, value))
-        return viewed(found, self._views, args, value)
+            results[position] = ensure_strides(results[position], evaluate_all(strides, value))
+        return make_views(results, self._views, args, value)
 
 
 def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence[Any]]:

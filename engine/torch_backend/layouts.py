@@ -1,4 +1,4 @@
-"""Where torch would have let the elements of a tensor lie: a program answers row by row, and others look at strides."""
+"""The strides that torch would have given a tensor. A program returns dense rows, and other code looks at strides."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import torch
 from engine.exporter.torch_internals import is_contiguous
 
 Value = Callable[[Any], int]
-"""What a symbol is."""
+"""From a symbol of torch's sizes to its number."""
 
 
 def strides_of(fake: torch.Tensor) -> tuple[Any, ...] | None:
-    """The strides of a fake tensor, in elements, symbols among them; None where it lies row by row."""
+    """The strides of a fake tensor, in elements; some may be symbols. None if its rows are dense."""
     return None if is_contiguous(fake) else tuple(fake.stride())
 
 
-def laid(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """`tensor`, any shape, with these strides: itself where it has them, else a copy."""
+def ensure_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """`tensor`, of any shape, if it has these strides, in elements; otherwise a copy that has them."""
     if tensor.stride() == strides or not tensor.numel():
         return tensor
-    found = tensor.new_empty_strided(tensor.shape, strides)
-    target, source = found, tensor
+    copy = tensor.new_empty_strided(tensor.shape, strides)
+    target, source = copy, tensor
     for axis, stride in enumerate(strides):
         if stride == 0:  # torch refuses to write to one place several times
             target, source = target.narrow(axis, 0, 1), source.narrow(axis, 0, 1)
     target.copy_(source)
-    return found
+    return copy
 
 
-def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy without a gradient that lies as `tensor` does, with what is between its elements."""
+def copy_with_strides(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of `tensor` with the same strides and without a gradient. Memory between its elements is copied too."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided or torch.ops.aten.is_non_overlapping_and_dense.default(tensor):
         return tensor.clone()
@@ -41,19 +41,19 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span,), (1,)).clone().as_strided(tensor.shape, tensor.stride())
 
 
-def numbers(sizes: Sequence[Any], value: Value) -> tuple[int, ...]:
+def evaluate_all(sizes: Sequence[Any], value: Value) -> tuple[int, ...]:
     """Sizes or strides as numbers."""
-    return tuple([number(size, value) for size in sizes])
+    return tuple([evaluate(size, value) for size in sizes])
 
 
-def number(size: Any, value: Value) -> int:
+def evaluate(size: Any, value: Value) -> int:
     """A size, a stride or an offset as a number."""
     if not isinstance(size, torch.SymInt):
         return int(size)
     expression = size.node.expr
-    return _at(expression, tuple((symbol, value(symbol)) for symbol in expression.free_symbols))
+    return _substitute(expression, tuple((symbol, value(symbol)) for symbol in expression.free_symbols))
 
 
 @lru_cache(4096)  # sympy takes tens of microseconds for it, and sizes come again
-def _at(expression: Any, known: tuple[tuple[Any, int], ...]) -> int:
+def _substitute(expression: Any, known: tuple[tuple[Any, int], ...]) -> int:
     return int(expression.xreplace(dict(known)))

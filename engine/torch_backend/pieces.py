@@ -14,7 +14,7 @@ from engine.exporter.partition import segments
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload
 from engine.exporter.traced import Numbers, Weights
 from engine.exporter.walk import needed_by_outputs
-from engine.torch_backend.views import viewed_by
+from engine.torch_backend.views import find_base
 
 _ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)
 
@@ -37,23 +37,23 @@ class Piece(NamedTuple):
     calls: tuple[Node, ...]
 
 
-def with_numbers(module: GraphModule, weights: Weights, known: Numbers) -> tuple[GraphModule, Weights]:
-    """A copy of `module` in which sizes are the numbers that they are for `known`, and the weights of its nodes."""
+def substitute_sizes(module: GraphModule, weights: Weights, known: Numbers) -> tuple[GraphModule, Weights]:
+    """A copy of `module` in which sizes that depend on `known` alone are numbers, and the weights of its nodes."""
     graph, env = Graph(), dict[Node, Any]()
-    copied: dict[Node, torch.Tensor] = {}
+    weights_of_copy: dict[Node, torch.Tensor] = {}
     for node in module.graph.nodes:
-        value = _number(node.meta.get("val"), known)
+        value = _evaluate(node.meta.get("val"), known)
         if node.op == "placeholder" or value is None:
             env[node] = graph.node_copy(node, env.__getitem__)
         if node in weights:
-            copied[env[node]] = weights[node]
+            weights_of_copy[env[node]] = weights[node]
         if value is not None:
             env[node] = value
-    return GraphModule(module, graph), copied
+    return GraphModule(module, graph), weights_of_copy
 
 
-def _number(value: Any, known: Numbers) -> Any:
-    """What a symbolic number is; None where it depends on the values of tensors, and for what is none."""
+def _evaluate(value: Any, known: Numbers) -> Any:
+    """The value of a symbolic number; None if it depends on the values of tensors, and for anything else."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return None
     expression = value.node.expr
@@ -80,7 +80,7 @@ def pieces(module: GraphModule, refused: Collection[Node]) -> Iterator[Piece]:
     # Where elements are found by their places in memory, all of the memory must be torch's, views of it included.
     for node in nodes:
         reached = node.all_input_nodes[0] if node.target in _ADDRESSING else None
-        while reached is not None and (base := viewed_by(reached)) is not None:
+        while reached is not None and (base := find_base(reached)) is not None:
             foreign.add(unit[reached])
             reached = base
     before: dict[Node, set[Node]] = {unit[n]: set() for n in nodes}

@@ -1,8 +1,8 @@
 """A graph of which the engine runs what it can and torch the rest: segments, one after the other, over shared memory.
 
-A tensor goes from one segment to the next as it is: programs read torch's memory and answer torch tensors, row by row.
-What torch reads of these, and what is a result, is copied where torch would have let it lie otherwise. All sizes are
-known here; who has others makes another `Segmented`.
+A tensor goes from one segment to the next as it is: programs read torch's memory and return dense torch tensors. Those
+that torch reads, and those that are results, are copied if torch would have given them other strides. All sizes are
+known here: other sizes need another `Segmented`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.weights import to_numpy
 from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
-from engine.runtime.report import NodeProfile, Profile, Report, ThreadProfile
-from engine.torch_backend.layouts import copied, laid, numbers, strides_of
-from engine.torch_backend.pieces import Piece, pieces, with_numbers
+from engine.runtime.report import Counts, NodeProfile, Profile, Report, ThreadProfile, build_report
+from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
+from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.tree import LEAF
 
 
-def flat_program(found: Traced, config: Config) -> Program:
-    """A program from tensors to a list of tensors."""
-    names = tuple(value.name for value in found.graph.inputs)
-    outputs = len(found.graph.outputs)
+def compile_flat(traced_graph: Traced, config: Config) -> Program:
+    """A program that takes tensors and returns a list of tensors."""
+    graph = traced_graph.graph
+    names = tuple(value.name for value in graph.inputs)
+    outputs = len(graph.outputs)
     signature = Signature(
         {"tuple": [{"tuple": [LEAF] * len(names)}, {"dict": {}}]},
         {"list": [LEAF] * outputs},
@@ -44,9 +45,7 @@ def flat_program(found: Traced, config: Config) -> Program:
         tuple(range(outputs)),
         names,
     )
-    return Program(
-        from_graph(found.graph, signature, passes.run_common(found.graph, config)), config, rebuild=list, borrowed=True
-    )
+    return Program(from_graph(graph, signature, passes.run_common(graph, config)), config, rebuild=list, borrowed=True)
 
 
 class Part(NamedTuple):
@@ -98,10 +97,10 @@ class Segmented:
         started = time.perf_counter()
         self.name = name
         self.config = config
-        module, weights = with_numbers(module, weights, known)
+        module, weights = substitute_sizes(module, weights, known)
         refused = traced.refused(module, weights, known)
         self.reasons = tuple(dict.fromkeys(filter(None, refused.values())))
-        found = list(pieces(module, refused))
+        cut = list(pieces(module, refused))
         results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT's and export's are tuples
         self._slots: dict[Node, int] = {}
         placeholders = module.graph.find_nodes(op="placeholder")
@@ -109,11 +108,11 @@ class Segmented:
             self._slot(n) for n in placeholders if n not in weights and isinstance(n.meta.get("val"), torch.Tensor)
         ]
         kept = {n for n in (*placeholders, *results) if isinstance(n, Node)}
-        seen = {n for piece in found if not piece.native for n in piece.reads}
+        seen = {n for piece in cut if not piece.native for n in piece.reads}
         seen.update(r for r in results if isinstance(r, Node))
-        last = {n: number for number, piece in enumerate(found) for n in (*piece.writes, *piece.reads)}
+        last = {n: number for number, piece in enumerate(cut) for n in (*piece.writes, *piece.reads)}
         self.parts: list[Part] = []
-        for number, piece in enumerate(found):
+        for number, piece in enumerate(cut):
             gone = [n for n in dict.fromkeys((*piece.reads, *piece.writes)) if last[n] == number and n not in kept]
             strides = _strides([n for n in piece.writes if piece.native and n in seen], known)
             part = self._part(piece, weights, known, config, gone)
@@ -121,7 +120,7 @@ class Segmented:
         self.results = [[self._slot(r)] if isinstance(r, Node) else r for r in results]
         self.held = {s: weights[n] for n, s in self._slots.items() if n in weights}
         if own:
-            self.held = {slot: copied(tensor) for slot, tensor in self.held.items()}
+            self.held = {slot: copy_with_strides(tensor) for slot, tensor in self.held.items()}
         self._first: list[Any] = [self.held.get(slot) for slot in range(len(self._slots))]
         self.compile_seconds = time.perf_counter() - started
 
@@ -136,7 +135,7 @@ class Segmented:
             return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module.code, {})
         inner = piece.module.graph.find_nodes(op="placeholder")
         constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
-        program = flat_program(traced.translate(piece.module, constants, self.name, {}, known), config)
+        program = compile_flat(traced.translate(piece.module, constants, self.name, {}, known), config)
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
         return Part(program, program, calls, reads, writes, drops, "", {})
 
@@ -166,36 +165,21 @@ class Segmented:
 
     def report(self, sizes: tuple[str, ...] = (), export_seconds: float | None = None) -> Report:
         """Of all segments together."""
-        found = [part.program.report() for part in self.parts if part.program is not None]
-        foreign = [call for part in self.parts if part.program is None for call in part.calls]
-        kernels = sum((Counter(dict(r.kernels)) for r in found), Counter(f"torch {call}" for call in foreign))
-        passes = zip(*(r.passes for r in found), strict=True)
-
-        def total(name: str) -> int:
-            return sum(getattr(report, name) for report in found)
-
-        return Report(
+        calls = [call for part in self.parts if part.program is None for call in part.calls]
+        on_torch = Counts(
+            nodes=len(calls),
+            launches=len(calls),
+            fallback_nodes=len(calls),
+            weight_bytes=sum(tensor.nbytes for tensor in self.held.values()),
+            kernels=tuple(Counter(f"torch {call}" for call in calls).items()),
+        )
+        return build_report(
+            [on_torch, *(part.program.report().counts for part in self.parts if part.program is not None)],
             name=self.name,
             sizes=sizes,
-            guards=(),
-            nodes=total("nodes") + len(foreign),
-            launches=total("launches") + len(foreign),
-            fallback_nodes=len(foreign),
-            copies=total("copies"),
-            in_place=total("in_place"),
-            arena_bytes=total("arena_bytes"),
-            arena_lower_bound_bytes=total("arena_lower_bound_bytes"),
-            weight_bytes=total("weight_bytes") + sum(tensor.nbytes for tensor in self.held.values()),
-            packed_bytes=total("packed_bytes"),
-            flops=total("flops"),
-            executed_flops=total("executed_flops"),
-            bytes=total("bytes"),
             export_seconds=export_seconds,
             compile_seconds=self.compile_seconds,
-            packing_seconds=sum(report.packing_seconds for report in found),
-            passes=tuple((each[0][0], sum(changes for _, changes in each)) for each in passes),
-            kernels=tuple(kernels.most_common()),
-            switches=self.config.to_dict(),
+            config=self.config,
             digest=self.digest,
             run_digest=self.run_digest,
             segments=tuple(
@@ -210,47 +194,47 @@ class Segmented:
         values = self._first.copy()
         for slot, tensor in zip(self._inputs, tensors, strict=True):
             values[slot] = tensor
-        found = []
+        profiles = []
         for part in self.parts:
             inputs = [values[slot] for slot in part.reads]
             if part.program is None:
-                found.append(_profile_of_torch(part, inputs, runs))
+                profiles.append(_profile_of_torch(part, inputs, runs))
             else:
-                found.append(part.program.profile(*inputs, runs=runs, roofs=roofs))
+                profiles.append(part.program.profile(*inputs, runs=runs, roofs=roofs))
             self.step(part, values)
-        busy = sum(node.seconds for profile in found for node in profile.nodes)
-        nodes = [n for profile in found for n in profile.nodes]
-        widest = max(len(profile.threads) for profile in found)
-        threads = [[p.threads[n] for p in found if n < len(p.threads)] for n in range(widest)]
+        busy = sum(node.seconds for profile in profiles for node in profile.nodes)
+        nodes = [n for profile in profiles for n in profile.nodes]
+        widest = max(len(profile.threads) for profile in profiles)
+        threads = [[p.threads[n] for p in profiles if n < len(p.threads)] for n in range(widest)]
         return Profile(
             nodes=tuple(replace(n, share_of_time=n.seconds / busy if busy else 0.0) for n in nodes),
             threads=tuple(
                 ThreadProfile(sum(t.busy_seconds for t in one), sum(t.idle_seconds for t in one)) for one in threads
             ),
-            seconds=sum(profile.seconds for profile in found),
+            seconds=sum(profile.seconds for profile in profiles),
             call_seconds=call_seconds,
             runs=runs,
-            peak_flops=max(profile.peak_flops for profile in found),
-            bandwidth=max(profile.bandwidth for profile in found),
-            clock=", ".join(dict.fromkeys(profile.clock for profile in found)),
+            peak_flops=max(profile.peak_flops for profile in profiles),
+            bandwidth=max(profile.bandwidth for profile in profiles),
+            clock=", ".join(dict.fromkeys(profile.clock for profile in profiles)),
         )
 
     @staticmethod
     def step(part: Part, values: list[Any]) -> None:
         """Run one segment over the slots."""
-        found = part.call(*[values[slot] for slot in part.reads])
-        for slot, value in zip(part.writes, found, strict=True):
+        results = part.call(*[values[slot] for slot in part.reads])
+        for slot, value in zip(part.writes, results, strict=True):
             values[slot] = value
         for slot, strides in part.strides.items():
-            values[slot] = laid(values[slot], strides)
+            values[slot] = ensure_strides(values[slot], strides)
         for slot in part.drops:
             values[slot] = None
 
 
 def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...]]:
-    """The strides that torch gives each of `nodes` that does not lie row by row."""
-    found = {n: strides for n in nodes if (strides := strides_of(n.meta["val"])) is not None}
-    return {n: numbers(strides, known.__getitem__) for n, strides in found.items()}
+    """The strides that torch gives each of `nodes` whose rows it does not make dense."""
+    symbolic = {n: strides for n in nodes if (strides := strides_of(n.meta["val"])) is not None}
+    return {n: evaluate_all(strides, known.__getitem__) for n, strides in symbolic.items()}
 
 
 def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int) -> Profile:
@@ -258,10 +242,10 @@ def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int) -> Profile:
     samples = []
     for _ in range(runs):
         start = time.perf_counter()
-        found = part.call(*inputs)
+        results = part.call(*inputs)
         samples.append(time.perf_counter() - start)
     seconds = statistics.median(samples)
-    shape = next((tuple(f.shape) for f in found if isinstance(f, torch.Tensor)), ())
+    shape = next((tuple(r.shape) for r in results if isinstance(r, torch.Tensor)), ())
     node = NodeProfile("torch", ", ".join(dict.fromkeys(part.calls)), "", shape, seconds, 0, 0, 0, 1.0, None, "memory")
     return Profile((node,), (ThreadProfile(seconds, 0.0),), seconds, seconds, runs, 0.0, 0.0, "perf_counter")
 

@@ -1,7 +1,7 @@
-"""Results of a graph that are views: who writes to one of them must see it in what it is a view of.
+"""Results of a graph that are views: a user who writes to one of them must see the change in what it is a view of.
 
-A program answers fresh tensors. Where several results share memory, it answers what they are views of, once, and the
-views are taken of that; results that are views of an input are taken of the input, and no program makes them. Knows no
+A program returns fresh tensors. Where several results share memory, it returns the tensor that they are views of, once,
+and the views are made of that tensor. Views of an input are made of the input, and no program computes them. Knows no
 program.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from engine.exporter.torch_internals import storage_key
-from engine.torch_backend.layouts import Value, laid, number, numbers, strides_of
+from engine.torch_backend.layouts import Value, ensure_strides, evaluate, evaluate_all, strides_of
 
 
 class View(NamedTuple):
@@ -34,17 +34,26 @@ class View(NamedTuple):
     argument: int | None
 
     def of(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
-        """The view of `tensor`."""
-        offset = number(self.offset, value) + int(tensor.storage_offset())
-        return tensor.as_strided(numbers(self.shape, value), numbers(self.strides, value), offset)
+        """The view of `tensor`, for sizes whose symbols have the numbers `value`."""
+        offset = evaluate(self.offset, value) + int(tensor.storage_offset())
+        return tensor.as_strided(evaluate_all(self.shape, value), evaluate_all(self.strides, value), offset)
 
-    def laid(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
-        """What a program answered, as torch would have laid it out; itself where that is the same."""
-        return tensor if self.whole is None else laid(tensor, numbers(self.whole, value))
+    def restore_strides(self, tensor: torch.Tensor, value: Value) -> torch.Tensor:
+        """The result of a program with the strides that torch would have given it; itself if it has them."""
+        return tensor if self.whole is None else ensure_strides(tensor, evaluate_all(self.whole, value))
 
 
-def viewed(results: list[Any], views: Mapping[int, View], args: Sequence[Any], value: Value) -> list[Any]:
-    """`results`, those at the positions of `views` being such views; they share memory where they are of one tensor."""
+def make_views(results: list[Any], views: Mapping[int, View], args: Sequence[Any], value: Value) -> list[Any]:
+    """Replaces the results at the positions of `views` by these views, and returns `results`.
+
+    Views of one tensor share its memory.
+
+    Args:
+        results: of the graph after `extract_views`.
+        views: position of a result -> its view.
+        args: inputs of the graph.
+        value: from a symbol in sizes to its number.
+    """
     known: dict[int, torch.Tensor] = {}
     whole = {position: results[position] for position in views}
     for position, view in views.items():
@@ -53,13 +62,13 @@ def viewed(results: list[Any], views: Mapping[int, View], args: Sequence[Any], v
             continue
         tensor = whole[position]
         if id(tensor) not in known:
-            known[id(tensor)] = view.laid(tensor, value)
+            known[id(tensor)] = view.restore_strides(tensor, value)
         results[position] = view.of(known[id(tensor)], value)
     return results
 
 
-def taken_out(module: GraphModule) -> dict[int, View]:
-    """Let `module` answer whole tensors in place of views that share memory, and None in place of views of inputs.
+def extract_views(module: GraphModule) -> dict[int, View]:
+    """Changes `module` to return whole tensors in place of views that share memory, and None for views of inputs.
 
     Returns:
         Position of a result -> its view.
@@ -88,14 +97,14 @@ def taken_out(module: GraphModule) -> dict[int, View]:
 
 
 def root(node: Node) -> Node:
-    """The node whose memory `node` is a view of; itself where it is no view."""
-    while (base := viewed_by(node)) is not None:
+    """The node whose memory `node` is a view of, through any number of views; itself if it is no view."""
+    while (base := find_base(node)) is not None:
         node = base
     return node
 
 
-def viewed_by(node: Node) -> Node | None:
-    """What `node` is a view of, at once; None where it has memory of its own."""
+def find_base(node: Node) -> Node | None:
+    """The input of `node` that `node` is a view of; None if it has memory of its own."""
     own, read = memory(node), node.all_input_nodes
     if node.target is operator.getitem:  # one of several results: who makes them has no memory, but reads some
         read = read[0].all_input_nodes

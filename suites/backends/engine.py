@@ -126,17 +126,17 @@ class Engine(Backend):
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
             return Prepared(program, facts=_facts(program.report().to_dict()))
-        program = engine.compile(model, inputs, config=engine.Config(**self.config()))
-        report = program.report().to_dict()
+        compiled = engine.compile(model, inputs, config=engine.Config(**self.config()))
+        report = compiled.report().to_dict()
         facts = _facts(report)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.engine"
-            program.save(path)
+            compiled.save(path)
             facts["artifact_bytes"] = path.stat().st_size
             if kept is not None:
                 shutil.copy(path, kept.with_suffix(".partial"))
                 kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
-        return Prepared(program, report.get("export_seconds"), report.get("compile_seconds"), facts)
+        return Prepared(compiled, report.get("export_seconds"), report.get("compile_seconds"), facts)
 
     def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]

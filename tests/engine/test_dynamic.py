@@ -167,10 +167,10 @@ def test_the_latest_plans_are_kept(network):
     program = compiled(network, engine.Config(plans=2))
     for length in (6, 4, 5, 4):
         program(torch.randn(2, length, 16))
-    assert list(program._kept) == [(2, 5), (2, 4)]
-    kept = program._kept[2, 4]
+    assert [sizes for sizes, _ in program._plans.items()] == [(2, 5), (2, 4)]
+    kept = dict(program._plans.items())[2, 4]
     program(torch.randn(2, 4, 16))
-    assert program._kept[2, 4] is kept
+    assert dict(program._plans.items())[2, 4] is kept
 
 
 @pytest.mark.parametrize("plans", [0, True, 1.5, "many"])

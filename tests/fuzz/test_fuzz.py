@@ -155,7 +155,7 @@ def test_arguments_that_are_refused_though_they_fit_are_found(tmp_path, monkeypa
     def refuse(self, args, kwargs):
         raise ShapeError("planted")
 
-    monkeypatch.setattr(Boundary, "brought", refuse)
+    monkeypatch.setattr(Boundary, "flatten_arguments", refuse)
     found = findings(range(ROUND), tmp_path)
     assert "the right arguments are refused: planted" in found
 

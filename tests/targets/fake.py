@@ -7,7 +7,7 @@ kernels are the definitions of the op table, so results equal those of the inter
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from engine.targets.base import Buffer, Context, Device, Prepared, StepPlanner, 
 from engine.targets.bind import bind
 from engine.targets.bound import BoundExecutable
 from engine.targets.plan import NEEDS_DENSE, BoundPlan, Kernel, NeedsDense, Place, Planned, Step
-from engine.targets.staging import Staging
 
 DENSE_ONLY = ("linear", "matmul", "conv")
 """Ops whose kernels take dense inputs alone."""
@@ -124,32 +123,31 @@ class _Planner(StepPlanner):
 
 
 class _CallContext(Context):
-    """An arena and fixed addresses, which `warm_up` captures the steps with."""
+    """An arena; `warm_up` captures the steps with the addresses of inputs and outputs."""
 
     def __init__(self, executable: FakeExecutable, states: Sequence[FakeValue]) -> None:
-        artifact, self._device = executable.artifact, executable.device
-        types = [[artifact.types[v] for v in values] for values in (artifact.call_inputs, artifact.call_outputs)]
-        self.staging = Staging(self._device, *types)
+        self._device = executable.device
         self.arena = self._device.allocate(executable.plan.arena_bytes).handle
         self._executable, self._states = executable, states
+        self._fixed: Mapping[str, Sequence[FakeValue]] = {}
         self._captured: list[Callable[[], None]] = []
 
-    def warm_up(self) -> None:
+    def warm_up(self, fixed: Mapping[str, Sequence[FakeValue]]) -> None:
         """As `Context.warm_up`."""
+        self._fixed = fixed
         steps = range(len(self._executable.plan.steps))
         self._captured = [self._executable.kernel(number, self) for number in steps]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """As `Context.run`."""
         assert self._captured or not self._executable.plan.steps, "nothing was captured"
-        self.staging.bring(inputs)
+        for kind, values in (("input", inputs), ("output", outputs)):
+            assert list(values) == list(self._fixed[kind]), "not the values that were captured"
         self._device.queue += self._captured
-        self._outputs = outputs
 
     def synchronize(self) -> None:
         """As `Context.synchronize`: only now does anything run, and fail."""
         self._device.synchronize()
-        self.staging.take(self._outputs)
 
     def locate(self, place: Place) -> np.ndarray:
         """For kernels alone: the elements of an operand."""
@@ -158,8 +156,7 @@ class _CallContext(Context):
             handle, start = self.arena, self._executable.plan.arena_offsets[number]
         else:
             there = {
-                "input": self.staging.inputs,
-                "output": self.staging.outputs,
+                **self._fixed,
                 "state": self._states,
                 "constant": self._executable.constants.values,
             }[kind][number]
@@ -180,11 +177,11 @@ class _CallContext(Context):
 class FakeExecutable(BoundExecutable):
     """Steps as closures over places of the device."""
 
-    fixed = frozenset({"input", "output", "state"})
+    fixed = frozenset({"input", "output"})
 
     def __init__(self, artifact: Artifact, plan: BoundPlan, constants: FakeConstants, device: FakeDevice) -> None:
-        super().__init__(artifact, plan, lanes=1)
-        self.constants, self.device = constants, device
+        super().__init__(artifact, plan, 1, device)
+        self.constants = constants
 
     def context(self, states: Sequence[FakeValue] = ()) -> _CallContext:
         """As `Executable.context`."""

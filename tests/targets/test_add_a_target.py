@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import textwrap
@@ -15,6 +16,7 @@ import engine
 from engine import targets
 from engine.switches import names as switch_names
 from suites import models
+from tests.golden import models as golden
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add-a-target.md").read_text()
 
@@ -28,16 +30,20 @@ def blocks(language):
 def followed(tmp_path_factory):
     """What the page's second block leaves behind, run beside the file of the first."""
     folder = tmp_path_factory.mktemp("target")
-    (code,), (run,) = blocks("python"), blocks("python run")
+    (code,), (run,), (captured,) = blocks("python"), blocks("python run"), blocks("python captured")
     (folder / "definitions.py").write_text(code)
+    (folder / "captured.py").write_text(captured)
     sys.path.insert(0, str(folder))
     names = {"engine": engine, "model": nn.Sequential(nn.Linear(4, 8), nn.ReLU()).eval(), "x": torch.ones(2, 4)}
     try:
         exec(run, names)
+        targets.register(importlib.import_module("captured").Captured())
         yield names
     finally:
         sys.path.remove(str(folder))
-        targets.TARGETS.pop("definitions", None)
+        for name in ("definitions", "captured"):
+            targets.TARGETS.pop(name, None)
+            sys.modules.pop(name, None)
 
 
 def test_the_target_on_the_page_runs_a_model(followed):
@@ -45,12 +51,39 @@ def test_the_target_on_the_page_runs_a_model(followed):
     assert dict(followed["program"].report().kernels) == {"definition_linear": 1}
 
 
+def leaves(result):
+    return torch.utils._pytree.tree_leaves(result)
+
+
+@pytest.mark.parametrize("target", ["definitions", "captured"])
 @pytest.mark.parametrize("name", ["bert-tiny", "resnet18-tiny", "mamba-tiny"])
-def test_it_gives_the_bits_of_the_interpreter(name):
+def test_it_gives_the_bits_of_the_interpreter(name, target):
     model, inputs = models.get(name).build()
-    one, other = (engine.compile(model, inputs, engine.Config(target=t)) for t in ("definitions", "interpreter"))
-    for mine, theirs in zip(*map(torch.utils._pytree.tree_leaves, (one(*inputs), other(*inputs))), strict=True):
-        assert torch.equal(mine, theirs)
+    one, other = (engine.compile(model, inputs, engine.Config(target=t)) for t in (target, "interpreter"))
+    for _ in range(2):  # the second call finds a context that the first one warmed up
+        for mine, theirs in zip(leaves(one(*inputs)), leaves(other(*inputs)), strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_a_captured_program_takes_other_inputs_and_returns_fresh_results():
+    model, x = nn.Linear(4, 8).eval(), torch.ones(2, 4)
+    program = engine.compile(model, (x,), engine.Config(target="captured"))
+    first, second = program(x), program(2 * x)
+    torch.testing.assert_close(first, model(x))
+    torch.testing.assert_close(second, model(2 * x))
+    traced = program.trace(3 * x, keep=[0]).nodes[0]
+    torch.testing.assert_close(torch.from_numpy(traced.outputs[0]), model(3 * x).detach())
+
+
+def test_a_captured_program_changes_the_states_of_its_calls():
+    ids, scale = golden.example()
+    results = {}
+    for target in ("captured", "interpreter"):
+        program = engine.compile(golden.set_weights(golden.Small()), golden.example(), engine.Config(target=target))
+        states = [program.new_state() for _ in range(2)]
+        answers = [program(ids, scale, state=states[n]) for n in (0, 1, 0)]
+        results[target] = [*leaves(answers), *(torch.tensor(state["total"]) for state in states)]
+    assert all(map(torch.equal, results["captured"], results["interpreter"]))
 
 
 def test_it_is_listed_as_a_switch():

@@ -115,8 +115,7 @@ def test_an_error_that_comes_late_names_its_step():
 def test_runs_are_enqueued_and_happen_when_somebody_waits():
     model, x = nn.Linear(4, 3).eval(), torch.ones(2, 4)
     program = engine.compile(model, (x,), on("fake"))
-    context = program._example.executable.context()
-    context.warm_up()
+    context = program._example.executable.ready_context()
     out = np.zeros((2, 3), np.float32)
     context.run([x.numpy()], [out])
     assert FAKE.device.queue

@@ -42,13 +42,14 @@ _GRADIENTS = (
 )
 
 
-def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Callable[..., Any]:
-    """What Dynamo calls in place of `module`: `finish` makes the inner part of it, from a functional graph.
+def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Callable[..., Any]:
+    """The function that Dynamo calls in place of `module`; AOT autograd makes a functional graph for its inner part.
 
     Args:
         module: Dynamo's graph.
         inputs: what it is called with first.
-        finish: gets the functional graph, whose placeholders have ``meta["val"]``, and fake inputs.
+        finish: compiles the functional graph. It gets that graph, whose placeholders have ``meta["val"]``, and fake
+            inputs.
 
     Raises:
         ConfigError: the graph would be differentiated, or the model is in training mode.
@@ -56,23 +57,26 @@ def capture(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Calla
     """
     _check(module, inputs)
     compiler = compile_functional_graphs(
-        fw_compiler=_differentiated, inference_compiler=finish, decompositions=_rules()
+        fw_compiler=_refuse_gradients, inference_compiler=finish, decompositions=_rules()
     )
     # The override holds for all threads. Dynamo compiles one graph at a time, so no other compilation meets it.
     with torch.no_grad(), keep_whole(HANDLERS):
-        found: Callable[..., Any] = compiler(module, inputs)
-    return found
+        call: Callable[..., Any] = compiler(module, inputs)
+    return call
 
 
-def spelled_in_aten(module: GraphModule) -> None:
-    """Let `module` have ATen calls only: torch casts numbers that it makes tensors of by a call of another kind."""
+def rewrite_in_aten(module: GraphModule) -> None:
+    """Changes `module` to have ATen calls alone: torch casts a number that becomes a tensor by a call of ``prims``."""
     for node in module.graph.find_nodes(op="call_function", target=torch.ops.prims.convert_element_type.default):
         tensor, dtype = node.args
         node.target, node.args, node.kwargs = overload("_to_copy"), (tensor,), {"dtype": dtype}
 
 
-def written_over(module: GraphModule) -> None:
-    """Let memory that every reader writes over as a whole begin as zeros: the engine refuses undefined values."""
+def zero_overwritten_memory(module: GraphModule) -> None:
+    """Replaces uninitialised memory by zeros where every reader overwrites all of it.
+
+    The engine refuses undefined values; these ones never show.
+    """
     for target in _UNINITIALISED:
         for node in module.graph.find_nodes(op="call_function", target=target):
             if all(user.target in _OVERWRITING and user.args[:1] == (node,) for user in node.users):
@@ -96,7 +100,7 @@ def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
         raise ConfigError(f"the model is in training mode ({what}{where}): call model.eval()")
 
 
-def _differentiated(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
+def _refuse_gradients(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
     """AOT autograd calls this for a graph a part of which enables gradients itself.
 
     Calls that have a handler stay whole in it (`keep_whole`), and torch cannot differentiate these: it must not run.

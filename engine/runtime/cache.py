@@ -1,0 +1,67 @@
+"""A bounded table of what was made for the keys that were asked for last. Knows nothing of what it holds."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Entry = TypeVar("Entry")
+
+
+class LatestUsed(Generic[Key, Entry]):
+    """Makes an entry when its key is first asked for, and drops the entry that was asked for longest ago.
+
+    Any number of threads may use one cache. A thread whose entry exists never waits for another thread that makes one.
+
+    Args:
+        limit: number of entries that are kept, one or more.
+        serial: one thread at a time makes an entry, so that no entry is made twice. This is for entries that take much
+            memory, and for functions that are not safe to run side by side. Otherwise threads make entries side by
+            side, and several threads may make the same one: the first to finish stores it, and all of them get it.
+    """
+
+    def __init__(self, limit: int, *, serial: bool) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._lock = threading.Lock()  # held while the table is read or changed, never while an entry is made
+        # Reentrant: making an entry may ask for another one.
+        self._making: AbstractContextManager[object] = threading.RLock() if serial else nullcontext()
+
+    def get(self, key: Key, make: Callable[[Key], Entry]) -> Entry:
+        """The entry of `key`, made by ``make(key)`` if there is none. What `make` raises is passed on."""
+        try:
+            return self._use(key)
+        except KeyError:
+            pass
+        with self._making:
+            try:
+                return self._use(key)  # another thread may have made it in the meantime
+            except KeyError:
+                entry = make(key)
+            with self._lock:
+                entry = self._entries.setdefault(key, entry)
+                self._entries.move_to_end(key)
+                if len(self._entries) > self._limit:
+                    self._entries.popitem(last=False)
+        return entry
+
+    def _use(self, key: Key) -> Entry:
+        """The entry of `key`, which is now the one used last. KeyError if there is none."""
+        with self._lock:
+            entry = self._entries[key]
+            self._entries.move_to_end(key)
+        return entry
+
+    def items(self) -> list[tuple[Key, Entry]]:
+        """Keys and entries; the one used last comes last."""
+        with self._lock:
+            return list(self._entries.items())
+
+    def clear(self) -> None:
+        """Drop all entries, and those that are being made if `serial`: waits for the thread that makes one."""
+        with self._making, self._lock:
+            self._entries.clear()

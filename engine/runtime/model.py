@@ -1,0 +1,154 @@
+"""What every compiled model offers, whoever runs it; and the choice of what runs for the sizes of a call."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from engine.config import Config
+from engine.program import Artifact
+from engine.runtime.boundary import Boundary, Rebuild
+from engine.runtime.cache import LatestUsed
+from engine.runtime.report import Profile, Report, Trace
+from engine.runtime.state import State
+
+Runner = TypeVar("Runner")
+"""What runs a model whose sizes are all known."""
+
+
+class CompiledModel(ABC, Generic[Runner]):
+    """A model that `engine.compile` compiled. Immutable; may be called from any number of threads at once.
+
+    Where sizes may differ from call to call, a plan is made for each combination of them at its first call, and the
+    latest `Config.plans` plans are kept.
+
+    Args:
+        interface: an artifact whose signature, sizes and types are those of the model.
+        config: the switches.
+        rebuild: makes the user's own output structure from leaves; None uses plain containers.
+        serial: as for `LatestUsed`: only one thread at a time makes what runs for new sizes.
+
+    Attributes:
+        config: the switches.
+    """
+
+    _HOW_TO_KEEP: str
+    """What a user can do who wants to pickle the model, for the error message."""
+
+    _example: Runner  # what runs for the sizes of the example inputs; set by subclasses
+
+    def __init__(self, interface: Artifact, config: Config, rebuild: Rebuild | None, *, serial: bool) -> None:
+        self.config = config
+        self._interface = interface
+        self._boundary = Boundary(interface, rebuild)
+        self._plans: LatestUsed[tuple[int, ...], Runner] = LatestUsed(config.plans, serial=serial)
+
+    # --- for known sizes -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _make(self, sizes: tuple[int, ...]) -> Runner:
+        """Makes what runs for these sizes, in the order of the interface's symbols."""
+
+    def _at(self, sizes: tuple[int, ...]) -> Runner:
+        """What runs for these sizes, in the order of the interface's symbols."""
+        return self._plans.get(sizes, self._make)
+
+    def _at_example(self) -> Runner:
+        """What runs for the sizes of the example inputs."""
+        return self._at(tuple(self._interface.scope.example.values()))
+
+    def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner:
+        """What runs for the sizes of these arguments. Raises ShapeError where there can be nothing."""
+        return self._example if self._interface.is_fixed else self._at(self._boundary.sizes(args, kwargs))
+
+    def _for_report(self, sizes: Mapping[str, int]) -> tuple[Runner, tuple[str, ...]]:
+        """What runs for the sizes that a user names, and `Report.sizes` of it. Raises as `report`."""
+        scope = self._interface.scope
+        wanted = scope.chosen(sizes)
+        chosen = self._at(tuple(wanted.values())) if sizes else self._example
+        return chosen, tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in scope.symbols.items())
+
+    # --- calling -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model once: takes what the model takes and returns what it returns, in fresh memory.
+
+        Raises:
+            ShapeError: the arguments differ from what it was compiled for, or the state is missing.
+            ExecutionError: an index out of range, an integer division by zero.
+        """
+
+    @abstractmethod
+    def new_state(self) -> State:
+        """A new state that holds what the model's buffers held at first, for ``model(..., state=...)``.
+
+        It is empty for a model that writes to no buffer; such a model is called without one.
+        """
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"a {name} holds memory of the machine: it cannot be pickled or copied; {self._HOW_TO_KEEP}")
+
+    # --- identity ------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Hash of instructions, of what torch runs and of weights; the same on every machine."""
+
+    @property
+    @abstractmethod
+    def run_digest(self) -> str:
+        """Hash of everything that decides what runs. Where sizes differ from call to call: for those of the example."""
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Writes the model to `path` (suffix ``.engine`` by custom): one safetensors file.
+
+        Raises:
+            ProgramError: the file cannot be written, or cannot hold this model.
+        """
+
+    # --- reading it ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def report(self, **sizes: int) -> Report:
+        """Passes, kernels, memory, arithmetic, times. Costs no run.
+
+        Args:
+            **sizes: the sizes to report for, where they differ from call to call; by default those of the example.
+
+        Raises:
+            ConfigError: a size that the model does not have, or that is no whole number.
+            ShapeError: a size out of its range.
+        """
+
+    @abstractmethod
+    def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
+        """Time of each launch.
+
+        Args:
+            *args: as for a call.
+            **kwargs: as for a call.
+            runs: how many runs to measure, one or more; the one of median length is shown.
+            roofs: measure the machine's roofs too (0.1 s), for the share that each launch reaches.
+
+        Raises:
+            ConfigError: the target has no clock of its own, such as the interpreter, whose times `trace` has.
+        """
+
+    @abstractmethod
+    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
+        """Runs once, instruction by instruction, and records statistics of every input and output.
+
+        Args:
+            *args: as for a call.
+            **kwargs: as for a call.
+            keep: positions of instructions whose arrays are kept; None keeps none.
+
+        Raises:
+            ConfigError: torch runs a part of the model.
+        """
