@@ -181,15 +181,15 @@ class CompiledGraph:
     def _compile(self, known: Mapping[Any, int], args: Sequence[Any]) -> SizedProgram:
         weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
         try:
-            lowered = traced.translate(self._module, weights, self.name, self._ranges, known)
+            translated = traced.translate(self._module, weights, self.name, self._ranges, known)
         except UnsupportedOp:
             if self._config.fallback is None or len(known) < len(self._places):
                 raise
             return self._compile_segments(weights, known)
-        outputs = [[n] for n in range(len(lowered.graph.outputs))]
-        program = compile_flat(lowered, self._config)
-        plain = not self._views and not self._strides and lowered.results == outputs
-        return SizedProgram(program, lowered.results, plain, program.artifact.is_fixed, self._strides)
+        outputs = [[n] for n in range(len(translated.graph.outputs))]
+        program = compile_flat(translated, self._config)
+        plain = not self._views and not self._strides and translated.results == outputs
+        return SizedProgram(program, translated.results, plain, program.artifact.is_fixed, self._strides)
 
     def _compile_segments(self, weights: traced.Weights, known: traced.Numbers) -> SizedProgram:
         """Segments, some of which torch runs. A warning lists the calls that torch runs, once a graph."""
