@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import resource
 
@@ -33,3 +35,18 @@ def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> np.ndarray:
         raise ProgramError(f"no memory for {nbytes} bytes of a program's values") from None
     start = -raw.ctypes.data % alignment
     return raw[start : start + nbytes]
+
+
+def release(array: np.ndarray) -> None:
+    """Give the whole pages of a dense array that nobody reads any more back to the system. Its elements are then lost.
+
+    Does nothing where the system has no such call.
+    """
+    page = mmap.PAGESIZE
+    begin = -(-array.ctypes.data // page) * page
+    end = (array.ctypes.data + array.nbytes) // page * page
+    if begin < end and _MADVISE is not None:
+        _MADVISE(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), ctypes.c_int(mmap.MADV_DONTNEED))
+
+
+_MADVISE = getattr(ctypes.CDLL(None), "madvise", None) if hasattr(mmap, "MADV_DONTNEED") else None

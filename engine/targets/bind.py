@@ -40,7 +40,7 @@ def bind(
         steps: what the target makes of each step.
         strategy: name of the memory planning strategy.
         lanes: workers of one call, each with working memory of its own.
-        keep: give every value memory of its own, so that all can be read after the run (trace, per-node dispatch).
+        keep: give every value memory of its own, so that no value is overwritten (trace, per-node dispatch).
         check: verify the memory plan.
 
     Raises:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 import threading
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -200,6 +204,36 @@ def test_the_interpreter_releases_a_value_after_its_last_use(traced):
     assert traced or torch.equal(result, Chain()(x))
     # the first value, what a node reads and makes, and the result twice; a trace computes statistics in copies
     assert peak < (8 if traced else 5.5) * x.nbytes
+
+
+PEAK_OF_A_TRACE = """
+    import torch
+    import engine
+    from tests.engine.test_memory import Chain, resident
+
+    x = torch.ones(1 << 21)
+    program = engine.compile(Chain().eval(), (x,), engine.Config(pipeline=()))
+    program.trace(torch.ones(1 << 21))
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    program.trace(x)
+    print(resident("VmHWM") - before)
+"""
+
+
+def resident(name):
+    """``VmRSS`` or ``VmHWM`` of this process, bytes."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) << 10
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from Linux's /proc")
+def test_a_trace_on_the_cpu_releases_a_value_after_its_last_use():
+    code = "from pathlib import Path\n" + textwrap.dedent(PEAK_OF_A_TRACE)
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120)
+    # two or three values, the result twice, and statistics in float64 with a mask: about 7 times a value
+    assert int(found.stdout) < 12 * 4 * (1 << 21)
+    assert Chain.LENGTH > 20
 
 
 def test_the_interpreter_asks_for_as_much_memory_as_values_take_at_the_same_time(monkeypatch):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,13 +12,14 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError, InternalError
+from engine.memory import release
 from engine.program import Artifact
 from engine.targets.base import Context, Observer, RunTimes
 from engine.targets.bound import BoundExecutable
 from engine.targets.cpu import call, native
 from engine.targets.cpu.weights import BufferKey, Weights
 from engine.targets.host import HOST, as_array, operand
-from engine.targets.plan import BoundPlan, Place, Step
+from engine.targets.plan import BoundPlan, Step
 
 _NODE_BYTES, _TENSOR_BYTES = ffi.sizeof("eb_node"), ffi.sizeof("eb_tensor")
 _FAILURES = {
@@ -157,13 +157,22 @@ class CpuExecutable(BoundExecutable):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
         """As `Executable.run`: dense arrays or CPU tensors of the artifact's types."""
         if self._per_node:
-            with self._reading([*inputs, *states], outputs, {}):
-                return
+            self._run_per_node((*inputs, *states), outputs)
+            return
         lent = self._borrow((*inputs, *states), outputs)
         status = lent[0]()
         self.free.append(lent)
         if status:
             raise self.failure(status, lent[3][0])
+
+    def _run_per_node(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """One C call a step."""
+        lent = self._borrow(inputs, outputs)
+        try:
+            for number in range(self.count):
+                self._run_step(lent, number)
+        finally:
+            self.free.append(lent)
 
     def _counters(self) -> tuple[np.ndarray, Any]:
         """Zeros for ticks [threads, steps], and the eb_profile that has a run count into them."""
@@ -196,45 +205,12 @@ class CpuExecutable(BoundExecutable):
         counted = partial(lib.eb_run, self._nodes, 0, self.count, lent[1], self.threads, profile, lent[3])
         return lent[0], counted, (lent, busy)
 
-    @contextmanager
-    def _reading(
-        self,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        roots: Mapping[tuple[str, int], np.ndarray],
-        observe: Callable[[int], None] | None = None,
-    ) -> Iterator[Callable[[Place], np.ndarray]]:
-        """Run one C call a step, then lend a reader of what lies in memory.
-
-        Args:
-            inputs: as for `run`, states behind them.
-            outputs: as for `run`.
-            roots: arrays of the storages that are not the arena, such as ``("input", 0)``.
-            observe: called with the number of each step after it ran.
-
-        Yields:
-            A function from a place to a strided view of it, valid inside of the block.
-        """
-        lent = self._borrow(inputs, outputs)
-        _call, pointers, _words, failed, arena = lent
-
-        def read(place: Place) -> np.ndarray:
-            kind, number = place.storage
-            start = self.plan.arena_offsets[number] if kind == "arena" else 0
-            found = operand(roots.get((kind, number), arena), start, place)
-            found.flags.writeable = False
-            return found
-
-        try:
-            for number in range(self.count):
-                status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
-                if status != native.OK:
-                    raise self.failure(status, failed[0])
-                if observe is not None:
-                    observe(number)
-            yield read
-        finally:
-            self.free.append(lent)
+    def _run_step(self, lent: Lent, number: int) -> None:
+        """Run one step in what a call borrowed."""
+        _call, pointers, _words, failed, _arena = lent
+        status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
+        if status != native.OK:
+            raise self.failure(status, failed[0])
 
     def failure(self, status: int, number: int) -> ExecutionError:
         """What step `number` answered, for the user."""
@@ -244,30 +220,54 @@ class CpuExecutable(BoundExecutable):
     # --- reading it --------------------------------------------------------------------------------------------------
 
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
-        """As `Executable.trace`. The plan must give every value memory of its own."""
+        """As `Executable.trace`. The plan must give every value memory of its own.
+
+        An instruction is shown as soon as its steps have run. Pages of values that no later instruction reads go back
+        to the system, so a trace needs about the memory of the values that are alive at the same time.
+        """
         artifact, plan = self.artifact, self.plan
         types = (artifact.types[v] for v in artifact.call_outputs)
         outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
         states = [state.copy() for state in states]  # the run writes to them
-        seconds: dict[int, float] = {}
-        clock = time.perf_counter()
-
-        def passed(number: int) -> None:
-            nonlocal clock
-            step, now = plan.steps[number], time.perf_counter()
-            if step.instruction is not None:
-                seconds[step.instruction] = now - clock
-            clock = time.perf_counter()
-
         roots = {("input", n): as_array(value) for n, value in enumerate(inputs)}
         # What a state holds before the run, which a trace shows as an input: the run overwrites the copy above.
         roots |= {("state", n): state.copy() for n, state in enumerate(states)}
         roots |= {("constant", v): a for v, a in artifact.constants.items()}
-        with self._reading([*inputs, *states], outputs, roots, passed) as read:
+        # A step writes what an instruction makes, or, for a view that is no view of memory, the binder's copy does.
+        written = {
+            place.storage: number
+            for number, step in enumerate(plan.steps)
+            for place in step.operands[step.n_inputs :]
+            if place is not None
+        }
+        unread = _parts_by_last_use(artifact, plan)
+        lent, ran = self._borrow([*inputs, *states], outputs), 0
+        arena = lent[4]
+
+        def read(value: int) -> np.ndarray:
+            place = plan.places[value]
+            kind, part = place.storage
+            start = plan.arena_offsets[part] if kind == "arena" else 0
+            found = operand(roots.get((kind, part), arena), start, place)
+            found.flags.writeable = False
+            return found
+
+        try:
             for index, instruction in enumerate(artifact.instructions):
-                before = [None if v is None else read(plan.places[v]) for v in instruction.inputs]
-                after = [read(plan.places[v]) for v in instruction.outputs]
-                observe(index, instruction, before, after, seconds.get(index, 0.0))
+                seconds = 0.0
+                until = max(written.get(plan.places[value].storage, -1) for value in instruction.outputs)
+                for number in range(ran, until + 1):
+                    start = time.perf_counter()
+                    self._run_step(lent, number)
+                    if plan.steps[number].instruction == index:
+                        seconds = time.perf_counter() - start
+                    ran = number + 1
+                before = [None if v is None else read(v) for v in instruction.inputs]
+                observe(index, instruction, before, [read(v) for v in instruction.outputs], seconds)
+                for part in unread.get(index, ()):
+                    release(arena[plan.arena_offsets[part] :][: plan.arena_sizes[part]])
+        finally:
+            self.free.append(lent)
 
     def identity(self) -> Any:
         """As `BoundExecutable.identity`, and the way in which steps are started."""
@@ -276,3 +276,16 @@ class CpuExecutable(BoundExecutable):
     def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
         """As `Executable.short_way`; none for a program with states."""
         return None if self._per_node or self.artifact.states else call.short_way(boundary, self)
+
+
+def _parts_by_last_use(artifact: Artifact, plan: BoundPlan) -> dict[int, list[int]]:
+    """Instruction -> the parts of the arena that it makes or reads, and no later one."""
+    last: dict[int, int] = {}
+    for index, instruction in enumerate(artifact.instructions):
+        for value in (*instruction.inputs, *instruction.outputs):
+            if value is not None and plan.places[value].storage[0] == "arena":
+                last[plan.places[value].storage[1]] = index
+    found: dict[int, list[int]] = {}
+    for part, index in last.items():
+        found.setdefault(index, []).append(part)
+    return found
