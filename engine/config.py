@@ -44,12 +44,12 @@ class Setting(ABC):
     Attributes:
         summary: one line, for lists.
         option: False where no backend option sets the field, since the harness sets it by other means.
-        native: True where it means nothing to the interpreter.
+        targets: the targets to which it means something; (): all of them.
     """
 
     summary: str
     option: bool = True
-    native: bool = False
+    targets: tuple[str, ...] = ()
 
     @abstractmethod
     def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:
@@ -264,7 +264,7 @@ class Config:
 
     target: str = _set("cpu", Choice("what runs the program", kind="target", option=False))
     threads: int | str = _set(
-        1, Count("worker threads of one call", native=True, most=MOST_THREADS, words=("auto",), tries=("1",))
+        1, Count("worker threads of one call", targets=("cpu",), most=MOST_THREADS, words=("auto",), tries=("1",))
     )
     precision: str | None = _set(None, Absent("element types; None: the model's own", option=False))
     fallback: str | None = _set(
@@ -280,20 +280,22 @@ class Config:
     passes: tuple[str, ...] = _set((), Passes("passes of your own, as path.py:function", paths=True))
     disable: tuple[str, ...] = _set((), Passes("passes to leave out", each=True))
     variant: Mapping[str, str] = field(
-        default_factory=dict, metadata={"setting": Variants("kernel variants that must be used", native=True)}
+        default_factory=dict, metadata={"setting": Variants("kernel variants that must be used", targets=("cpu",))}
     )
     pipeline: tuple[str, ...] | None = _set(None, Passes("passes in order", optional=True))
     planner: str = _set("default", Choice("memory planning strategy", kind="planner", each=True, tries=True))
     dispatch: str = _set(
         "whole",
-        Choice("one C call a run or a node", values=("whole", "per_node"), tries=True, native=True),
+        Choice("one C call a run or a node", values=("whole", "per_node"), tries=True, targets=("cpu",)),
     )
     outputs: str = _set(
         "recycled",
-        Choice("memory of large results: used again or new", values=("recycled", "fresh"), tries=True, native=True),
+        Choice(
+            "memory of large results: used again or new", values=("recycled", "fresh"), tries=True, targets=("cpu",)
+        ),
     )
     isa: str | None = _set(
-        None, Choice("the instruction set", kind="isa", tries=True, native=True, optional=True, absent="best")
+        None, Choice("the instruction set", kind="isa", tries=True, targets=("cpu",), optional=True, absent="best")
     )
     plans: int = _set(16, Count("memory plans kept of a program whose sizes differ", option=False))
     verify: bool = _set(default=False, setting=Flag("check graphs, memory plans and orders while compiling"))

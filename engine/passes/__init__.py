@@ -12,12 +12,12 @@ The passes of `PIPELINE` serve every target. Those of one target are in a packag
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.config import Config, is_path
-from engine.errors import ConfigError
+from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
 from engine.passes import own
 from engine.passes.base import Constraint, Pass, violations
@@ -90,7 +90,12 @@ def _add(one: Pass) -> None:
 
 def _import_passes(package: str, names: Sequence[str]) -> None:
     for name in dict.fromkeys(names):
-        if name not in PASSES:
+        if importlib.util.find_spec(f"{package}.{name}") is None:
+            if name not in PASSES:
+                raise InternalError(f"pass {name!r}: {package} has no file {name}.py, and no common pass has this name")
+        elif name in PASSES:
+            raise InternalError(f"pass {name!r} of {package}: there is a pass of that name already")
+        else:
             _add(importlib.import_module(f"{package}.{name}").PASS)
 
 

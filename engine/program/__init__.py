@@ -1,8 +1,6 @@
 """The program as data: an artifact of linear instructions and constants, its file, constants that several share."""
 
 from engine.program.artifact import (
-    FORMAT,
-    VERSION,
     Artifact,
     Constants,
     Instruction,
@@ -13,6 +11,7 @@ from engine.program.artifact import (
     write,
 )
 from engine.program.graphs import from_graph, to_graph
+from engine.program.versions import FORMAT, VERSION
 
 __all__ = [
     "FORMAT",

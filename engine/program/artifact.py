@@ -24,12 +24,7 @@ from engine.ops.check import bounded_type
 from engine.ops.table import Types
 from engine.program import container, origins
 from engine.program.container import StoredTensor
-
-FORMAT = "enginebench"
-VERSION = 3
-"""Of the files that are written."""
-LOWERED_VERSION = 2
-"""Of files whose programs the cpu's passes have been applied to; they are read, too."""
+from engine.program.versions import FORMAT, VERSION
 
 
 class Instruction(NamedTuple):

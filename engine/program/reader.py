@@ -16,8 +16,6 @@ from engine.errors import ProgramError
 from engine.graph import Form
 from engine.ops import MAX_RANK, TABLE, Op, TensorType
 from engine.program import (
-    FORMAT,
-    VERSION,
     Artifact,
     Constants,
     Instruction,
@@ -28,7 +26,7 @@ from engine.program import (
     tensor_name,
     with_modules,
 )
-from engine.program.artifact import LOWERED_VERSION
+from engine.program.versions import FORMAT, upgrade
 
 
 def load(path: str | Path, verify: str = "full") -> Artifact:
@@ -74,11 +72,7 @@ def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[st
         header = container.parse_json(text)
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise ProgramError("not a program of this engine")
-        if header.get("version") not in (LOWERED_VERSION, VERSION):
-            raise ProgramError(
-                f"format version {header.get('version')!r}; this engine reads {LOWERED_VERSION} and {VERSION}"
-            )
-        yield header, tensors
+        yield upgrade(header), tensors
 
 
 def find_constants(
@@ -133,18 +127,16 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         scope=scope,
         states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
         origins=_origins(header, scope),
-        lowered=_lowered(header),
+        lowered=_name(header["lowered"]),
     )
     _check(artifact)
     return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins))
 
 
-def _lowered(header: Mapping[str, Any]) -> str:
-    """The target whose passes have been applied: the cpu for files from before a header said it."""
-    found = header["lowered"] if header["version"] == VERSION else "cpu"
-    if not isinstance(found, str):
-        raise TypeError(f"lowered: not a name: {found!r}")
-    return found
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a name: {value!r}")
+    return value
 
 
 def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:

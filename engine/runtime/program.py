@@ -10,7 +10,7 @@ from typing import Any
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ProgramError, ShapeError
+from engine.errors import ConfigError, ProgramError, ShapeError
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
@@ -62,6 +62,8 @@ class Program(CompiledModel[Specialised]):
         self._rebuild = rebuild
         self._export_seconds = export_seconds
         self._target = targets.get(config.target)
+        if (reason := self._target.unavailable()) is not None:
+            raise ConfigError(f"target {config.target}: {reason}")
         _check_supported(self.lowered, self._target)
         self._prepared = self._target.prepare(self.lowered, borrowed=borrowed) if prepared is None else prepared
         self._example = self._at_example()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.memory import ALIGNMENT
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.targets.base import Buffer, Device
@@ -72,7 +73,7 @@ class State(Mapping[str, np.ndarray]):
 
 def _lay_out(types: Mapping[str, TensorType], device: Device) -> tuple[Buffer, dict[str, Any]]:
     """Uninitialised values of these types, and the piece of memory that all of them lie in."""
-    sizes = [-(-type_.nbytes // device.alignment) * device.alignment for type_ in types.values()]
+    sizes = [-(-type_.nbytes // ALIGNMENT) * ALIGNMENT for type_ in types.values()]
     memory, values, start = device.allocate(sum(sizes)), {}, 0
     for (name, type_), size in zip(types.items(), sizes, strict=True):
         values[name] = memory.value(start, type_)

@@ -50,15 +50,17 @@ class Device(ABC):
 
     Attributes:
         name: for messages, such as ``"cpu"``.
-        alignment: of buffers, and of values that share one, bytes.
     """
 
     name: str
-    alignment: int = 64
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Buffer:
-        """Uninitialised bytes. ProgramError where the device has no such memory."""
+        """Uninitialised bytes at an address aligned to `engine.memory.ALIGNMENT`, as values in a buffer are.
+
+        Raises:
+            ProgramError: the device has no such memory.
+        """
 
     @abstractmethod
     def read(self, value: Any) -> np.ndarray:
@@ -340,6 +342,10 @@ class Target(ABC):
     name: str
     summary: str
     device: Device
+
+    def unavailable(self) -> str | None:
+        """Why this machine cannot run programs of the target, such as a missing device; None where it can."""
+        return None
 
     def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
         """Why the target cannot run `instruction`, in a few words; None where it can."""

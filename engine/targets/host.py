@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.memory import ALIGNMENT, aligned_empty
+from engine.memory import aligned_empty
 from engine.ops import TensorType
 from engine.targets.base import Buffer, Device
 from engine.targets.plan import Place
@@ -59,7 +59,6 @@ class HostDevice(Device):
     """Values are NumPy arrays, and torch's tensors on the cpu."""
 
     name = "cpu"
-    alignment = ALIGNMENT
 
     def allocate(self, nbytes: int) -> HostBuffer:
         """As `Device.allocate`."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine import passes
 from engine.config import Config
-from engine.errors import ConfigError
+from engine.errors import ConfigError, ProgramError
 from engine.graph import Reshaped, identity
 from engine.program import Artifact, Constants, from_graph, sharing, to_graph
 from engine.program.artifact import Linked
@@ -30,6 +30,7 @@ def lower(artifacts: Mapping[str, Artifact], config: Config, *, borrowed: bool) 
 
     Raises:
         ConfigError: a pass of another target.
+        ProgramError: an artifact is lowered for another target, and this one has passes of its own.
     """
     stage = passes.stages(config)[1]
     lowered = {name: _lower(artifact, config, stage) for name, artifact in artifacts.items()}
@@ -49,6 +50,11 @@ def _lower(artifact: Artifact, config: Config, stage: list[passes.Pass]) -> Arti
                 f"passes: the file has the program after those of {config.target}; compile it anew to change them"
             )
         return artifact
+    if artifact.lowered and stage:
+        raise ProgramError(
+            f"the file holds the program after the passes of target {artifact.lowered}; "
+            f"compile it anew for {config.target}"
+        )
     graph = to_graph(artifact)
     log = passes.run_passes(graph, stage, check=config.verify)
     if not any(changes for _name, changes in log):

@@ -46,6 +46,13 @@ def _alternatives(setting: Any, field: str) -> Any:
     return setting.alternatives(field) if hasattr(setting, "alternatives") else setting.turned(field)
 
 
+def _concerns(setting: Any, target: str) -> bool:
+    """True where the setting means something to the target; a few versions of the engine say ``native``: the cpu."""
+    if hasattr(setting, "native"):
+        return target == "cpu" or not setting.native
+    return not setting.targets or target in setting.targets
+
+
 class Engine(Backend):
     """Options: the fields of `engine.Config` that are options, as text: ``disable=a+b``, ``pipeline=a+b``,
     ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``.
@@ -66,7 +73,7 @@ class Engine(Backend):
         if declared is None:
             names = _older_engine.OPTIONS
         else:
-            heeded = [(n, one) for n, one in declared.items() if cls.target == "cpu" or not one.native]
+            heeded = [(n, one) for n, one in declared.items() if _concerns(one, cls.target)]
             names = tuple(option for name, one in heeded for option in one.options(name))
         return ("only", *names)
 
@@ -87,11 +94,15 @@ class Engine(Backend):
         declared = _settings()
         if declared is None:
             return _older_engine.switches()
+        from engine.passes import PASSES
+
+        foreign = {name for name, one in PASSES.items() if one.target not in (None, cls.target)}
         return [
             BackendSwitch(kind, name, {option: value}, {"only": value} if kind == "pass" else None, usual)
             for field, one in declared.items()
-            if one.option and (cls.target == "cpu" or not one.native)
+            if one.option and _concerns(one, cls.target)
             for kind, name, option, value, usual in _alternatives(one, field)
+            if kind != "pass" or name not in foreign
         ]
 
     @classmethod
@@ -248,9 +259,5 @@ class EngineInterpreter(Engine):
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
-        """Passes that are not those of another target, and planners: it has no kernels."""
-        from engine.passes import PASSES
-
-        own = [name for name, one in PASSES.items() if one.target in (None, cls.target)]
-        found = [switch for switch in super().switches() if switch.kind in ("pass", "planner")]
-        return [switch for switch in found if switch.kind != "pass" or switch.name in own]
+        """Passes and planners: it has no kernels."""
+        return [switch for switch in super().switches() if switch.kind in ("pass", "planner")]

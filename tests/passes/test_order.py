@@ -39,8 +39,12 @@ def test_constraints_name_passes_and_give_a_reason():
 
 @pytest.mark.parametrize("found", STATED, ids=lambda found: f"{found.earlier}-{found.later}")
 def test_two_constrained_passes_that_trade_places_are_found(found):
-    names = exchanged(passes.pipeline("cpu"), found.earlier, found.later)
-    assert found in violations(ordered(names))
+    for target in TARGETS:
+        usual = passes.pipeline(target)
+        if {found.earlier, found.later} <= set(usual):
+            assert found in violations(ordered(exchanged(usual, found.earlier, found.later)))
+            return
+    pytest.fail("the two passes run for no target")
 
 
 def test_a_pass_that_is_missing_breaks_nothing():

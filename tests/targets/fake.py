@@ -59,7 +59,6 @@ class FakeDevice(Device):
     """Its memory is behind handles. `queue` is what was enqueued and has not run."""
 
     name = "fake"
-    alignment = 16
 
     def __init__(self) -> None:
         self._memory: dict[int, np.ndarray] = {}

@@ -1,0 +1,51 @@
+"""Versions of the file format. The engine writes the newest one and reads all of them.
+
+A file of an earlier version is read in steps: each function of `UPGRADES` makes a document of one version into a
+document of the next. So the reader knows the newest version alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.errors import ProgramError
+
+FORMAT = "enginebench"
+VERSION = 3
+"""Of the files that are written."""
+
+Document = dict[str, Any]
+
+
+def _upgrade_2(document: Document) -> Document:
+    """Programs of version 2 were written after the passes of the cpu, the only target with passes of its own."""
+    return {**document, "lowered": "cpu"}
+
+
+UPGRADES: dict[int, Callable[[Document], Document]] = {2: _upgrade_2}
+"""Version -> makes the document of one program of that version into one of the next version."""
+
+
+def upgrade(document: Document) -> Document:
+    """A document of any version as one of `VERSION`.
+
+    Args:
+        document: of a file with one program, or with several ones under ``entries``.
+
+    Raises:
+        ProgramError: the version is unknown, or the entries have another one than the file.
+    """
+    version = document.get("version")
+    if "entries" in document:
+        entries = {name: upgrade(entry) for name, entry in document["entries"].items()}
+        if any(entry.get("version") != version for entry in document["entries"].values()):
+            raise ProgramError(f"entries of other format versions than the file, which has {version!r}")
+        return {**document, "version": VERSION, "entries": entries}
+    while type(version) is not int or version != VERSION:
+        if type(version) is not int or version not in UPGRADES:
+            known = ", ".join(map(str, UPGRADES))
+            raise ProgramError(f"format version {version!r}; this engine reads {known} and {VERSION}")
+        document = UPGRADES[version](document)
+        version += 1
+    return {**document, "version": VERSION}
