@@ -140,7 +140,7 @@ def test_two_passes_of_one_name_are_refused(write):
 )
 def test_constraints_that_no_place_satisfies_are_refused(write, stated):
     config = engine.Config(passes=(write(WITH_PASS.format("mine", stated)),))
-    with pytest.raises(engine.ConfigError, match=r"no place of the .* stage satisfies what mine asks for"):
+    with pytest.raises(engine.ConfigError, match=r"no position in the .* stage satisfies what mine requires"):
         passes.stages(config)
 
 
@@ -175,7 +175,7 @@ def run(graph):
 
 def test_verify_finds_a_pass_that_breaks_the_graph(write):
     path = write(BREAKS)
-    with pytest.raises(VerificationError, match="before it is made"):
+    with pytest.raises(VerificationError, match="before it is computed"):
         engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=True))
 
 
