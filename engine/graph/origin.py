@@ -34,7 +34,7 @@ class Origin:
 
     Attributes:
         value: the name of the node in torch's exported graph, with ``[i]`` for result i of several, and
-            ``node/`` in front of a node in the body of another one.
+            the prefix ``node/`` for a node in the body of another node.
         module: the module that computes it, such as ``encoder.layer.3.attention``; "" for the model itself, or where
             the module is not known.
         source: ``file:line`` in the user's model, or "".

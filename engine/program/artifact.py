@@ -117,7 +117,7 @@ class Constants(Mapping[int, np.ndarray]):
     """Value -> array. A constant may be stored as a function; each access then calls it for a new array.
 
     Args:
-        forms: arrays, which nobody may write to and which may be memory-mapped; or functions that return arrays.
+        forms: arrays, possibly memory-mapped, that must not change; or functions that return arrays.
     """
 
     def __init__(self, forms: Mapping[int, Form]) -> None:

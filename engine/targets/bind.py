@@ -135,9 +135,9 @@ class _Binder:
         ints: list[int],
         reals: list[float],
     ) -> Step | None:
-        """The planned step, or None if no kernel can run it. Inserts dense copies of inputs if the kernel needs them."""
+        """The planned step, or None if no kernel can run it. Inserts dense copies of inputs if kernels need them."""
         operands = [*inputs, *outputs]
-        # A model repeats its layers: a step that looks like an earlier step reuses its plan. Reals are compared by bits,
+        # Models repeat layers: a step that looks like an earlier step reuses its plan. The bits of reals are compared,
         # because == ignores the sign of a zero.
         looks = (
             op,

@@ -46,7 +46,7 @@ def _lower(artifact: Artifact, config: Config, stage: list[passes.Pass]) -> Arti
     if artifact.lowered == config.target:
         if config.disable or config.pipeline is not None or config.passes:
             raise ConfigError(
-                f"passes: those of {config.target} ran before the file was written; compile the model again to change them"
+                f"passes: those of {config.target} ran before the file was saved; compile the model anew to change them"
             )
         return artifact
     graph = to_graph(artifact)

@@ -348,7 +348,7 @@ def test_a_module_without_a_cache_is_refused():
         def forward(self, ids, position, lengths):
             return (ids + position[:, None] + lengths[:, None]).float()[:, :1].expand(-1, 7)
 
-    with pytest.raises(ConfigError, match="module: it must keep its cache in buffers"):
+    with pytest.raises(ConfigError, match="module: its cache must be in buffers"):
         engine.compile_decoder(Plain().eval(), 8)
 
 

@@ -37,7 +37,7 @@ class Boundary(Protocol):
 
 
 class Lender(Protocol):
-    """The attributes of `CpuExecutable` that the fast path reads: `free` is unused working memory, `lend` creates more."""
+    """The attributes of `CpuExecutable` that the fast path uses: `free` is idle working memory, `lend` creates more."""
 
     free: list[Any]
 

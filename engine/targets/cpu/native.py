@@ -183,8 +183,8 @@ def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05
         what: ``fp32``, ``bf16``, ``int8``: operations of that type, two a multiply-add; ``read``: bytes read;
             ``copy``: bytes read and written.
         threads: number of threads; each runs on its own processor if there are enough.
-        nbytes: for ``read`` and ``copy``: bytes of each thread, at least 4096. A thread reads all of them repeatedly, or
-            copies one half to the other half.
+        nbytes: for ``read`` and ``copy``: bytes of each thread, at least 4096. A thread reads all of them repeatedly,
+            or copies one half to the other half.
         seconds: duration of the measurement, without creating the threads and their memory.
     """
     found = lib.eb_measure_roof(what.encode(), nbytes, threads, seconds)

@@ -187,7 +187,7 @@ class Weights(Prepared):
         """The dense elements of a constant, in `buffer` if they are read from a file."""
         form = self.artifact.constants.form(value)
         if (stored := _stored(form)) is not None:
-            return stored.read_into(buffer)  # packing takes the address of dense elements, in whatever shape
+            return stored.read_into(buffer)  # packing reads dense elements; the shape does not matter
         return np.asarray(form() if callable(form) else form, order="C")
 
     def _detach(self) -> None:
