@@ -1,4 +1,4 @@
-"""compile and load: the stages, in order. Knows every stage's front and none of their insides."""
+"""compile and load: call the stages in order. Knows the interface of every stage, not its internals."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     dynamic_shapes: Mapping[str, Any] | None = None,
     calibration: Iterable[Any] | None = None,
 ) -> CompiledModel:
-    """Compile a PyTorch model for these input shapes, or for a range of them. Weights are taken as they are now.
+    """Compile a PyTorch model for these input shapes, or for a range of them. Later changes of weights have no effect.
 
     Args:
         model: an `nn.Module` in eval mode, a `torch.export.ExportedProgram` or a `torch.fx.GraphModule`.
         example_inputs: positional inputs as a tuple, or ``(positional, keywords)`` as a tuple of a tuple and a dict.
         config: the switches; None is ``Config()``.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
-            ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call brings the example's sizes.
-            torch takes a size of 0 or 1 in the example for fixed, whatever is said here.
-        calibration: not offered yet; anything but None is refused.
+            ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
+            torch treats a size of 0 or 1 in the example as fixed, even if it is listed here.
+        calibration: not supported yet; must be None.
 
     Returns:
         A `Program`. With ``Config(fallback="torch")`` and a model with calls that the engine cannot compile, another
         `CompiledModel`: torch runs these calls.
 
     Raises:
-        UnsupportedOp: the model uses what the engine cannot compile; lists every such place with its source line. Or a
-            size of `dynamic_shapes` cannot differ.
-        ConfigError: an argument asks for what does not exist.
-        EngineError: torch.export could not capture the model; its reason is passed on.
-        InternalError: a defect of the engine; never with a fallback to torch in its place.
+        UnsupportedOp: the model has calls that the engine cannot compile; lists all of them with their source lines. Or
+            the model works for only one value of a size in `dynamic_shapes`.
+        ConfigError: an argument has an unsupported value.
+        EngineError: torch.export could not capture the model; gives the reason.
+        InternalError: a defect of the engine; the fallback to torch does not hide it.
     """
     if calibration is not None:
-        raise ConfigError("calibration: quantisation is not offered yet; expected None")
+        raise ConfigError("calibration: quantisation is not supported yet; expected None")
     config = Config() if config is None else config
     if config.fallback is None:
         return _make_program(_compile_artifact(model, example_inputs, config, dynamic_shapes), config)
@@ -68,10 +68,10 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
 
 
 class _Compiled(NamedTuple):
-    """An artifact whose constants may be memory of the model, and what only the compiling process knows of it.
+    """An artifact whose constants may be memory of the model, and facts that only the compiling process knows.
 
     Attributes:
-        artifact: the model, compiled for no machine in particular.
+        artifact: the compiled model, independent of the machine.
         rebuild: makes the user's own output structure from leaves; None: plain containers.
         export_seconds: spent in torch.export.
         started: when the engine's own work began, by `time.perf_counter`.
@@ -96,8 +96,8 @@ def _make_program(compiled: _Compiled, config: Config) -> Program:
 
 
 def _compile_artifact(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> _Compiled:
-    """Export, passes, artifact. Raises as `compile`."""
-    # Imported here: the exporter needs torch, and a process that only loads programs does not have to have it.
+    """Export the model and compile the exported program. Raises as `compile`."""
+    # Imported here, because the exporter needs torch, and a process that only loads programs need not have it.
     from engine import exporter
 
     return _compile_exported(exporter.export_with_torch(model, example_inputs, dynamic_shapes), config)
@@ -120,7 +120,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
     artifact = program.from_graph(exported.graph, signature, passes.run_common(exported.graph, config))
     if settled := artifact.scope.settled:
         raise UnsupportedOp(
-            [f"size {name}: the model, or how it is compiled, works for {only} only" for name, only in settled.items()]
+            [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
         )
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started)
@@ -129,31 +129,31 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:
     """Load a program that `Program.save` wrote. Needs no torch and executes nothing from the file.
 
-    By default the weights are read into memory one by one and the file is closed: what is done to it afterwards does
-    not concern the program. A weight is in memory once, as its kernels read it; it is also kept plain where a kernel
-    computes with another form of it (Winograd's convolution, whose weights then take 1 + 16/9 or 1 + 36/9 times their
-    size) or wants only a part of it packed.
+    By default the weights are read into memory one by one and the file is closed; later changes of the file do not
+    affect the program. A weight is in memory once, in the form that its kernels read. It is also kept plain if a kernel
+    computes another form of it (Winograd's convolution, whose weights then take 1 + 16/9 or 1 + 36/9 times their
+    size) or packs only a part of it.
 
-    With ``mmap=True`` the file stays mapped into memory for as long as the program is alive, and a weight that kernels
-    read plain is never copied. That starts faster and lets several processes share those weights, but the program then
-    depends on the file: truncating it ends the process with SIGBUS, an error when reading the disk does so too, and
-    overwriting it in place changes the weights, whatever `verify` found before. To replace a mapped file, write another
-    one beside it and rename that, as `save` does.
+    With ``mmap=True`` the file stays mapped into memory as long as the program exists, and a weight that kernels
+    read plain is never copied. Loading is faster and several processes share those weights, but the program then
+    depends on the file: truncating it, or an error when reading the disk, ends the process with SIGBUS, and
+    overwriting it in place changes the weights after `verify` has checked them. To replace a mapped file, write another
+    file beside it and rename that one, as `save` does.
 
     Args:
         path: the file.
-        verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the former.
+        verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the header's hash.
         mmap: keep the file mapped.
-        config: the switches; None is ``Config()``. The common passes have been applied, those of the target are applied
-            now: `disable`, `pipeline` and `passes` may name these alone.
+        config: the switches; None is ``Config()``. The common passes ran when the program was compiled; the passes of
+            the target run now. `disable`, `pipeline` and `passes` may only name passes of the target.
 
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another format version, needs more memory than the
-            system grants, or changes while it is read. Begins with the file's name.
+            system grants, or changes while it is read. The message begins with the file's name.
         ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch of common passes.
     """
     if isinstance(verify, Config):
-        raise ConfigError("load: a Config is given by name: load(path, config=Config(...))")
+        raise ConfigError("load: give a Config by keyword: load(path, config=Config(...))")
     check_load(verify, mmap, config)
     started = time.perf_counter()
     with reader.opened(path, verify, mapped=mmap) as artifact:
@@ -163,7 +163,7 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
 def check_load(verify: str, mmap: object, config: Config | None) -> None:
     """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch of common passes, which have run."""
     if config is not None and config.fallback:
-        raise ConfigError("fallback: what torch runs is decided when compiling, and a file holds nothing of it")
+        raise ConfigError("fallback: the calls that torch runs are chosen when compiling, and a file cannot hold them")
     if config is not None and (common := passes.common_switches(config)):
         field, name = common[0]
         raise ConfigError(f"{field}: {name} is a common pass, which ran when the program was compiled; compile it anew")
@@ -180,25 +180,26 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     """Compile a language model that keeps a cache in buffers.
 
     Args:
-        module: ``forward(ids, position, lengths)``: ids int64 [batch, length] are the tokens behind the first
-            `position` int64 [batch] of each text, of which `lengths` int64 [batch] tokens are then in the cache. It
-            writes to its buffers and returns the logits behind the last token of each text, [batch, vocab]. It is
-            exported twice: with position 0 and any length from 2 to `max_length`, and with length 1.
-        max_length: tokens that the buffers of the module hold a text.
-        batch: texts at once.
+        module: ``forward(ids, position, lengths)``: ids int64 [batch, length] are the next tokens of each text.
+            `position` int64 [batch] is the number of tokens that are already in the cache, `lengths` int64 [batch] the
+            number after the call. The module writes to its buffers and returns the logits after the last token of each
+            text, [batch, vocab]. It is exported twice: with position 0 and any length from 2 to `max_length`, and with
+            length 1.
+        max_length: number of tokens of each text that the buffers of the module can hold.
+        batch: number of texts in a call.
         config: the switches; None is ``Config()``.
 
     Raises:
-        ConfigError: `module` writes to no buffer, the two exports do not write to the same ones, or its buffers, or its
-            positions, end before `max_length`. The last is tried: by one token, in the last place.
+        ConfigError: `module` writes to no buffer, the two exports do not write to the same buffers, or its buffers or
+            positions end before `max_length`. The last is checked by running one token at the last position.
         UnsupportedOp, EngineError: as `compile`.
     """
-    # Imported here: a process that only loads decoders does not have to have torch.
+    # Imported here, because a process that only loads decoders need not have torch.
     from engine.exporter import decoding
 
     config = Config() if config is None else config
     if config.fallback is not None:
-        raise ConfigError("fallback: a decoder has none, since torch could not share its cache")
+        raise ConfigError("fallback: not supported for a decoder, because torch cannot share its cache")
     for name, value in (("max_length", max_length), ("batch", batch)):
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
@@ -215,11 +216,11 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
 
 
 def _check_decoder(artifacts: Mapping[str, Artifact], batch: int) -> None:
-    """ConfigError unless both write to the same buffers and return one row of logits a text."""
+    """ConfigError unless both artifacts write to the same buffers and return one row of logits for each text."""
     kept = [{s.name: a.types[v] for s, v in zip(a.states, a.state_inputs, strict=True)} for a in artifacts.values()]
     if not kept[0] or kept[0] != kept[1]:
         raise ConfigError(
-            f"module: it must keep its cache in buffers, the same in both exports; prefill writes to {list(kept[0])}, "
+            f"module: its cache must be in buffers, the same in both exports; prefill writes to {list(kept[0])}, "
             f"decode to {list(kept[1])}"
         )
     for name, artifact in artifacts.items():
@@ -236,7 +237,7 @@ def load_decoder(
     Args:
         path: the file.
         verify: as for `load`.
-        mmap: as for `load`, where the dangers are described.
+        mmap: as for `load`, which describes the risks.
         config: as for `load`.
 
     Raises:

@@ -1,8 +1,8 @@
-"""The only knobs there are. Each ablation is a change of one field. Knows names, not what they do.
+"""All options of the engine. Each ablation changes one field. Knows the names of switches, not what they do.
 
-A field of `Config` is declared once: its default, and a `Setting` in its metadata that checks values, reads them from
-text, lists them and says what an ablation tries. `settings()` has them; the list of switches and the options of the
-backends in the suites follow from it.
+A field of `Config` is declared once: its default, and a `Setting` in its metadata. The setting checks values, parses
+them from text, lists them, and lists the values that an ablation tries. The list of switches and the options of the
+backends in the suites come from `settings()`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MOST_THREADS = 1024
 
 
 class Alternative(NamedTuple):
-    """One value that an ablation puts in the place of the default: ``option=value``, as text.
+    """A value that an ablation tries instead of the default: ``option=value``, as text.
 
     Attributes:
-        kind: what it is one of, such as ``pass``.
-        name: as tables spell it.
+        kind: the kind of switch, such as ``pass``.
+        name: its name in tables.
         option: name of the option, a field or ``variant.<op>``.
-        value: its value.
-        usual: False for what takes part only when it is asked for by name.
+        value: the value.
+        usual: False if an ablation tries it only when it is named explicitly.
     """
 
     kind: str
@@ -39,12 +39,12 @@ class Alternative(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting(ABC):
-    """What is declared of a field of `Config`. Subclasses are the kinds of values.
+    """The declaration of a field of `Config`. Each subclass is a kind of value.
 
     Attributes:
         summary: one line, for lists.
-        option: False where no backend option sets the field, since the harness sets it by other means.
-        targets: the targets to which it means something; (): all of them.
+        option: False if no backend option sets the field, because the harness sets it in another way.
+        targets: the targets that the field concerns; (): all of them.
     """
 
     summary: str
@@ -53,17 +53,17 @@ class Setting(ABC):
 
     @abstractmethod
     def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:
-        """The value as `Config` keeps it. ConfigError where field `name` cannot have it.
+        """The value as `Config` stores it. ConfigError if field `name` cannot have it.
 
-        `_own` maps what names one of the passes of the user's own to the name of that pass.
+        `_own` maps the path and the name of each of the user's own passes to the name of the pass.
         """
 
     def parse(self, text: str) -> Any:
-        """The value that `text` spells; `check` finds what is wrong with it."""
+        """The value of `text`. Does not check it; `check` does."""
         return text
 
     def options(self, name: str) -> tuple[str, ...]:
-        """Names of the options that set field `name`; one that ends in a dot stands for all that begin so."""
+        """Names of the options that set field `name`; a name that ends in a dot is a prefix of option names."""
         return (name,) if self.option else ()
 
     def listed(self, name: str, default: Any) -> list[Switch]:
@@ -71,7 +71,7 @@ class Setting(ABC):
         return [Switch(name, name, _spelled(default), self.summary)]
 
     def alternatives(self, _name: str) -> list[Alternative]:
-        """What an ablation puts in place of the default, one after the other."""
+        """The values that an ablation tries in place of the default."""
         return []
 
 
@@ -80,12 +80,12 @@ class Choice(Setting):
     """One of several names.
 
     Attributes:
-        values: the names, where they are few and fixed.
-        kind: the kind of registered names otherwise.
-        each: True where every name is a switch of its own in lists.
-        tries: True where an ablation tries every name.
-        optional: True where None is allowed.
-        absent: what lists call None.
+        values: the names, if they are few and fixed.
+        kind: otherwise the kind of the registered names.
+        each: True if lists show every name as a separate switch.
+        tries: True if an ablation tries every name.
+        optional: True if None is allowed.
+        absent: the text for None in lists.
     """
 
     values: tuple[str, ...] = ()
@@ -122,8 +122,8 @@ class Count(Setting):
     """A whole number from 1 on.
 
     Attributes:
-        most: the largest; 0: none.
-        words: what may stand in place of a number.
+        most: the largest allowed number; 0: no limit.
+        words: texts that are allowed in place of a number.
         tries: values that an ablation tries.
     """
 
@@ -160,11 +160,11 @@ class Flag(Setting):
 
 @dataclass(frozen=True)
 class Absent(Setting):
-    """Nothing but None is offered."""
+    """Only None is supported."""
 
     def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
         if value is not None:
-            raise ConfigError(f"{name}: only None (the model's own dtypes) is offered, got {value!r}")
+            raise ConfigError(f"{name}: only None (the model's own element types) is supported, got {value!r}")
         return value
 
 
@@ -173,9 +173,9 @@ class Passes(Setting):
     """A tuple of passes by name; ``a+b`` as text.
 
     Attributes:
-        each: True where every pass is a switch of its own in lists, which this option switches off.
-        paths: True where each is ``path.py:function`` and nothing else.
-        optional: True where None is allowed.
+        each: True if lists show every pass as a separate switch, which this option turns off.
+        paths: True if each pass must be given as ``path.py:function``.
+        optional: True if None is allowed.
     """
 
     each: bool = False
@@ -240,26 +240,26 @@ class Config:
     """How to compile and run. Immutable; names are checked when it is made.
 
     Attributes:
-        target: what runs the program: ``cpu`` (C kernels) or ``interpreter`` (the NumPy definitions).
-        threads: threads of one call, the caller included; ``"auto"``: as many as processors that the process may use,
-            by its affinity mask and the CPU quota of its control groups, whenever a memory plan is made.
-        precision: None, the model's own element types. Nothing else is offered yet.
-        fallback: None: what cannot be compiled is an error; ``"torch"``: torch runs it, in segments of its own.
-        passes: passes of your own to run beside the others, each as ``path.py:function`` (docs/add-a-pass.md). The file
-            is executed when the Config is made.
+        target: the target that runs the program: ``cpu`` (C kernels) or ``interpreter`` (the NumPy definitions).
+        threads: threads of one call, the caller included. ``"auto"`` is the number of processors that the process may
+            use, by its affinity mask and the CPU quota of its control groups, each time that a plan is bound.
+        precision: None, the model's own element types. Other values are not supported yet.
+        fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
+        passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
+            file is executed when the Config is made.
         disable: passes to leave out of the pipeline.
-        variant: op name -> kernel variant that must be used where it applies, such as ``{"linear": "openblas"}``.
-        pipeline: pass names in the order to run them; None is the default pipeline, with `passes` where their
-            constraints put them. An order that breaks a constraint of a pass is accepted: it costs speed and never a
-            right result. From the first pass of a target on, all belong to that target's stage.
+        variant: op name -> kernel variant that must run all steps that it can run, such as ``{"linear": "openblas"}``.
+        pipeline: pass names in the order to run them. None is the default pipeline, with `passes` at positions that
+            satisfy their constraints. An order that breaks a constraint is accepted: results stay correct, but the
+            program may be slower. The first pass that belongs to a target begins that target's stage.
         planner: memory planning strategy.
-        dispatch: ``whole``: one C call a run; ``per_node``: one C call a node, arena without reuse.
-        outputs: ``recycled``: large results lie where earlier ones did that nobody refers to any longer, and up to 256
-            MiB wait for such results; ``fresh``: each gets memory of its own, which can be resized.
-        isa: the best instruction set to use; None is the best this machine has.
-        plans: memory plans kept of a program whose sizes differ from call to call: those of the latest combinations.
-        verify: check the graph after every pass, and every memory plan and order of steps. What is found is an
-            `InternalError`. Programs are the same; compiling takes longer, and memory in proportion to the arena.
+        dispatch: ``whole``: one C call for each run; ``per_node``: one C call for each step, arena without reuse.
+        outputs: ``recycled``: buffers of large results are recycled once the caller has released them, and up to 256
+            MiB of free buffers are kept; ``fresh``: each result gets new memory, and the array can be resized.
+        isa: the most capable instruction set to use; None is the most capable one of this machine.
+        plans: number of bound plans kept for a program whose sizes differ from call to call: those of the latest sizes.
+        verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
+            `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena.
     """
 
     target: str = _set("cpu", Choice("what runs the program", kind="target", option=False))
@@ -270,7 +270,7 @@ class Config:
     fallback: str | None = _set(
         None,
         Choice(
-            "who runs what cannot be compiled; by default an error",
+            "what runs calls that cannot be compiled; by default they are an error",
             values=("torch",),
             optional=True,
             absent="none",
@@ -286,18 +286,16 @@ class Config:
     planner: str = _set("default", Choice("memory planning strategy", kind="planner", each=True, tries=True))
     dispatch: str = _set(
         "whole",
-        Choice("one C call a run or a node", values=("whole", "per_node"), tries=True, targets=("cpu",)),
+        Choice("one C call for each run or each step", values=("whole", "per_node"), tries=True, targets=("cpu",)),
     )
     outputs: str = _set(
         "recycled",
-        Choice(
-            "memory of large results: used again or new", values=("recycled", "fresh"), tries=True, targets=("cpu",)
-        ),
+        Choice("memory of large results: recycled or new", values=("recycled", "fresh"), tries=True, targets=("cpu",)),
     )
     isa: str | None = _set(
         None, Choice("the instruction set", kind="isa", tries=True, targets=("cpu",), optional=True, absent="best")
     )
-    plans: int = _set(16, Count("memory plans kept of a program whose sizes differ", option=False))
+    plans: int = _set(16, Count("bound plans kept for a program whose sizes differ", option=False))
     verify: bool = _set(default=False, setting=Flag("check graphs, memory plans and orders while compiling"))
 
     def __post_init__(self) -> None:
@@ -306,7 +304,7 @@ class Config:
             object.__setattr__(self, name, setting.check(name, getattr(self, name), own))
 
     def _load_passes(self) -> dict[str, str]:
-        """Path, and name, of each pass of the user's own -> its name. ConfigError where one cannot be had."""
+        """Path and name of each of the user's own passes -> its name. ConfigError if one cannot be loaded."""
         given = [one for value in (self.passes, self.pipeline) if isinstance(value, tuple | list) for one in value]
         known, own = names("pass"), dict[str, str]()
         for path in dict.fromkeys(given):
@@ -315,7 +313,7 @@ class Config:
             if path in self.passes or (path not in known and is_path(path)):
                 name = load("pass", path).name
                 if name in known or name in own.values():
-                    raise ConfigError(f"passes: {path}: there is a pass {name!r} already; give this one another name")
+                    raise ConfigError(f"passes: {path}: another pass is already called {name!r}; use another name")
                 own[path] = name
         return own
 
@@ -326,17 +324,17 @@ class Config:
 
 
 def is_path(name: str) -> bool:
-    """True where `name` points into a Python file."""
+    """True if `name` names a function in a Python file."""
     return ".py:" in name
 
 
 def settings() -> dict[str, Setting]:
-    """What is declared of each field of `Config`, by name."""
+    """The declaration of each field of `Config`, by name."""
     return {one.name: one.metadata["setting"] for one in fields(Config)}
 
 
 def all_switches() -> tuple[Switch, ...]:
-    """Every switch: of each field of `Config`, in order, the names it can take or the field itself."""
+    """Every switch, in the order of the fields of `Config`: each name that a field can take, or the field itself."""
     declared = settings()
     return tuple(row for one in fields(Config) for row in declared[one.name].listed(one.name, one.default))
 

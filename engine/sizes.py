@@ -1,18 +1,18 @@
-"""Sizes that follow from the sizes of a call: formulas over symbols, with what has been taken for granted about them.
+"""Sizes that depend on the sizes of a call: formulas over symbols, and guards on them.
 
-A `Size` stands where an int would, in shapes and attributes. Adding, multiplying and dividing gives another formula. A
-comparison whose answer is the same for all sizes allowed has that answer, and no side effect. The other comparisons
+In shapes and attributes, a `Size` takes the place of an int. Adding, multiplying and dividing gives another formula. If
+a comparison has the same answer for all allowed sizes, it has that answer, and no side effect. The other comparisons
 depend on the sizes of a call, and there are two cases:
 
 - Inside of ``with scope.deciding():``, which the exporter and the passes open around all of their work, the answer is
-  that for the example's sizes, and the scope records it as a guard, which all sizes of a call must satisfy. Whatever
-  needs the number itself (a range, an index, a float) gets the example's, with the guard that it is this one.
+  that for the example's sizes, and the scope records it as a guard, which the sizes of every call must satisfy. Code
+  that needs a number (a range, an index, a float) gets the example's number, with the guard that the size equals it.
 - Elsewhere (a cache, a set, a file that is read, a report) the comparison is an `UndecidedSizeError`, and no guard is
   recorded.
 
-So no code treats a size as fixed unnoticed: rules of ops compare shapes as if they were numbers, and what they take
-for granted is in the report. `same` and `at_most` never record a guard and never raise. They are for code that only
-loses an optimisation where two sizes are not known to be equal, and for code outside of these two stages.
+So no code can treat a size as fixed without a record of it: rules of ops compare shapes as if they were numbers, and
+the report lists the guards. `same` and `at_most` never record a guard and never raise. They are for code that only
+loses an optimisation if two sizes are not known to be equal, and for code outside of these two stages.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from engine.errors import ConfigError, ShapeError, UndecidedSizeError
 
 Atom: TypeAlias = Any
-"""A symbol's name, or ``("//" | "%", dividend, divisor)`` of Terms."""
+"""A symbol's name, or ``("//" | "%", dividend, divisor)``, where both operands are Terms."""
 Monomial: TypeAlias = tuple[Atom, ...]
-"""A product; () is 1."""
+"""A product of atoms; () is 1."""
 Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
-"""A sum of monomials with their factors, none of them 0, in one order: equal formulas are equal tuples."""
+"""A sum of monomials with nonzero factors, in a canonical order, so equal formulas are equal tuples."""
 
 MOST = 1 << 48
-"""No size of a call is that large."""
-# Limits of a formula in a file. Without them a short file could ask for numbers of millions of digits, and for
-# `Scope._from_end` with 2**n terms for a product of n. The largest formula of all models in the tests has products of 3
-# atoms, 9 atoms in all, and quotients nested 5 deep.
+"""Every size of a call is smaller."""
+# Limits of a formula in a file. Without them a short file could contain numbers of millions of digits, and products of
+# n atoms, for which `Scope._from_end` makes 2**n terms. The largest formula of all models in the tests has products of
+# 3 atoms, 9 atoms in all, and quotients nested 5 deep.
 _MOST_FACTORS = 8
 _MOST_ATOMS = 128
 _MOST_DEPTH = 8
 
 
 class Symbol(NamedTuple):
-    """A size of a call: how small and large it may be (inclusive), and what the example has."""
+    """A size of a call: its minimum and maximum (inclusive), and its value in the example."""
 
     low: int
     high: int
@@ -51,7 +51,7 @@ class Symbol(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """``terms == 0`` (or ``< 0``) is `holds`, for every binding."""
+    """A condition on the sizes of every call: the truth of ``terms == 0`` (or ``terms < 0``) is `holds`."""
 
     relation: str
     terms: Terms
@@ -80,7 +80,7 @@ def symbol(name: str) -> Terms:
 
 
 def number_of(terms: Terms) -> int | None:
-    """The number that a formula without symbols is; None for others."""
+    """The value of a formula without symbols; None for other formulas."""
     match terms:
         case ():
             return 0
@@ -108,7 +108,7 @@ def multiply(a: Terms, b: Terms) -> Terms:
 
 
 def _quotient(a: Terms, b: Terms) -> Terms | None:
-    """A / b, where b is one product that divides every term of a."""
+    """A / b if b is one product that divides every term of a; None otherwise."""
     if len(b) != 1:
         return None
     ((below, divisor),) = b
@@ -137,7 +137,7 @@ def remainder(a: Terms, b: Terms) -> Terms:
 
 
 def evaluate(terms: Terms, values: Mapping[str, int]) -> int:
-    """The number that a formula is for these sizes."""
+    """The value of a formula for these sizes."""
     total = 0
     for monomial, factor in terms:
         for atom in monomial:
@@ -157,7 +157,7 @@ def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
 
 
 def text_of(terms: Terms) -> str:
-    """A formula for people."""
+    """A formula as readable text."""
     parts = []
     for monomial, factor in sorted(terms, key=lambda t: -len(t[0])):
         shown = "*".join(map(_atom_text, monomial))
@@ -188,16 +188,16 @@ class Scope:
         self._deciding = 0
 
     def copy(self) -> Scope:
-        """The same symbols and guards; guards that are added to one are not added to the other."""
+        """A scope with the same symbols and guards. A guard added to one of the scopes is not added to the other."""
         copy = Scope()
         copy.symbols, copy.guards = dict(self.symbols), dict(self.guards)
         return copy
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """In this block, comparisons that ranges leave open are answered for the example and recorded as guards.
+        """A block in which comparisons that ranges do not decide are answered for the example and recorded as guards.
 
-        For one thread at a time. Blocks may be nested.
+        Only one thread at a time may use it. Blocks may be nested.
         """
         self._deciding += 1
         try:
@@ -216,27 +216,27 @@ class Scope:
         return {name: s.example for name, s in self.symbols.items()}
 
     def size(self, terms: Terms) -> int:
-        """A formula as what stands for an int; an int where it has no symbol."""
+        """A formula as a `Size`, or as an int if it has no symbol."""
         number = number_of(terms)
         return cast("int", Size(self, terms)) if number is None else number
 
     def known(self, relation: str, terms: Terms) -> bool | None:
-        """Whether ``terms == 0`` or ``< 0`` for all sizes; None where that differs, or where it cannot be told."""
+        """Whether ``terms == 0`` or ``< 0`` for all sizes; None if that depends on the sizes or is not known."""
         low, high = self.bounds(terms)
         if relation == "==":
             return low == high == 0 if low > 0 or high < 0 or low == high == 0 else None
         return high < 0 if high < 0 or low >= 0 else None
 
     def assume(self, relation: str, terms: Terms) -> bool:
-        """Whether ``terms == 0`` or ``< 0`` for the example's sizes, which is recorded as a guard."""
+        """Whether ``terms == 0`` or ``< 0`` for the example's sizes. Records the answer as a guard."""
         value = evaluate(terms, self.example)
         holds = value == 0 if relation == "==" else value < 0
         self.guards[Guard(relation, terms, holds)] = None
         return holds
 
     def bounds(self, terms: Terms) -> tuple[float, float]:
-        """Least and largest value, not always tight: by the ends of every product, and by how the sum grows from where
-        every symbol is least or largest.
+        """Lower and upper bound of the value, not always tight. They follow from the bounds of every product, and, if
+        the sum is monotone, from its value where every symbol is least or largest.
         """
         low, high = self._loose_bounds(terms)
         for end in (0, 1):
@@ -248,7 +248,7 @@ class Scope:
         return low, high
 
     def _from_end(self, terms: Terms, end: int) -> tuple[float, list[float]]:
-        """The sum over how far each atom is from its least (largest) value: the constant, and the other factors."""
+        """The sum in terms of each atom's distance from its least (largest) value: the constant, the other factors."""
         sums: dict[Monomial, float] = {}
         for monomial, factor in terms:
             parts: dict[Monomial, float] = {(): factor}
@@ -266,7 +266,7 @@ class Scope:
 
     def _loose_bounds(self, terms: Terms) -> tuple[float, float]:
         low: float = 0
-        high: float = 0  # whole as long as all ends are: floats would lose what is added to 2**80
+        high: float = 0  # an int as long as all bounds are: a float would round a sum near 2**80
         for monomial, factor in terms:
             ends = [self._atom_bounds(atom) for atom in monomial]
             least, most = math.prod(e[0] for e in ends), math.prod(e[1] for e in ends)
@@ -281,7 +281,7 @@ class Scope:
         return low, high
 
     def _atom_bounds(self, atom: Atom) -> tuple[float, float]:
-        """Of what is never negative: sizes, and quotients of them."""
+        """Lower and upper bound of an atom; -MOST and MOST for a quotient whose operands may be negative."""
         if isinstance(atom, str):
             return self.symbols[atom].low, self.symbols[atom].high
         operation, a, b = atom
@@ -294,24 +294,24 @@ class Scope:
 
     @property
     def settled(self) -> dict[str, int]:
-        """Symbols of which a guard allows the example's size only."""
+        """Symbols for which a guard allows only the example's size, with that size."""
         only = [g.terms for g in self.guards if g.relation == "==" and g.holds]
         names = [{atom for monomial, _ in terms for atom in monomial} for terms in only]
         return {n: self.symbols[n].example for found in names if len(found) == 1 for n in found if n in self.symbols}
 
     def chosen(self, given: Mapping[str, Any]) -> dict[str, int]:
-        """The example's sizes, with those that a report is asked for by name.
+        """The example's sizes, with the sizes in `given` in place of some of them, for a report.
 
         Raises:
-            ConfigError: a size that there is not, or what is no whole number.
+            ConfigError: `given` has an unknown name, or a value that is no whole number.
         """
         if unknown := sorted(set(given) - set(self.symbols)):
             known = ", ".join(self.symbols) or "none"
-            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; those that do: {known}")
+            raise ConfigError(f"report: no size {', '.join(unknown)} differs from call to call; known sizes: {known}")
         return self.example | {name: _whole_number(name, value) for name, value in given.items()}
 
     def check(self, values: Mapping[str, int]) -> None:
-        """ShapeError unless the program holds for these sizes."""
+        """ShapeError unless these sizes are in their ranges and satisfy all guards."""
         for name, (low, high, _example) in self.symbols.items():
             if not low <= values[name] <= high:
                 raise ShapeError(f"{name} = {values[name]}: compiled for {low} to {high}")
@@ -323,7 +323,7 @@ class Scope:
 
 
 def _whole_number(name: str, value: Any) -> int:
-    """ConfigError for what is none; nothing is rounded or parsed."""
+    """`value` as an int; ConfigError if it is no whole number. Nothing is rounded or parsed."""
     try:
         if not isinstance(value, bool):
             return operator.index(value)
@@ -333,7 +333,7 @@ def _whole_number(name: str, value: Any) -> int:
 
 
 class Size:
-    """A formula of a `Scope`, standing where an int would. Made by `Scope.size`."""
+    """A formula of a `Scope`, in place of an int. Made by `Scope.size`."""
 
     __slots__ = ("scope", "terms")
 
@@ -342,13 +342,13 @@ class Size:
         self.terms = terms
 
     def _pinned(self) -> int:
-        """The example's number; from now on the only one."""
+        """The example's number. A guard requires that the size equals it."""
         number = evaluate(self.terms, self.scope.example)
         self._decide("==", add(self.terms, constant(-number)), self, "as a number")
         return number
 
     def _decide(self, relation: str, terms: Terms, *question: object) -> bool:
-        """Whether ``terms == 0`` or ``< 0``. UndecidedSizeError, with the question, where no guard may be recorded."""
+        """Whether ``terms == 0`` or ``< 0``. UndecidedSizeError, with the question, if no guard may be recorded."""
         answer = self.scope.known(relation, terms)
         if answer is None and not self.scope.is_deciding:
             raise UndecidedSizeError(
@@ -450,17 +450,17 @@ def _terms_of(value: object) -> Terms | None:
 
 
 def whole(value: Any) -> int:
-    """`value` as an int, or itself where it is a formula."""
+    """`value` as an int; a formula is returned as it is."""
     return cast("int", value) if isinstance(value, Size) else int(value)
 
 
 def is_fixed(value: Any) -> bool:
-    """True where `value` (a size, a shape, an attribute) is the same for every call."""
+    """True if `value` (a size, a shape, an attribute) is the same for every call."""
     return not any(isinstance(leaf, Size) for leaf in _leaves(value))
 
 
 def is_bounded(value: Any) -> bool:
-    """True where every number in `value` (a size, a shape, an attribute) fits into 64 bits; formulas have none."""
+    """True if every number in `value` (a size, a shape, an attribute) fits into 64 bits. Formulas are not checked."""
     return all(not isinstance(leaf, int) or -(1 << 63) <= leaf < 1 << 63 for leaf in _leaves(value))
 
 
@@ -473,14 +473,14 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two sizes, shapes or types are equal for every call. Takes nothing for granted where they are not."""
+    """Whether two sizes, shapes or types are known to be equal for every call. Records no guard."""
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(same, a, b))
     return _terms_of(a) == _terms_of(b) if isinstance(a, Size) or isinstance(b, Size) else bool(a == b)
 
 
 def at_most(a: Any, b: Any) -> bool:
-    """Whether size `a` is no larger than `b` for every call. Takes nothing for granted where it cannot be told."""
+    """Whether size `a` is known to be at most `b` for every call. Records no guard."""
     either = a if isinstance(a, Size) else b
     terms, most = _terms_of(a), _terms_of(b)
     if not isinstance(either, Size) or terms is None or most is None:
@@ -489,7 +489,7 @@ def at_most(a: Any, b: Any) -> bool:
 
 
 def as_line(value: Any) -> tuple[str, int, int] | None:
-    """(symbol, factor, shift) of a size that is ``factor * symbol + shift`` with a factor over 0; None for others."""
+    """(symbol, factor, shift) of a size ``factor * symbol + shift`` with a factor over 0; None for other sizes."""
     terms = dict(value.terms) if isinstance(value, Size) else {}
     shift = terms.pop((), 0)
     match list(terms.items()):
@@ -499,14 +499,14 @@ def as_line(value: Any) -> tuple[str, int, int] | None:
 
 
 def at(value: Any, values: Mapping[str, int]) -> Any:
-    """`value` with a number for each formula in it."""
+    """`value` with each formula in it replaced by its number for these sizes."""
     if isinstance(value, Size):
         return evaluate(value.terms, values)
     return tuple(at(one, values) for one in value) if isinstance(value, tuple) else value
 
 
 def in_scope(value: Any, scope: Scope) -> Any:
-    """`value` (a size, a shape, an attribute) with its formulas in `scope`, which has the symbols of their own."""
+    """`value` (a size, a shape, an attribute) with its formulas moved to `scope`, which has the same symbols."""
     if isinstance(value, Size):
         return scope.size(value.terms)
     return tuple(in_scope(one, scope) for one in value) if isinstance(value, tuple) else value
@@ -516,14 +516,14 @@ def in_scope(value: Any, scope: Scope) -> Any:
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON can say it: ``{"size": formula}`` for a Size."""
+    """`value` as JSON-able values: ``{"size": formula}`` for a Size."""
     if isinstance(value, Size):
         return {"size": encode_terms(value.terms)}
     return [encode(one) for one in value] if isinstance(value, tuple | list) else value
 
 
 def encode_terms(terms: Terms) -> list[Any]:
-    """A formula as JSON can say it."""
+    """A formula as JSON-able values."""
     return [
         [[a if isinstance(a, str) else [a[0], encode_terms(a[1]), encode_terms(a[2])] for a in monomial], factor]
         for monomial, factor in terms
@@ -531,7 +531,7 @@ def encode_terms(terms: Terms) -> list[Any]:
 
 
 def scope_of(symbols: Any, guards: Any) -> Scope:
-    """The scope that a file describes. ValueError for what is none."""
+    """The scope that a file describes. ValueError if it is malformed."""
     scope = Scope()
     for name, numbers in symbols.items():
         low, high, example = numbers
@@ -546,7 +546,7 @@ def scope_of(symbols: Any, guards: Any) -> Scope:
 
 
 def decode(value: Any, scope: Scope) -> Any:
-    """What `encode` made, back. ValueError for a formula that is none, or of other symbols than the scope's."""
+    """The value that `encode` encoded. ValueError if a formula is malformed or has a symbol that is not in `scope`."""
     if isinstance(value, dict):
         if set(value) != {"size"}:
             raise ValueError(f"not a size: {value!r}")
@@ -555,7 +555,7 @@ def decode(value: Any, scope: Scope) -> Any:
 
 
 def decode_terms(data: Any, scope: Scope) -> Terms:
-    """Terms from their JSON form; ValueError for what is none, or exceeds the limits above."""
+    """Terms from their JSON form. ValueError if they are malformed or exceed the limits above."""
     terms = _decode_sum(data, scope, 0)
     if _count_atoms(terms) > _MOST_ATOMS:
         raise ValueError(f"a formula of over {_MOST_ATOMS} sizes")
@@ -577,7 +577,7 @@ def _decode_sum(data: Any, scope: Scope, depth: int) -> Terms:
 
 
 def _count_atoms(terms: Terms) -> int:
-    """Symbols and quotients in a formula, those in quotients included."""
+    """Number of symbols, quotients and remainders in a formula, including those inside of quotients and remainders."""
     atoms = [atom for monomial, _ in terms for atom in monomial]
     inner = (_count_atoms(part) for atom in atoms if not isinstance(atom, str) for part in atom[1:])
     return len(atoms) + sum(inner)

@@ -1,7 +1,7 @@
-"""The names of switches. Passes, planners, kernel variants, instruction sets and targets register theirs here.
+"""The registry of switches: passes, planners, kernel variants, instruction sets and targets.
 
-Each registers when the module that declares it is imported, and `import engine` imports all of them, so `Config` checks
-names without importing who declares them. Imports nothing but errors.
+A module registers its switches when it is imported, and `import engine` imports all such modules, so `Config` checks
+names without importing these modules itself. Imports only errors.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Switch:
     """One choice of how a model is compiled or run.
 
     Attributes:
-        kind: ``pass``, ``planner``, ``kernel``, or the field of `Config` that it is.
-        name: the name within its kind.
+        kind: ``pass``, ``planner``, ``kernel``, or the name of the field of `Config`.
+        name: the name, unique in its kind.
         default: its value in ``Config()``, as text.
         summary: one line.
-        usual: False for what takes part in an ablation only when it is asked for by name.
-        available: False where this machine cannot run it.
+        usual: False if an ablation tries it only when it is named explicitly.
+        available: False if this machine cannot run it.
     """
 
     kind: str
@@ -40,7 +40,7 @@ _loaders: dict[str, Callable[[str], Any]] = {}
 
 
 def register(switch: Switch) -> None:
-    """Make a name known. InternalError where its kind has it already."""
+    """Add a switch. InternalError if its kind already has the name."""
     known = _registered.setdefault(switch.kind, {})
     if switch.name in known:
         raise InternalError(f"{switch.kind} {switch.name!r} is registered twice")
@@ -48,17 +48,17 @@ def register(switch: Switch) -> None:
 
 
 def register_source(kind: str, source: Callable[[], None]) -> None:
-    """Have `source` called once, before the names of `kind` are read for the first time; it may register more."""
+    """Register a function that is called once, before the switches of `kind` are first read; it may register more."""
     _sources.setdefault(kind, []).append(source)
 
 
 def register_loader(kind: str, loader: Callable[[str], Any]) -> None:
-    """Have `loader` load what a user names by a path; what it returns has a `name`."""
+    """Register the function that loads a user's object of this kind from a path; the object has a `name`."""
     _loaders[kind] = loader
 
 
 def load(kind: str, path: str) -> Any:
-    """What the user's `path` names, such as a pass. Raises as the loader of that kind does."""
+    """The object that the user's `path` names, such as a pass. Raises as the loader of that kind."""
     return _loaders[kind](path)
 
 

@@ -1,6 +1,6 @@
-"""torch.export program -> Graph. The only stage that knows torch; `aten/` says what each ATen call means.
+"""Translates exported programs to graphs. Knows torch; `aten/` has a handler for each ATen overload.
 
-What cannot be translated is collected and raised as one `UnsupportedOp` that names every offender with its source line.
+Calls that cannot be translated are collected. One `UnsupportedOp` lists all of them with their source lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec,
 from torch.fx import Node
 
 from engine.errors import ConfigError, InternalError, UnsupportedOp
-from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
+from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
@@ -28,23 +28,23 @@ from engine.ops import TensorType
 
 __all__ = ["Exported", "TorchExport", "export", "export_with_torch", "translate", "user_inputs"]
 
-FALLBACK = 'Config(fallback="torch") has torch run what the engine cannot'
-"""What to do about an unsupported call."""
+FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
+"""Advice in the message about unsupported calls."""
 
 Slot = int | dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A model as a graph, and how a user's arguments and results map to it.
+    """A model as a graph, and how the user's arguments and results map to it.
 
     Attributes:
-        graph: inputs in the order of the arguments; an output for each tensor of the result.
-        input_names: one a graph input, from the parameters of `forward`.
+        graph: inputs in the order of the arguments; one output for each tensor of the result.
+        input_names: a name for each graph input that an argument gives, from the parameters of `forward`.
         input_tree: torch's structure of ``(args, kwargs)``; None is a leaf there.
         output_tree: torch's structure of the result.
         input_slots: for each leaf of `input_tree` the position of a graph input, or ``{"constant": value}`` for an
-            argument that is no tensor: the graph holds for this value only.
+            argument that is no tensor: the graph is valid for this value only.
         output_slots: for each leaf of `output_tree` the position of a graph output, or ``{"constant": value}``.
         export_seconds: spent in torch.export, decomposition included.
         translate_seconds: spent making the graph.
@@ -61,7 +61,7 @@ class Exported:
 
 
 def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
-    """Export `model` for the shapes of `example_inputs`, or for those that `dynamic_shapes` allows.
+    """Export `model` for the shapes of `example_inputs`, or for all shapes that `dynamic_shapes` allows.
 
     Args:
         model: an nn.Module in evaluation mode, an ExportedProgram or a GraphModule; parameters on the cpu. The
@@ -72,7 +72,7 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
     Raises:
         ConfigError: the model or an argument is of the wrong kind.
         ShapeError: an input is not a dense tensor on the cpu.
-        UnsupportedOp: calls that cannot be translated, all of them.
+        UnsupportedOp: some calls cannot be translated; lists all of them.
         EngineError: torch.export cannot capture the model.
         InternalError: a handler contradicts torch.
     """
@@ -81,12 +81,12 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
 
 @dataclass(frozen=True)
 class TorchExport:
-    """A model as torch has it: a functional program of ATen calls.
+    """The result of torch.export: a functional program of ATen calls.
 
     Attributes:
-        program: the program.
-        name: the model's class.
-        dynamic_shapes: as they were given.
+        program: the exported program.
+        name: name of the model's class.
+        dynamic_shapes: as given by the user.
         seconds: spent in torch.export, decomposition included.
     """
 
@@ -97,7 +97,7 @@ class TorchExport:
 
 
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
-    """The first half of `export`."""
+    """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
     program = run_torch_export(model, args, kwargs, dynamic_shapes)
@@ -105,7 +105,7 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
 
 
 def translate(model: TorchExport) -> Exported:
-    """The second half of `export`. Raises UnsupportedOp."""
+    """The second half of `export`: make the graph. Raises UnsupportedOp and InternalError as `export`."""
     begin = time.perf_counter()
     conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
     with conversion.walk.graph.scope.deciding():
@@ -123,7 +123,7 @@ def translate(model: TorchExport) -> Exported:
 
 
 def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The positional and keyword arguments that `example_inputs` stands for."""
+    """The positional and keyword arguments in `example_inputs`."""
     if isinstance(example_inputs, list):
         example_inputs = tuple(example_inputs)
     if not isinstance(example_inputs, tuple):
@@ -137,14 +137,14 @@ def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def user_inputs(program: ExportedProgram) -> list[Node]:
-    """The placeholders that a call brings."""
+    """The placeholders for arguments of a call."""
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
     specs = program.graph_signature.input_specs
     return [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
 
 
 class _Conversion:
-    """Inputs, constants and outputs of one program around a `Walk` over its calls."""
+    """Translates inputs, constants and outputs of one program; a `Walk` translates its calls."""
 
     def __init__(self, program: ExportedProgram, name: str, dynamic_shapes: Any) -> None:
         self.program = program
@@ -156,7 +156,7 @@ class _Conversion:
         self.output_slots: list[Slot] = []
         self._constants: dict[tuple[Any, ...], Value] = {}
         self._written = frozenset(program.graph_signature.buffers_to_mutate.values())
-        self._states: dict[str, Value] = {}  # what each buffer that is written to holds before a call
+        self._states: dict[str, Value] = {}  # contents before a call of each buffer that the model writes to
 
     def run(self) -> Graph:
         module = self.program.graph_module
@@ -172,9 +172,7 @@ class _Conversion:
 
     def _input(self, node: Node, spec: InputSpec) -> Translated:
         if spec.kind is InputKind.TOKEN:
-            return Missing(
-                None
-            )  # orders calls with effects, none of which can be translated: each is refused by itself
+            return Missing(None)  # orders calls with effects; each such call is refused by itself
         if spec.kind is not InputKind.USER_INPUT:
             return self._constant(spec)
         if isinstance(spec.arg, ConstantArgument):
@@ -189,7 +187,7 @@ class _Conversion:
         return value
 
     def _constant(self, spec: InputSpec) -> Value:
-        """A parameter, a buffer or a lifted constant; tied ones are one value."""
+        """A parameter, a buffer or a lifted constant; tied tensors are one value."""
         target = str(spec.target)
         if target in self._written:
             return self._state(target)
@@ -200,7 +198,7 @@ class _Conversion:
         return self._constants[key]
 
     def _held(self, target: str) -> tuple[torch.Tensor, TensorType]:
-        """The tensor that the program holds under this name; UnsupportedOp where it cannot be a value."""
+        """The tensor of the program with this name; UnsupportedOp if it cannot be a value."""
         held = self.program.state_dict  # without lifted constants and the buffers that are not saved
         tensor = held[target] if target in held else self.program.constants[target]
         if not isinstance(tensor, torch.Tensor):
@@ -211,7 +209,7 @@ class _Conversion:
             raise UnsupportedOp([f"{target}: {refusal}"]) from None
 
     def _state(self, target: str) -> Value:
-        """What a buffer that the model writes to holds before a call."""
+        """The contents before a call of a buffer that the model writes to."""
         tensor, type_ = self._held(target)
         graph, first = self.walk.graph, to_numpy(tensor)
         graph.states.append((target, first.copy() if first.any() else None))

@@ -1,4 +1,4 @@
-"""What a handler sees of the graph being built: emitting ops, casting, scalars, refusing. Knows no ATen name."""
+"""The interface of handlers to the graph: emitting ops, casts, scalars, refusals. Knows no ATen name."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Operand = Value | Number
 
 @dataclass(frozen=True)
 class Missing:
-    """Stands for a result that has no value in the graph. Reading it is refused with `reason`, or passed on in
-    silence where the reason was given already (`reason` is None).
+    """A result that has no value in the graph. A call that reads it is refused with `reason`. If `reason` is None, the
+    reason has been reported already, and no line is added.
     """
 
     reason: str | None
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """The engine's name of a torch dtype; Refusal where it has none."""
+    """The engine's name of a torch dtype; Refusal if it has none."""
     name = str(dtype).removeprefix("torch.")
     if name not in dtypes.BY_NAME:
         raise Refusal(f"element type {name} is not supported (known: {', '.join(dtypes.BY_NAME)})")
@@ -44,14 +44,14 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 Sizes = Callable[[Any], int]
-"""A size as torch has it -> an int or a formula; Refusal where it depends on data."""
+"""A size in torch -> an int or a formula; Refusal if it depends on data."""
 
 
 def tensor_type(meta: Any, size: Sizes) -> TensorType:
     """Element type and shape of a (fake) tensor.
 
     Raises:
-        Refusal: no tensor, an element type that the engine lacks, or sizes that depend on the data.
+        Refusal: `meta` is no tensor, or its element type, layout, rank or sizes are not supported.
     """
     if not isinstance(meta, torch.Tensor):
         raise Refusal(f"the result is a {type(meta).__name__} that depends on the values of tensors")
@@ -67,9 +67,9 @@ class CallContext:
 
     Attributes:
         graph: the graph being built.
-        meta: what torch says the call returns: a fake tensor, or a list of them.
+        meta: the results of the call in torch: a fake tensor, or a list of them.
         source: ``file:line`` in the user's model.
-        size: a size as torch has it -> an int or a formula.
+        size: a size in torch -> an int or a formula.
     """
 
     def __init__(self, graph: Graph, meta: Any, source: str, size: Sizes) -> None:
@@ -80,19 +80,19 @@ class CallContext:
 
     @property
     def result(self) -> TensorType:
-        """Element type and shape that torch gives the (only, or first) result."""
+        """Element type and shape of the (only, or first) result in torch."""
         return tensor_type(self.meta[0] if isinstance(self.meta, list | tuple) else self.meta, self.size)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Give up on this call; the reason reaches the user together with those of all other calls."""
+        """Refuse this call. The user gets the reason together with those of all other refused calls."""
         raise Refusal(reason)
 
     def emit(self, op: str, *inputs: Value | None, **attributes: Any) -> Value:
-        """One node of `inputs` in declared order; what the op refuses becomes a refusal of the call."""
+        """Emit a node with `inputs` in declared order. If the op refuses them, the call is refused."""
         return self._emit(op, inputs, attributes)
 
     def emit_named(self, op: str, inputs: Mapping[str, Value | None], **attributes: Any) -> Value:
-        """`emit` of an op with optional inputs: each by its declared name, absent ones omitted or None."""
+        """As `emit`, with inputs by their declared names; absent inputs are omitted or None."""
         return self._emit(op, inputs, attributes)
 
     def _emit(
@@ -107,11 +107,11 @@ class CallContext:
 
     @staticmethod
     def common_dtype(a: Operand, b: Operand) -> str:
-        """The type that torch promotes to: tensors with axes count before those of rank 0, these before numbers."""
+        """The type that torch promotes to: tensors with axes have priority over those of rank 0, these over numbers."""
         return dtype_name(torch.result_type(_sample(a), _sample(b)))
 
     def cast(self, operand: Operand, dtype: str) -> Value:
-        """The operand as a value of `dtype`; itself where it is one. Numbers become constants of rank 0."""
+        """The operand as a value of `dtype`, unchanged if it has that type. Numbers become constants of rank 0."""
         if not isinstance(operand, Value):
             return self.scalar(operand, dtype)
         return operand if operand.dtype == dtype else self.emit("cast", operand, dtype=dtype)
@@ -127,53 +127,53 @@ class CallContext:
         return self.graph.constant(to_numpy(tensor), "scalar")
 
     def fill(self, number: Number, result: TensorType) -> Value:
-        """`number` everywhere."""
+        """A value of type `result` whose elements are all `number`."""
         number = _plain(number)
-        if float(number) != number and number == number:  # noqa: PLR0124  # NaN is a float, and equals nothing
+        if float(number) != number and number == number:  # noqa: PLR0124  # NaN is a float and differs from itself
             self.refuse(f"the integer {number} is not exact as a float64")
         return self.emit("full", shape=result.shape, value=float(number), dtype=result.dtype)
 
     def constant(self, data: np.ndarray) -> Value:
-        """A constant made while exporting."""
+        """A constant with the elements of `data`."""
         return self.graph.constant(data)
 
     # --- shapes ------------------------------------------------------------------------------------------------
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """`value` under another shape, every size of it known; itself where nothing changes."""
+        """`value` in another shape without -1; unchanged if it has that shape."""
         return value if same(tuple(shape), value.shape) else self.emit("reshape", value, shape=tuple(shape))
 
     def expand(self, value: Value, shape: Sequence[int]) -> Value:
-        """`value` broadcast to `shape`; itself where nothing changes."""
+        """`value` broadcast to `shape`; unchanged if it has that shape."""
         return value if same(tuple(shape), value.shape) else self.emit("expand", value, shape=tuple(shape))
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """Axes in another order; itself where nothing changes."""
+        """`value` with its axes in another order; unchanged if the order is the same."""
         order = tuple(order)
         return value if order == tuple(range(len(order))) else self.emit("permute", value, axes_order=order)
 
     def slice(self, value: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
-        """Elements start, start + step, ... before stop; itself where that is everything."""
+        """Elements start, start + step, ... before stop along an axis; `value` itself if these are all elements."""
         if same((start, stop, step), (0, value.shape[axis], 1)):
             return value
         return self.emit("slice", value, axis=axis, start=start, stop=stop, step=step)
 
     def axis(self, axis: int, rank: int) -> int:
-        """`axis` counted from the front. A tensor of rank 0 is read as a vector, as torch does."""
+        """`axis` counted from the front. A tensor of rank 0 is treated as a vector, as in torch."""
         return range(max(rank, 1))[axis]
 
     def lifted(self, value: Value) -> Value:
-        """A value of rank 0 as a vector of one element; others themselves."""
+        """A value of rank 0 as a vector of one element; other values unchanged."""
         return value if value.shape else self.reshape(value, (1,))
 
 
 def _sample(operand: Operand) -> Any:
-    """An empty tensor (or the number itself) that promotes as the operand does."""
+    """An empty tensor, or the number itself, with the same type promotion as the operand."""
     if not isinstance(operand, Value):
         return _plain(operand)
     return torch.empty((0,) if operand.shape else (), dtype=torch_dtype(operand.dtype))
 
 
 def _plain(number: Any) -> Number:
-    """`number`; of a size that differs from call to call the example's, to which the program is then bound."""
+    """`number`. A size that differs from call to call becomes the example's number, with a guard that it equals it."""
     return int(number) if isinstance(number, Size) else number

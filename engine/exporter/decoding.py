@@ -1,4 +1,4 @@
-"""What a language model with a cache is exported with, once for each entry point of a decoder."""
+"""Example inputs and dynamic shapes for exporting a decoder's entry points."""
 
 from __future__ import annotations
 

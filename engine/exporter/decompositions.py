@@ -1,8 +1,8 @@
-"""Which of torch's own decompositions are used beyond those that torch.export uses by default. Knows no Graph.
+"""Selects decompositions of torch that torch.export does not use by default. Knows no Graph.
 
-torch keeps the calls of its core set whole, so the default table has no rule for them. Where torch has one
-nevertheless, and it says the call in others that the engine has, with nothing lost in speed or accuracy, it is named
-here in place of a handler.
+torch does not decompose the calls of its core set, so the default table has no rule for them. This module names such
+a call, in place of a handler, if torch has a rule for it that gives calls that the engine translates, without loss of
+speed or accuracy.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ CHOSEN = frozenset(map(overload, ("elu", "grid_sampler_2d", "leaky_relu")))
 
 
 def chosen(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
-    """The rules for those of `unknown` that torch keeps whole by default."""
+    """The rules for those calls of `unknown` that torch does not decompose by default."""
     return {op: decomposition(op) for op in CHOSEN.intersection(unknown)}
 
 
 def composite(unknown: Iterable[OpOverload]) -> set[OpOverload]:
-    """Those of `unknown` that torch defines by other calls alone; it replaces them whatever the table says."""
+    """The calls of `unknown` that torch defines only by other calls; it decomposes them even without a rule."""
     return {op for op in unknown if can_decompose(op)}

@@ -1,6 +1,6 @@
-"""Which calls run together, where two executors share them: as few changes from one to the other as there can be.
+"""Cuts calls of two kinds (run by the engine, run by torch) into the smallest number of segments.
 
-Pure scheduling; knows neither graphs nor executors.
+Only scheduling; knows neither graphs nor torch.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ Unit = TypeVar("Unit", bound=Hashable)
 def segments(
     units: Sequence[Unit], before: Mapping[Unit, Iterable[Unit]], kind: Mapping[Unit, bool]
 ) -> list[list[Unit]]:
-    """`units` in segments, each of one kind, to be run one after the other. No schedule has fewer.
+    """`units` in segments, each of one kind, to be run one after the other. No schedule has fewer segments.
 
-    A segment takes every unit of its kind that can run by then, so that behind it at least as much is done as behind
-    the same number of segments of any other schedule that begins with this kind: by induction, none is done earlier.
+    A segment takes every unit of its kind that can run by then. By induction, after n segments at least as many units
+    have run as after n segments of any other schedule that begins with the same kind, so no such schedule is shorter.
     Both kinds are tried as the first.
 
     Args:
-        units: in an order in which they could run; kept within a segment.
-        before: for each unit those that must have run.
-        kind: of each unit.
+        units: in an order in which they could run; a segment keeps this order.
+        before: for each unit the units that must run before it.
+        kind: the kind of each unit.
     """
     if not units:
         return []
@@ -41,7 +41,7 @@ def _beginning(
     while rest:
         segment: list[Unit] = []
         later: list[Unit] = []
-        for unit in rest:  # in their order, so that what makes a unit ready comes before it
+        for unit in rest:  # in order, so the units that a unit needs come before it
             ready = kind[unit] is now and all(other in done for other in before[unit])
             (segment if ready else later).append(unit)
             if ready:

@@ -1,8 +1,8 @@
-"""Keeps torch's messages about a capture from the user, who gets one error instead. Knows nothing of models.
+"""Hides torch's messages during a capture; the user gets one error instead. Knows nothing of models.
 
 Loggers, warning filters and `sys.stderr` belong to the process. Log records and output of other threads pass through,
-and all three are put back afterwards. The engine captures one model at a time: two captures that overlap would put back
-each other's settings.
+and all three are restored afterwards. The engine captures one model at a time: two captures at the same time would
+restore each other's settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-# These say more than once what the raised error says.
+# These loggers repeat the text of the raised error.
 _CHATTY_LOGGERS = (
     "torch._subclasses.fake_tensor",
     "torch.fx.experimental.symbolic_shapes",
@@ -30,11 +30,11 @@ _capture_lock = threading.RLock()  # reentrant: a model may compile another one 
 def quiet() -> Iterator[None]:
     """Hide log records, deprecation warnings and printed graphs of torch that this thread causes in the block.
 
-    What else the thread writes to `sys.stderr`, such as output of the model, appears when the block ends.
+    Other output of the thread to `sys.stderr`, such as that of the model, appears when the block ends.
     """
     with _capture_lock, _hidden_records(), warnings.catch_warnings(), _held_stderr():
-        # Python 3.11 has no filters for one thread: in the block the filter holds for all of them. It only hides that
-        # torch calls deprecated functions of its own, and torch.export itself enters `catch_warnings` many times.
+        # Python 3.11 has no warning filters for one thread: in the block the filter applies to all threads. It only
+        # hides warnings that torch calls its own deprecated functions; torch.export itself often uses `catch_warnings`.
         for category in (FutureWarning, DeprecationWarning):
             warnings.filterwarnings("ignore", category=category, module=r"torch\.|copyreg")
         yield
@@ -58,7 +58,7 @@ def _hidden_records() -> Iterator[None]:
 
 
 class _Stderr:
-    """Takes the place of `sys.stderr`: holds back what one thread writes and passes on what others write."""
+    """Replaces `sys.stderr`: buffers the output of one thread and passes on the output of other threads."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -74,7 +74,7 @@ class _Stderr:
         return getattr(self._stream, name)
 
     def release(self, without: str) -> None:
-        """Write what was held back, without the text `without`. Whoever kept this object writes through from now on."""
+        """Write the buffered output, without the text `without`. Later output is passed on directly."""
         self._thread = None
         text = self._held.getvalue()
         self._stream.write(text.replace(without, "") if without else text)
@@ -96,6 +96,6 @@ def _held_stderr() -> Iterator[None]:
         graph = str(getattr(error, "partial_fx_graph", ""))
         raise
     finally:
-        if sys.stderr is holding:  # else another thread has replaced it meanwhile, and puts it back itself
+        if sys.stderr is holding:  # else another thread has replaced it, and will restore it
             sys.stderr = stream
         holding.release(graph + "\n" if graph else "")

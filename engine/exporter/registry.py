@@ -1,8 +1,8 @@
-"""which function translates which ATen overload, and how a call's arguments reach it. Owns the table; knows no graph.
+"""The table of handlers: the function that translates each ATen overload, and its arguments. Knows no graph.
 
-A handler's parameters after the context are the names of the overload's schema. Two kinds of arguments may be left
-out, each with its reason written down: those that mean the same wherever they occur (`COMMON`), and those that a
-single overload declares `harmless`. A test compares all three with torch's schema, so that no keyword can be dropped
+A handler's parameters after the context have the names of the overload's schema. Two kinds of arguments may be left
+out, each with a stated reason: arguments that have the same meaning in all overloads (`COMMON`), and arguments that a
+handler declares `harmless`. A test compares all three with torch's schema, so that no keyword can be dropped
 unnoticed.
 """
 
@@ -18,7 +18,7 @@ from engine.exporter.torch_internals import OpOverload, schema_arguments
 
 
 class Refusal(Exception):
-    """Raised by a handler: this use of an op cannot be translated. The text is the reason."""
+    """Raised by a handler if it cannot translate a call. The text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class CommonArgument:
     """An argument that many overloads share.
 
     Attributes:
-        why: why a handler need not see it.
-        refusal: the value -> the reason to refuse it, or None.
+        why: why handlers do not need it.
+        refusal: function from a value to the reason to refuse it, or None.
     """
 
     why: str
@@ -41,7 +41,7 @@ def _any_value(_value: Any) -> str | None:
 def _only_cpu(device: Any) -> str | None:
     if device is None or torch.device(device).type == "cpu":
         return None
-    return f"device {device} is asked for, only cpu is supported"
+    return f"device {device} is requested, only cpu is supported"
 
 
 def _only_strided(layout: Any) -> str | None:
@@ -51,13 +51,13 @@ def _only_strided(layout: Any) -> str | None:
 COMMON: dict[str, CommonArgument] = {
     "device": CommonArgument("the cpu is the only device", _only_cpu),
     "layout": CommonArgument("dense is the only layout", _only_strided),
-    "memory_format": CommonArgument("says how values lie in memory, never what they are", _any_value),
-    "pin_memory": CommonArgument("says where values lie in memory, never what they are", _any_value),
+    "memory_format": CommonArgument("gives the layout of values in memory, not their elements", _any_value),
+    "pin_memory": CommonArgument("gives the place of values in memory, not their elements", _any_value),
     "non_blocking": CommonArgument("copies within one device are synchronous", _any_value),
     "copy": CommonArgument("values of a graph never change, so a copy equals its original", _any_value),
-    "implicit": CommonArgument("notes who asked for the expansion, never what it is", _any_value),
+    "implicit": CommonArgument("tells whether the user wrote the expansion, not what it computes", _any_value),
 }
-FROM_META = "the result's element type, as torch inferred it, follows this argument; the handler reads it there"
+FROM_META = "the handler reads the result's element type, which torch has inferred from this argument"
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Handler:
     """One row of the table.
 
     Attributes:
-        overload: which one is translated.
+        overload: the overload that it translates.
         translate: ``translate(context, **arguments)`` -> a value, or a list of values.
-        harmless: arguments that `translate` does not take, each with the reason why it cannot matter.
+        harmless: arguments that `translate` does not take, each with the reason why it can be ignored.
     """
 
     overload: OpOverload
@@ -77,15 +77,15 @@ class Handler:
 
 HANDLERS: dict[OpOverload, Handler] = {}
 REFUSED: dict[OpOverload, str] = {}
-"""Overloads that are refused whatever their arguments, with a better reason than that no handler exists."""
+"""Overloads that are always refused, each with a more specific reason than that no handler exists."""
 
 Translator = Callable[..., Any]
 
 
 def overload(name: str) -> OpOverload:
-    """The overload called for example ``add.Tensor``, or ``engine::selective_scan`` of another library than ATen.
+    """The overload with a name such as ``add.Tensor``, or ``engine::selective_scan`` for another library than ATen.
 
-    AttributeError where torch has none.
+    AttributeError if torch has no such overload.
     """
     library, _, call = name.rpartition("::")
     packet, _, which = call.partition(".")
@@ -95,15 +95,15 @@ def overload(name: str) -> OpOverload:
 
 DROPPED: dict[OpOverload, str] = {
     overload("_assert_tensor_metadata"): "restates types that the example inputs fixed; a call checks its inputs",
-    overload("_assert_scalar"): "of sizes: noted as a guard; sizes that depend on data are refused elsewhere",
-    overload("sym_constrain_range"): "bounds a size that depends on data, which is refused where it is made",
+    overload("_assert_scalar"): "guards record those on sizes of a call; sizes from data are refused elsewhere",
+    overload("sym_constrain_range"): "bounds a size that depends on data; the call that makes such a size is refused",
     overload("sym_constrain_range_for_size"): "as sym_constrain_range",
 }
-"""Overloads without a result whose calls need not run, each with the reason."""
+"""Overloads without a result whose calls are dropped, each with the reason."""
 
 
 def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Translator], Translator]:
-    """Register the decorated function for overloads whose schemas name the same arguments."""
+    """Register the decorated function for overloads whose schemas have the same argument names."""
 
     def register(translate: Translator) -> Translator:
         for name in names:
@@ -117,12 +117,12 @@ def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Tr
 
 
 def refused(reason: str, *names: str) -> None:
-    """Refuse overloads by name with one reason."""
+    """Refuse the named overloads, all with the same reason."""
     REFUSED.update({overload(name): reason for name in names})
 
 
 def bind(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Every argument that the handler takes, by name, defaults of the schema filled in.
+    """The arguments of the handler by name, including the schema's defaults.
 
     Raises:
         Refusal: a common argument has a value that is not supported.

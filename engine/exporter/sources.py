@@ -1,4 +1,4 @@
-"""Where in the user's model something comes from. Reads stack traces as text or as frames; knows no graph."""
+"""Finds source lines and modules of calls in the user's model, from stack traces. Knows no graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SITE = sysconfig.get_paths()["purelib"]
 
 
 def from_trace(trace: str | None) -> str:
-    """``file:line`` of the innermost frame outside of torch, else of the innermost frame, else ""."""
+    """``file:line`` of the innermost frame outside of torch, otherwise of the innermost frame; "" without frames."""
     frames = [frame for frame in _FRAME.findall(trace or "") if not frame[0].startswith("<")]
     users = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     chosen = users or frames

@@ -1,4 +1,4 @@
-"""torch's symbolic sizes as the engine's formulas. Knows sympy through torch; knows no graph."""
+"""Translates torch's symbolic sizes to the engine's formulas. Knows torch's sympy expressions; knows no graph."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _RELATIONS: dict[Any, Any] = {
 Ranges = Mapping[Any, Any]
 """sympy symbol -> torch's range of values."""
 _UNBOUNDED = 1 << 31
-"""A size may be as large as this where nothing bounds it: larger ones do not fit the attributes of every kernel."""
+"""Upper bound of a size without another bound: larger sizes do not fit the attributes of every kernel."""
 
 
 class Symbols:
     """The symbols of one traced program, declared in `scope` under the names that the user gave them.
 
     Args:
-        scope: where they are declared.
-        ranges: the least and the largest value of each symbol, where something bounds it.
-        inputs: its placeholders that a call brings.
-        names: by (input, axis), where the user named that size.
-        known: symbols that are a number here; they are not declared.
+        scope: the scope in which they are declared.
+        ranges: least and largest value of each bounded symbol.
+        inputs: the program's placeholders for arguments of a call.
+        names: (input, axis) -> the user's name of that size.
+        known: symbols that are numbers in this program; they are not declared.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Symbols:
         return list(self._names)
 
     def size(self, size: Any) -> int:
-        """A size as torch has it, as an int or a formula.
+        """A size in torch as an int or a formula.
 
         Raises:
-            Refusal: it depends on the values of tensors, or is no sum, product or quotient.
+            Refusal: it depends on the values of tensors, or is no formula of sums, products and quotients.
         """
         if isinstance(size, int) and not isinstance(size, torch.SymInt):
             return size
@@ -87,7 +87,7 @@ class Symbols:
         return found
 
     def note(self, condition: Any) -> None:
-        """Take what the program asserts of its sizes for a guard; what it asserts of data is no matter of sizes."""
+        """Record an assertion of the program about sizes as a guard. Does nothing for an assertion about data."""
         expression: Any = condition.node.expr if isinstance(condition, torch.SymBool) else None
         relation = _RELATIONS.get(type(expression))
         if relation and all(symbol in self._names or symbol in self._known for symbol in expression.free_symbols):
@@ -132,7 +132,7 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
 
 
 def _example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
-    """What the example inputs make of `symbol`, of which `size` is a multiple, shifted."""
+    """The value of `symbol` in the example inputs, where `size` is ``factor * symbol + shift``."""
     at_zero, at_one = (int(size.node.expr.xreplace({symbol: sympy.Integer(n)})) for n in (0, 1))
     return (int(size.node.hint) - at_zero) // (at_one - at_zero)
 
@@ -151,14 +151,14 @@ def names_of(dynamic_shapes: Any, inputs: Sequence[str]) -> dict[tuple[str, int]
     found = {}
     for name, axes in _by_input(dynamic_shapes, inputs):
         for axis, dim in _items(axes):
-            called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half is named by its half
+            called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half has the name of half
             if isinstance(axis, int) and isinstance(dim, torch.export.Dim) and called.isidentifier():
                 found[name, axis] = called
     return found
 
 
 def _by_input(shapes: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
-    """(input, what is said of its axes); nothing where inputs without a name cannot be told apart."""
+    """(input, dynamic shapes of its axes); empty if unnamed shapes cannot be matched to inputs."""
     if isinstance(shapes, Mapping):
         return [(name, axes) for name, axes in _parts("", shapes) if name in inputs]
     listed = [axes for _name, axes in _parts("", shapes)] if isinstance(shapes, tuple | list) else []
@@ -166,7 +166,7 @@ def _by_input(shapes: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:
-    """What is said of the axes of each tensor in a structure, under the name that torch.export gives the tensor."""
+    """The dynamic shapes of the axes of each tensor in a structure, with torch.export's name of the tensor."""
     parts = _items(shapes)
     by_axis = isinstance(shapes, Mapping) and not any(isinstance(key, str) for key in shapes)
     if name and (by_axis or not any(isinstance(part, Mapping | tuple | list) for _key, part in parts)):
@@ -178,7 +178,7 @@ def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _items(shapes: Any) -> list[tuple[Any, Any]]:
-    """Key or position, and part; [] of what has no parts."""
+    """(key or position, part) for each part; [] if `shapes` has no parts."""
     if isinstance(shapes, Mapping):
         return list(shapes.items())
     return list(enumerate(shapes)) if isinstance(shapes, tuple | list) else []

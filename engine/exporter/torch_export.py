@@ -1,6 +1,6 @@
-"""From a model to a functional ExportedProgram: checks, torch.export, functionalisation. Knows no Graph.
+"""Makes a functional ExportedProgram of a model: checks, torch.export, decompositions. Knows no Graph.
 
-Errors of torch.export become one sentence with the user's line.
+Re-raises errors of torch.export as one sentence with the user's source position.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     """The model as a functional program of ATen calls.
 
     Raises:
-        ConfigError: the model is no model, is in training mode, or has parameters that are not on the cpu; or
-            `dynamic_shapes` fits neither model nor inputs.
+        ConfigError: `model` is no module or exported program, is in training mode, or has parameters not on the
+            cpu; or `dynamic_shapes` fits neither model nor inputs.
         ShapeError: an input is not a dense tensor on the cpu.
-        EngineError: torch.export cannot capture it; says why and where.
+        EngineError: torch.export cannot capture it; gives the reason and the source line.
     """
     if torch.is_autocast_enabled("cpu"):
         raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
@@ -51,7 +51,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
         _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
-            raise ConfigError("dynamic_shapes: the model is exported already; they are those it was exported with")
+            raise ConfigError("dynamic_shapes: the model is already exported; its dynamic shapes cannot be changed")
         program = model
     else:
         check_module(model)
@@ -69,7 +69,7 @@ def check_module(model: Any) -> None:
         raise ConfigError(
             f"model: expected an nn.Module, an ExportedProgram or a GraphModule, got {type(model).__name__}"
         )
-    # A GraphModule does not follow .eval(): what was traced is fixed, and handlers refuse dropout that drops.
+    # .eval() does not change a traced GraphModule. Handlers refuse dropout in training mode.
     if model.training and not isinstance(model, GraphModule):
         raise ConfigError(f"model: {type(model).__name__} is in training mode; call model.eval() first")
     _check_tensors((*model.named_parameters(), *model.named_buffers()), ConfigError)
@@ -87,7 +87,7 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
 
 
 def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
-    """ShapeError unless the inputs are like those that `program` was exported for."""
+    """ShapeError unless the inputs have the types and fixed shapes for which `program` was exported."""
     specs = program.graph_signature.input_specs
     placeholders = program.graph.find_nodes(op="placeholder")
     users = [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
@@ -115,9 +115,9 @@ def _inputs_by_name(args: Args, kwargs: Kwargs) -> Iterator[tuple[str, Any]]:
 
 
 def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
-    """The inputs, no two of which share memory with each other or with a weight.
+    """The inputs; tensors that share memory with another input or a weight are copied.
 
-    torch.export takes two arguments that are one tensor for one input: the program would ignore the other.
+    torch.export makes only one input for two arguments that are the same tensor: the program would ignore the other.
     """
     seen = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
     leaves, spec = tree_flatten((args, kwargs))
@@ -132,13 +132,13 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
-    """The program without calls that write to a tensor, and with calls that nothing lowers replaced by torch's own
-    decompositions, where it has one. Calls that have a handler stay whole.
+    """The program without calls that write to a tensor. Calls without a handler are replaced by torch's decompositions,
+    if torch has one. Calls that have a handler are not decomposed.
     """
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
         unknown = set(_targets(program)) - HANDLERS.keys() - REFUSED.keys() - DROPPED.keys() - table.keys()
-        known_rules = default_decompositions() if unknown else {}  # torch takes a third of a second to list them
+        known_rules = default_decompositions() if unknown else {}  # torch needs a third of a second to list them
         rules = chosen(unknown) | {op: known_rules[op] for op in unknown if op in known_rules}
         if not rules and not composite(unknown) and not any(map(_mutates, _targets(program))):
             break
@@ -148,7 +148,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-_MAX_ROUNDS = 4  # a decomposition may bring in calls that decompose in turn; torch's go two deep at most
+_MAX_ROUNDS = 4  # a decomposition may add calls that must be decomposed; in torch the depth is at most two
 
 
 def _targets(program: ExportedProgram) -> Iterator[OpOverload]:
@@ -163,7 +163,7 @@ def _mutates(target: OpOverload) -> bool:
 
 @contextlib.contextmanager
 def _errors_as_one_sentence() -> Iterator[None]:
-    """Run torch without messages and gradients in the block; its errors become an EngineError of one sentence."""
+    """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence."""
     try:
         with quiet(), torch.no_grad():
             yield
@@ -175,7 +175,7 @@ def _sentence(error: Exception) -> EngineError:
     """An error of torch as an EngineError of one sentence with the user's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = lines[0]
-    if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one a line
+    if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one on each line
         reasons = dict.fromkeys(line[2:] for line in lines if line.startswith("- "))
         text = "; ".join([text.partition("!")[0], *reasons])
     if isinstance(error, GuardOnDataDependentSymNode):

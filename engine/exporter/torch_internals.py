@@ -1,7 +1,7 @@
 """Every private name of torch that the engine uses, each with the reason why no public name serves. Imports torch.
 
-pyproject.toml bounds the version of torch for the sake of these names. A new version of torch needs one look at this
-module, at `suites/torch_internals.py` and at `tests/test_imports.py`, which finds private names elsewhere.
+pyproject.toml bounds the version of torch because of these names. For a new version of torch, check this module and
+`suites/torch_internals.py`; `tests/test_imports.py` finds private names in other modules.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-# Where torch calls its compiler backend, the current compilation and AOT autograd's findings are known here alone.
+# In a compiler backend, only these give the current compilation and the results of AOT autograd's analysis.
 from torch._guards import CompileContext, TracingContext
 
 # The types of a node's target in an exported graph. `torch.ops` offers the operators and not their types.
 from torch._ops import HigherOrderOperator, OpOverload
 
-# A tensor of torch.export without data. Nothing public tells it from a tensor with data.
+# A tensor of torch.export without data. No public name distinguishes it from a tensor with data.
 from torch._subclasses.fake_tensor import FakeTensor
 
 # The only way to change the arguments of every operator below autograd.
@@ -84,7 +84,7 @@ def is_mutable(overload: OpOverload) -> bool:
 
 
 def decomposition(overload: OpOverload) -> Callable[..., Any]:
-    """Torch's definition of an operator by others. KeyError where it has none in Python."""
+    """Torch's definition of an operator by other operators. KeyError if it has none in Python."""
     from torch._decomp import decomposition_table
 
     rule: Callable[..., Any] = decomposition_table[overload]
@@ -92,14 +92,14 @@ def decomposition(overload: OpOverload) -> Callable[..., Any]:
 
 
 def can_decompose(overload: OpOverload) -> bool:
-    """Whether torch's C++ code defines the operator by others."""
+    """Whether torch's C++ code defines the operator by other operators."""
     return bool(overload._can_decompose())
 
 
 def keep_whole(overloads: Iterable[OpOverload]) -> AbstractContextManager[None]:
-    """In the block, tracing keeps calls of `overloads` that torch's C++ code defines by others. For all threads.
+    """A block in which tracing does not decompose calls of `overloads` that C++ code defines by others, in all threads.
 
-    `ExportedProgram.run_decompositions` does so by its table; AOT autograd has no such argument.
+    `ExportedProgram.run_decompositions` has an argument for this; AOT autograd has none.
     """
     from torch.export.exported_program import _override_composite_implicit_decomp
 
@@ -132,7 +132,7 @@ def version(tensor: torch.Tensor) -> int:
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Equal for tensors over the same memory, fake tensors included, which have no address."""
+    """A number that is equal for tensors over the same memory. Fake tensors, which have no address, have one, too."""
     return tensor.untyped_storage()._cdata
 
 

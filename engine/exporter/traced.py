@@ -1,7 +1,7 @@
-"""A graph of ATen calls that somebody else traced -> Graph. Owns what stands for its placeholders and results.
+"""Translates a traced graph of ATen calls, such as one of torch.compile, to a Graph.
 
-`export` reads what torch.export says of a whole model; here nothing but the graph is known, and whoever traced it says
-which placeholders are weights and which symbols are numbers.
+Unlike an exported program, it has no description of inputs and outputs. The caller gives the placeholders that are
+weights and the symbols that are numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from engine.errors import UnsupportedOp
-from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
+from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Ranges, Symbols
@@ -23,7 +23,7 @@ from engine.graph import Graph, Value
 
 Weights = Mapping[Node, torch.Tensor]
 Numbers = Mapping[Any, int]
-"""sympy symbol -> the number that it is."""
+"""sympy symbol -> its number."""
 
 
 class Traced(NamedTuple):
@@ -31,8 +31,8 @@ class Traced(NamedTuple):
 
     Attributes:
         graph: an input for each placeholder that is a tensor and no weight, in order.
-        results: for each result of the module the position of a graph output as ``[position]``, or the result itself:
-            a number, a formula of sizes, None.
+        results: for each result of the module the position of a graph output as ``[position]``, or the result itself
+            if it is no tensor: a number, a formula of sizes, None.
     """
 
     graph: Graph
@@ -43,14 +43,14 @@ def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, 
     """Translate `module`, whose nodes have ``meta["val"]``.
 
     Args:
-        module: ATen calls, none of which writes to a tensor.
-        weights: placeholder -> the tensor that it is for every call; the graph shares its memory.
-        name: of the graph.
+        module: a graph of ATen calls that do not write to tensors.
+        weights: placeholder -> its tensor, the same for every call; the graph shares its memory.
+        name: name of the graph.
         ranges: least and largest value of the symbols in sizes.
-        known: symbols that are a number here; every other one must be in the shape of an input.
+        known: symbols that are numbers here; every other symbol must be in the shape of an input.
 
     Raises:
-        UnsupportedOp: calls that cannot be translated, all of them.
+        UnsupportedOp: some calls cannot be translated; lists all of them.
     """
     walk, results = _walked(module, weights, name, ranges, known)
     if walk.offenders:
@@ -61,8 +61,8 @@ def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, 
 
 
 def refused(module: GraphModule, weights: Weights, known: Numbers) -> dict[Node, str]:
-    """The calls of `module` that cannot be translated where `known` are all of its symbols, each with a line that says
-    why; the line is empty where a call only reads the result of another such call.
+    """The calls of `module` that cannot be translated, each with a line that gives the reason; `known` has all symbols.
+    The line is empty if a call is refused only because it reads the result of another refused call.
     """
     return _walked(module, weights, "", {}, known)[0].refused
 
@@ -97,7 +97,7 @@ def _results(walk: Walk, module: GraphModule, weights: Weights) -> list[Translat
 
 
 def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[Any, ...], Value]) -> Value:
-    """A weight; tied ones are one value."""
+    """A weight; tied weights are one value."""
     key = identity(tensor)
     if key not in constants:
         tensor_type(tensor, walk.symbols.size)
@@ -106,7 +106,7 @@ def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[An
 
 
 def _brought(walk: Walk, node: Node) -> Translated:
-    """What a call brings for `node`."""
+    """The translated argument of a call for `node`."""
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         return walk.graph.add_input(node.name, tensor_type(value, walk.symbols.size))

@@ -1,4 +1,4 @@
-"""torch's pytree specifications as the engine's own trees, and back to the user's classes."""
+"""Converts torch's pytree specifications to the engine's trees, and results to the user's classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def describe(spec: TreeSpec) -> tree.Tree:
     """`spec` as a tree. Dict subclasses and registered classes become objects named by their class.
 
     Raises:
-        UnsupportedOp: a structure whose parts have no names that a file could hold.
+        UnsupportedOp: a structure has keys that are no strings.
     """
     if spec.is_leaf():
         return tree.LEAF
@@ -35,7 +35,7 @@ def describe(spec: TreeSpec) -> tree.Tree:
 
 
 def _named(spec: TreeSpec) -> type | None:
-    """The class of a namedtuple, which torch has as the context, or of a result of torch; None for others."""
+    """The class of a namedtuple (torch stores it in the context) or of a result type of torch; None for others."""
     kind = spec.context if isinstance(spec.context, type) else spec.type
     return kind if tree.field_names(kind) else None
 
@@ -51,7 +51,7 @@ def _fields(spec: TreeSpec, count: int) -> list[Any]:
 
 
 def rebuilder(spec: TreeSpec, described: tree.Tree) -> Callable[[list[Any]], Any] | None:
-    """Makes the user's own classes from leaves; None where plain containers are all there is."""
+    """A function that makes the user's structure from leaves; None if it has only plain containers."""
     return (lambda leaves: tree_unflatten(leaves, spec)) if _has_objects(described) else None
 
 

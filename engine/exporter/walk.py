@@ -1,7 +1,7 @@
-"""From the fx graph of an ExportedProgram to a Graph. Owns the walk; what an ATen call means is the handlers' business.
+"""Translates the calls of an fx graph to a Graph, one after the other; handlers translate each ATen call.
 
-Every call that cannot be translated is collected, so that the user sees all of them at once: after an offender the walk
-goes on with a stand-in of the type that torch gives the result. An InternalError ends the walk at once.
+Calls that cannot be translated are collected, so that the user sees all of them at once: the walk continues with a
+placeholder value of the result's type in torch. An InternalError ends the walk at once.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Translated = Any  # a Value, a Missing, a number, or a list of them
 
 
 class Walk:
-    """One conversion.
+    """The translation of one fx graph.
 
     Attributes:
         graph: the graph being built.
-        symbols: what torch's symbolic sizes are.
-        offenders: what cannot be translated, one line each.
-        refused: the calls that cannot be translated, with the line of each; "" where what it reads is refused already.
-        settled: sizes that may differ, of which a call can have the example's only, with a line about that call.
-        inside: the operations on functions whose bodies are being read, outermost first.
+        symbols: translates torch's symbolic sizes.
+        offenders: a line for each call or input that cannot be translated.
+        refused: the calls that cannot be translated, each with its line; "" if only an input of the call is refused.
+        settled: dynamic sizes for which a call works only with the example's size, each with a line about that call.
+        inside: the higher-order operators whose bodies are being translated, outermost first.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
@@ -48,7 +48,7 @@ class Walk:
         self.inside: list[str] = []
 
     def run(self, module: GraphModule, env: dict[Node, Translated]) -> list[Translated]:
-        """Translate all of `module` that its outputs need; `env` holds its placeholders. Returns its outputs."""
+        """Translate the calls of `module` that its outputs need. `env` has its placeholders. Returns its outputs."""
         needed = needed_by_outputs(module.graph.nodes)
         for node in module.graph.nodes:
             if node.op == "call_function" and node in needed:
@@ -62,7 +62,7 @@ class Walk:
         return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
 
     def _held(self, node: Node, held: Any) -> Any:
-        """What the module holds: a constant of the program, or the body of an operation on functions."""
+        """An attribute of the module: a constant of the program, or the body of a higher-order operator."""
         if not isinstance(held, torch.Tensor):
             return held
         try:
@@ -74,7 +74,7 @@ class Walk:
         return self.with_origin(node, self.graph.constant(to_numpy(held), str(node.target)))
 
     def with_origin(self, node: Node, result: Translated) -> Translated:
-        """`result`, a value or several, of which is recorded that `node` makes it in the exported program."""
+        """Record `node` of the exported program as the origin of `result`, a value or a list of values. Returns it."""
         several = isinstance(result, list)
         for number, value in enumerate(result if several else [result]):
             if isinstance(value, Value):
@@ -88,7 +88,7 @@ class Walk:
         source = _source(node)
         meta = node.meta.get("val")
         try:
-            if isinstance(meta, torch.SymInt | int):  # arithmetic on sizes: torch has computed it
+            if isinstance(meta, torch.SymInt | int):  # arithmetic on sizes, which torch has computed
                 return self.symbols.size(meta)
             if node.target is operator.getitem:
                 if node.all_input_nodes[0] in self.refused:
@@ -97,7 +97,7 @@ class Walk:
             if isinstance(node.target, HigherOrderOperator):
                 return self._inline(node, node.target, args)
             if not isinstance(node.target, OpOverload):
-                return Missing(None)  # a relation of sizes, or a number that no tensor has
+                return Missing(None)  # a comparison of sizes, or a number that is no size
             if node.target not in HANDLERS:
                 raise Refusal(REFUSED.get(node.target, "no handler"))
             if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
@@ -121,7 +121,7 @@ class Walk:
 
     def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Translated:
         if target.name() not in INLINED:
-            raise Refusal("control flow and other operations on functions are not supported")
+            raise Refusal("control flow and other higher-order operators are not supported")
         body, values = INLINED[target.name()](args)
         placeholders = body.graph.find_nodes(op="placeholder")
         before = len(self.offenders)
@@ -141,16 +141,16 @@ class Walk:
         return result
 
     def _check(self, target: OpOverload, result: Translated, context: CallContext, meta: Any) -> None:
-        """InternalError where the handler of `target` made a value of another type than torch says in `meta`."""
+        """InternalError if the handler of `target` returned a value of another type than `meta`, torch's result."""
         if isinstance(result, list):
             for one, its_meta in zip(result, meta, strict=True):
                 self._check(target, one, context, its_meta)
         elif isinstance(result, Value) and result.type != (expected := tensor_type(meta, self.symbols.size)):
             where = f" ({context.source})" if context.source else ""
-            raise InternalError(f"{target} was translated to {result.type}, torch says {expected}{where}")
+            raise InternalError(f"{target} was translated to {result.type}, but in torch it is {expected}{where}")
 
     def _stand_in(self, meta: Any) -> Translated:
-        """A value of the type that torch gives, for what could not be translated; Missing where that is not known."""
+        """A placeholder value for an untranslated result, of its type in torch; Missing if that type is not known."""
         if isinstance(meta, list | tuple):
             return [self._stand_in(one) for one in meta]
         try:
@@ -160,7 +160,7 @@ class Walk:
 
 
 def _source(node: Node) -> str:
-    """``file:line`` of a call. An operation on functions has no line itself: that of the first call in its body."""
+    """``file:line`` of a call. A higher-order operator has the line of the first call in its body."""
     nodes = [node, *(n for body in node.all_input_nodes for n in _body(body))]
     return next((source for n in nodes if (source := from_trace(n.meta.get("stack_trace")))), "")
 
@@ -180,13 +180,13 @@ def _item(args: Any) -> Translated:
 
 
 def _without_grad(args: Any) -> tuple[GraphModule, Sequence[Translated]]:
-    """wrap_with_set_grad_enabled(enabled, body, *values): gradients do not exist here, the body is all of it."""
+    """wrap_with_set_grad_enabled(enabled, body, *values): only the body matters, since there are no gradients."""
     _enabled, body, *values = args
     return body, values
 
 
 def _without_autocast(args: Any) -> tuple[GraphModule, Sequence[Translated]]:
-    """wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *values); the body where it is disabled."""
+    """wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *values); the body, if autocast is disabled."""
     _device, _dtype, enabled, _cache, body, *values = args
     if enabled:
         raise Refusal("autocast is not supported inside of a model; cast explicitly")
@@ -197,11 +197,11 @@ INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Translated]]]] = 
     "wrap_with_set_grad_enabled": _without_grad,
     "wrap_with_autocast": _without_autocast,
 }
-"""Operations on functions whose body can simply be read in place."""
+"""Higher-order operators whose body is translated in place of the call."""
 
 
 def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
-    """Nodes that the outputs depend on, and calls without a result that nothing allows to drop."""
+    """Nodes on which the outputs depend, and calls without a result that are not in `DROPPED`."""
     needed: set[Node] = set()
     for node in reversed(list(nodes)):
         if node.op == "output" or node in needed or _must_run(node):

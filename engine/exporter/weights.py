@@ -1,4 +1,4 @@
-"""Torch tensors as NumPy arrays, shared where possible. Knows no graph."""
+"""Converts torch tensors to NumPy arrays, without a copy if possible. Knows no graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor's values, row-major. No copy is made of a contiguous tensor: the array sees later changes of it.
+    """The tensor's values, row-major. A contiguous tensor is not copied: later changes of it change the array.
 
     Raises:
         TypeError: NumPy and ml_dtypes have no such element type.
@@ -22,7 +22,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Equal for tensors that are one and the same piece of memory, seen in the same way (tied weights)."""
+    """A key that is equal for tensors with the same memory, type, shape and strides (tied weights)."""
     return (
         tensor.untyped_storage().data_ptr(),
         tensor.storage_offset(),

@@ -1,4 +1,4 @@
-"""The graph: values, nodes, text form, and the few ways to change it. Knows the op table; knows no pass and no torch.
+"""The graph: values, nodes, text form, and functions that change it. Knows the op table; knows no pass and no torch.
 
 A graph is functional: a node never changes its inputs. Nodes are kept in a valid execution order at all times.
 """
@@ -17,18 +17,18 @@ from engine.graph.origin import Origin
 from engine.ops import TABLE, Op, TensorType
 
 Form = np.ndarray | Callable[[], np.ndarray]
-"""A constant's elements, or what makes them whenever somebody looks."""
+"""A constant's elements, or a function that computes them at each access."""
 
 
 def identity(form: Form) -> Hashable:
-    """Equal for forms that are the same elements of the same memory, or made of such in the same way."""
+    """A key, equal for two forms that are the same view of the same memory, or computed from it in the same way."""
     if callable(form):
         return getattr(form, "identity", id(form))
     return (form.ctypes.data, form.shape, form.strides, str(form.dtype))
 
 
 class Joined:
-    """Constants one after the other along an axis; made when called."""
+    """Constants concatenated along an axis; computed at each call."""
 
     def __init__(self, parts: Sequence[Value], axis: int) -> None:
         self.parts = parts
@@ -41,11 +41,11 @@ class Joined:
 
 
 class Reshaped:
-    """A constant's elements in row-major order, seen in another shape; made when called.
+    """A constant's elements in row-major order, in another shape; computed at each call.
 
     Args:
         base: the constant.
-        shape: as many elements as it has.
+        shape: the new shape, with the same number of elements.
     """
 
     def __init__(self, base: Form, shape: tuple[int, ...]) -> None:
@@ -62,7 +62,7 @@ class Value:
     """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node.
 
     Attributes:
-        origin: the exported value that it equals, with the view between them; None where it equals none. Read-only:
+        origin: the exported value that it equals, with the view between them; None if it equals none. Read-only:
             `trace_to` and `inherit` set it.
     """
 
@@ -76,9 +76,9 @@ class Value:
         self.origin: Origin | None = None
 
     def trace_to(self, origin: Origin | None) -> None:
-        """Record that this value equals `origin`, and so does what it is a view of, with that view undone.
+        """Record `origin` for this value and, if it is a view, for the value under it, with that view undone.
 
-        Of two origins the one with fewer views between is kept; the first where they have as many.
+        A value keeps the origin with fewer views; the first one if both have the same number.
         """
         value: Value = self
         while origin is not None and (value.origin is None or len(origin.view) < len(value.origin.view)):
@@ -91,17 +91,17 @@ class Value:
             value = below
 
     def inherit(self, other: Value) -> None:
-        """Record that this value equals what `other` equals, in whose place it is read."""
+        """Record the origin of `other` for this value, which equals `other` and replaces it."""
         self.trace_to(other.origin)
 
     @property
     def data(self) -> np.ndarray | None:
-        """The elements of a constant; made anew at each look where `form` is what makes them."""
+        """The elements of a constant, computed at each access if `form` is a function; None if it is no constant."""
         return None if self.form is None else self.elements
 
     @property
     def elements(self) -> np.ndarray:
-        """`data` of what must be a constant; ValueError where it is none."""
+        """The elements of a constant. ValueError if this value is no constant."""
         if self.form is None:
             raise ValueError(f"{self}: expected a constant")
         return self.form() if callable(self.form) else self.form
@@ -118,7 +118,7 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """True where the value is known when compiling."""
+        """True if the value is known when compiling."""
         return self.form is not None
 
     @property
@@ -135,11 +135,11 @@ class Value:
 class Node:
     """One application of an op. Passes do not change it: they emit another node (`Graph.emit_again`) and replace it.
 
-    ``node["bias"]`` is the input of that declared name, None where it is absent.
+    ``node["bias"]`` is the input that the op declares as ``bias``, None if it is absent.
 
     Attributes:
         op: the declaration.
-        outputs: the values that it makes.
+        outputs: the values that it computes.
         source: ``file:line`` in the user's model, or "".
     """
 
@@ -164,15 +164,15 @@ class Node:
 
     @property
     def output(self) -> Value:
-        """The only output; ValueError where there are several."""
+        """The only output; ValueError if there are several."""
         (value,) = self.outputs
         return value
 
     def __getitem__(self, name: str) -> Value | None:
-        """The input that the op declares as `name`, or None where it is absent.
+        """The input that the op declares as `name`, or None if it is absent.
 
         Raises:
-            KeyError: the op declares no such input, or the name is variadic: those are read from `inputs`.
+            KeyError: the op declares no such input, or it is variadic; read variadic inputs from `inputs`.
         """
         return self._inputs[self.op.single_position(name)]
 
@@ -208,12 +208,12 @@ def _types(values: Iterable[Value | None]) -> list[TensorType | None]:
 
 
 class Graph:
-    """Inputs, nodes in execution order, outputs. Constants are values with data, found through the nodes.
+    """Inputs, nodes in execution order, outputs. Constants are values with data; nodes refer to them.
 
     Attributes:
-        scope: the sizes that differ from call to call, and what is taken for granted about them.
-        states: buffers that the model writes to, each with its first elements (None: zeros). The last inputs are what
-            they hold before a call and the last outputs what they hold after it, in the same order.
+        scope: the sizes that differ from call to call, and their guards.
+        states: buffers that the model writes to, each with its initial elements (None: zeros). The last inputs are
+            their contents before a call and the last outputs their contents after it, in the same order.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -228,34 +228,34 @@ class Graph:
     # --- making values and nodes -------------------------------------------------------------------------------
 
     def unique(self, stem: str) -> str:
-        """A name not given before, made from `stem`."""
+        """A name that no value has yet, made from `stem`."""
         count = self._names.get(stem, 0)
         self._names[stem] = count + 1
         return stem if count == 0 else self.unique(f"{stem}_{count}")
 
     def add_input(self, name: str, type_: TensorType) -> Value:
-        """A new graph input, after the present ones."""
+        """Add a graph input after the existing ones."""
         value = Value(self.unique(name), type_)
         self.inputs.append(value)
         return value
 
     def constant(self, data: np.ndarray, name: str = "const") -> Value:
-        """A value known now. The array is shared, not copied, and must not change."""
+        """A constant. The array is shared, not copied, and must not change."""
         data = np.asarray(data)
         return Value(self.unique(name), TensorType(dtypes.from_numpy(data.dtype).name, data.shape), data)
 
     def later(self, make: Callable[[], np.ndarray], type_: TensorType, name: str) -> Value:
-        """A constant that is made when somebody looks, and again for the next one: nobody keeps it meanwhile.
+        """A constant whose elements `make` computes at each access; they are not kept in memory.
 
-        For what passes make of large weights: packing looks once, at one of them after the other.
+        For constants that passes compute from large weights: packing reads each of them once, one at a time.
         """
         return Value(self.unique(name), type_, make)
 
     def joined(self, parts: Sequence[Value], axis: int) -> Value:
-        """The constants `parts`, which differ in size along `axis` alone, one after the other, as a constant `later`.
+        """A constant, made as by `later`: `parts` concatenated along `axis`, the only axis whose sizes may differ.
 
         Raises:
-            ValueError: one of them is no constant.
+            ValueError: one of `parts` is no constant.
         """
         if not all(part.is_constant for part in parts):
             raise ValueError(f"{', '.join(map(repr, parts))}: expected constants")
@@ -265,10 +265,10 @@ class Graph:
         return self.later(Joined(parts, axis), TensorType(parts[0].dtype, tuple(shape)), name)
 
     def reshaped(self, constant: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of `constant` in another shape, as a constant `later`, which reads none of them now.
+        """A constant, made as by `later`: the elements of `constant` in another shape. Reads no elements now.
 
         Raises:
-            ValueError: it is no constant.
+            ValueError: `constant` is no constant.
         """
         if constant.form is None:
             raise ValueError(f"{constant!r}: expected a constant")
@@ -293,13 +293,13 @@ class Graph:
         Args:
             op: a name of the op table.
             inputs: all in declared order, None for absent ones; or by their declared names, absent ones omitted.
-            before: the node in front of which the new one stands; None: at the end.
+            before: the node before which the new one is inserted; None: at the end.
             source: ``file:line`` in the user's model.
-            name: stem of the outputs' names; "": the op's name.
+            name: stem of the outputs' names; "" means the op's name.
             attributes: those that differ from their defaults.
 
         Raises:
-            KeyError: an input's name that the op does not declare.
+            KeyError: `inputs` has a name that the op does not declare.
             ValueError: the op refuses these inputs or attributes.
         """
         declared = TABLE[op]
@@ -326,17 +326,17 @@ class Graph:
     ) -> Value:
         """Emit `node` once more with some inputs and attributes changed; return the new node's first output.
 
-        The op infers its types again, so a change that it does not accept is an error here. `node` itself stays as it
-        is, until the caller replaces and removes it.
+        The op infers its types again and refuses changes that do not fit. `node` itself does not change; the caller
+        replaces and removes it.
 
         Args:
-            node: what the new node is like: op, source and everything that is not given.
+            node: gives the op, the source, and all inputs and attributes that do not change.
             inputs: those that change, by their declared names; None for one that becomes absent.
-            before: the node in front of which the new one stands; None: in front of `node`.
+            before: the node before which the new one is inserted; None: before `node`.
             attributes: those that change.
 
         Raises:
-            KeyError: an input's name that the op does not declare, or a variadic one.
+            KeyError: `inputs` has a name that the op does not declare, or a variadic one.
             ValueError: the op refuses the changed inputs or attributes.
         """
         operands = list(node.inputs)
@@ -349,7 +349,7 @@ class Graph:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def users(self) -> dict[Value, list[Node]]:
-        """For each value the nodes that read it, once a use. Made anew at each call."""
+        """For each value the nodes that read it, once for each use. Computed at each call."""
         users: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in node.inputs:
@@ -368,13 +368,13 @@ class Graph:
     # --- changing ----------------------------------------------------------------------------------------------
 
     def replace(self, old: Value, new: Value) -> None:
-        """Let every reader of `old`, and the graph's outputs, read `new` instead, which equals it."""
+        """Replace `old` by `new`, which equals it, in the inputs of all nodes and in the graph's outputs."""
         self.replace_all({old: new})
 
     def replace_all(self, new: Mapping[Value, Value]) -> None:
-        """Let every reader of a key of `new`, and the graph's outputs, read the key's value instead, which equals it.
+        """Replace each key of `new` by its value, which equals it, in the inputs of all nodes and in the outputs.
 
-        Each has the type of what it replaces: readers keep theirs. No value of `new` is itself a key.
+        A key and its value have the same type, so the types of nodes do not change. No value of `new` is itself a key.
         """
         for old, equal in new.items():
             equal.inherit(old)
@@ -384,7 +384,7 @@ class Graph:
         self.outputs = [new.get(v, v) for v in self.outputs]
 
     def remove(self, nodes: Iterable[Node]) -> None:
-        """Take `nodes` out. Whoever calls has made sure that nothing reads them."""
+        """Remove `nodes`. The caller has made sure that no node reads their outputs."""
         gone = set(map(id, nodes))
         self.nodes = [n for n in self.nodes if id(n) not in gone]
 

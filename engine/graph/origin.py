@@ -1,4 +1,4 @@
-"""Provenance: which exported value a value of the graph equals, and where in the model that comes from.
+"""Provenance: the exported value that a value of the graph equals, and its place in the model.
 
 Knows the ops that are views; knows no graph, no pass and no torch.
 """
@@ -15,7 +15,7 @@ from engine import sizes
 from engine.ops import TABLE
 
 MOST_STEPS = 16
-"""No origin has a longer chain of views; the longest of all models in the tests has 4."""
+"""Maximum length of the chain of views of an origin; the longest chain of all models in the tests has 4."""
 
 
 class Step(NamedTuple):
@@ -34,11 +34,11 @@ class Origin:
 
     Attributes:
         value: the name of the node in torch's exported graph, with ``[i]`` for result i of several, and
-            ``node/`` in front of a node in the body of another one.
+            the prefix ``node/`` for a node in the body of another node.
         module: the module that computes it, such as ``encoder.layer.3.attention``; "" for the model itself, or where
-            that is not known.
+            the module is not known.
         source: ``file:line`` in the user's model, or "".
-        view: the ops that make the elements of the graph's value of those of the exported one, first to last.
+        view: the ops that compute the graph's value from the exported one, first to last.
     """
 
     value: str
@@ -47,7 +47,7 @@ class Origin:
     view: Steps = ()
 
     def through(self, steps: Steps | None) -> Origin | None:
-        """The origin of this value seen through further views; None where there is none, or the chain is too long."""
+        """This origin with `steps` after its view; None if `steps` is None or the chain becomes too long."""
         if steps is None:
             return None
         view = self.view
@@ -56,10 +56,10 @@ class Origin:
         return replace(self, view=view) if len(view) <= MOST_STEPS else None
 
     def apply(self, exported: np.ndarray, values: Mapping[str, int] | None = None) -> np.ndarray:
-        """The elements that the graph's value has where the exported one has those of `exported`.
+        """The elements of the graph's value, computed from those of the exported one.
 
         Args:
-            exported: the exported value.
+            exported: elements of the exported value.
             values: the sizes that differ from call to call.
         """
         for op, attributes in self.view:
@@ -69,17 +69,17 @@ class Origin:
 
 
 def step_of(op: str, attributes: Mapping[str, Any]) -> Steps | None:
-    """The step that applying `op` to a value adds to its view; None where `op` is no view."""
+    """The steps that `op` adds to the view of its input: one, or None if `op` is no view."""
     return None if TABLE[op].view is None else (Step(op, dict(attributes)),)
 
 
 def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: Sequence[int]) -> Steps | None:
-    """The steps from the result of a view back to what it is a view of; None where elements are missing.
+    """The steps from the result of a view back to its input; None if the result lacks elements of the input.
 
     Args:
         op: the view.
         attributes: its attributes.
-        before: the shape of what it is a view of.
+        before: the shape of its input.
         after: the shape of its result.
     """
     if op == "permute":
@@ -94,7 +94,7 @@ def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: S
 
 
 def _undo_expand(before: Sequence[int], after: Sequence[int], back: Step) -> Steps | None:
-    """The first element of each repeated axis; None where an axis may have none."""
+    """Steps that take the first element of each repeated axis; None if such an axis may be empty."""
     added = len(after) - len(before)
     steps: Steps = ()
     for axis, size in enumerate(after):
@@ -106,7 +106,7 @@ def _undo_expand(before: Sequence[int], after: Sequence[int], back: Step) -> Ste
 
 
 def _appended(view: Steps, step: Step) -> Steps:
-    """`view` and `step`; two reshapes or permutes in a row are one, and a permute of nothing is none."""
+    """`view` with `step` added; merges consecutive reshapes or permutes, and drops a permute that changes nothing."""
     if view and view[-1].op == step.op == "reshape":
         return (*view[:-1], step)
     if step.op != "permute":

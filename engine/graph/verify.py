@@ -1,6 +1,6 @@
-"""Checks a graph; written apart from the passes that make graphs, and shares no code with them.
+"""Checks a graph. Shares no code with the passes that change graphs.
 
-A finding is a `VerificationError`: a defect of the engine, never a mistake of the user.
+A violated rule is a `VerificationError`: a defect of the engine, never a mistake of the user.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from engine.ops import TABLE
 
 
 def graph(g: Graph) -> None:
-    """Order, arity, attributes and types of every node; outputs exist; names are unique.
+    """Check order, arity, attributes and types of every node, that outputs exist and that names are unique.
 
     Raises:
-        VerificationError: naming the first node at fault.
+        VerificationError: names the first node that breaks a rule.
     """
     known: set[Value] = set(g.inputs)
     names: set[str] = set()
@@ -29,7 +29,7 @@ def graph(g: Graph) -> None:
                 if not node.op.inputs[position].endswith("?"):
                     raise VerificationError(f"{where}: required input {position} is absent")
             elif not operand.is_constant and operand not in known:
-                raise VerificationError(f"{where}: reads %{operand.name} before it is made")
+                raise VerificationError(f"{where}: reads %{operand.name} before it is computed")
         try:
             node.op.check_arity(len(node.inputs))
             complete = node.op.complete(node.attributes)
@@ -39,7 +39,7 @@ def graph(g: Graph) -> None:
         if dict(node.attributes) != complete:
             raise VerificationError(f"{where}: attributes are not complete")
         if [v.type for v in node.outputs] != list(types):
-            raise VerificationError(f"{where}: types say {types}")
+            raise VerificationError(f"{where}: the op infers the output types {types}")
         for value in node.outputs:
             if value.node is not node:
                 raise VerificationError(f"{where}: %{value.name} belongs to another node")
@@ -47,7 +47,7 @@ def graph(g: Graph) -> None:
             known.add(value)
     for output in g.outputs:
         if not output.is_constant and output not in known:
-            raise VerificationError(f"output %{output.name} is never made")
+            raise VerificationError(f"output %{output.name} is never computed")
 
 
 def _name(names: set[str], value: Value) -> None:

@@ -1,13 +1,13 @@
-"""The pipeline: Graph -> Graph, in order, by name. One small pass a file; each is a switch.
+"""The pipeline: Graph -> Graph, passes in order, by name. One file for each pass; each pass is a switch.
 
-A pass is a function that changes the graph and returns how many changes it made. After each, the graph verifies and
-computes the same function. A name may stand several times in a pipeline. The order is free to choose: what must run
-before what, and why, is in the file of each pass (`Pass.after`, `Pass.before`). An order that breaks one of these
-constraints costs speed and never a right result, so `Config(pipeline=...)` may break them, and an experiment can show
-what a constraint is worth; `violations` lists them.
+A pass is a function that changes the graph and returns the number of changes. After each pass, the graph is valid and
+computes the same function. A name may occur several times in a pipeline. Every order gives correct results. The file of
+each pass states which passes should run before or after it, and why (`Pass.after`, `Pass.before`). An order that breaks
+such a constraint can only make the program slower, so `Config(pipeline=...)` may break it, and an experiment can
+measure its effect; `violations` lists the broken constraints.
 
-The passes of `PIPELINE` serve every target. Those of one target are in a package of that target, which calls
-`add_stage`; they run behind the common ones.
+The passes of `PIPELINE` run for every target. The passes of one target are in a package of that target, which calls
+`add_stage`; they run after the common passes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ PIPELINE: tuple[str, ...] = (
     "fuse_add_norm",
     "dead_code",
 )
-"""The common passes, each the name of a file of this package."""
+"""Names of the common passes, in order; each is the name of a file of this package."""
 
 PASSES: dict[str, Pass] = {}
 """Every pass, of all targets, by name."""
@@ -80,7 +80,7 @@ _STAGES: dict[str, tuple[str, ...]] = {}
 
 
 _installed: list[Pass] = []
-"""Those of `PASSES` that installed packages bring; each runs where its constraints put it."""
+"""The passes of installed packages; constraints decide where each of them runs."""
 
 
 def _add(one: Pass) -> None:
@@ -103,18 +103,18 @@ def _add_installed() -> None:
     """Called once, before the names of passes are read for the first time."""
     for one in own.installed():
         if one.name in PASSES:
-            raise ConfigError(f"pass {one.name!r} of an installed package: there is a pass of that name already")
+            raise ConfigError(f"pass {one.name!r} of an installed package: another pass already has this name")
         _add(one)
         _installed.append(one)
 
 
 def add_stage(target: str, package: str, names: Sequence[str]) -> None:
-    """Declare the passes that run behind the common ones where `target` is bound to.
+    """Declare the passes that run after the common passes for `target`.
 
     Args:
         target: the target's name.
-        package: full name of the package that holds a file for each pass.
-        names: passes in order; they may contain common ones.
+        package: full name of the package with the files of the passes.
+        names: passes in order; common passes are allowed.
     """
     _import_passes(package, names)
     _STAGES[target] = tuple(names)
@@ -131,21 +131,21 @@ def own_passes(config: Config) -> list[Pass]:
 
 
 def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
-    """The passes that `config` asks for, in order: the common ones, and those of the target behind them.
+    """The passes that `config` selects, in order: the common passes, then the passes of the target.
 
-    Of `Config.pipeline` everything from the first pass of a target on is the second list. In the default pipeline,
-    passes of installed packages and those of `Config.passes` run as late in their stage as their constraints allow; in
-    `Config.pipeline`, where it names them.
+    `Config.pipeline` is split at the first pass that belongs to a target. In the default pipeline, passes of
+    installed packages and those of `Config.passes` run as late in their stage as their constraints allow. With
+    `Config.pipeline`, they run only where it names them.
 
     Raises:
-        ConfigError: a pass of another target than that of `config`; constraints that no place satisfies.
+        ConfigError: a pass belongs to another target than that of `config`, or no position satisfies its constraints.
     """
     mine = own_passes(config)
     named = {one.name: one for one in mine} | dict(zip(config.passes, mine, strict=True))
     out = {named[name].name if name in named else name for name in config.disable}
     if config.pipeline is None:
         common, late = ([PASSES[name] for name in names] for names in (PIPELINE, _STAGES.get(config.target, ())))
-        switch_names("pass")  # has the installed ones added
+        switch_names("pass")  # adds the passes of installed packages
         for one in (*_installed, *mine):
             if one.target in (None, config.target) and one.name not in out:
                 _place(one, common, late)
@@ -162,7 +162,7 @@ def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
 
 
 def common_switches(config: Config) -> list[tuple[str, str]]:
-    """Field and name of each common pass that `config` names: what has no effect on a program that was saved."""
+    """Field and name of each common pass that `config` names. They have no effect on a program that is loaded."""
     found = [(field, name) for field in ("disable", "pipeline") for name in getattr(config, field) or ()]
     found = [(field, name) for field, name in found if name in PASSES and PASSES[name].target is None]
     if config.pipeline is not None:
@@ -172,7 +172,7 @@ def common_switches(config: Config) -> list[tuple[str, str]]:
 
 
 def without_common(config: Config) -> Config:
-    """`config` for loading a program that was compiled with it: the target's stage is all that is left to run."""
+    """`config` for loading a program that was compiled with it: only the target's stage has yet to run."""
     paths = {own.load(path).name: path for path in (*config.passes, *(config.pipeline or ())) if is_path(path)}
     late = tuple(paths.get(one.name, one.name) for one in stages(config)[1])
     return replace(config, passes=(), disable=(), pipeline=late, fallback=None)
@@ -186,7 +186,7 @@ def _check_target(field: str, one: Pass, config: Config) -> None:
 def _place(one: Pass, common: list[Pass], late: list[Pass]) -> None:
     """Insert `one` into its stage, as late as its constraints and those of others allow.
 
-    Without constraints, that is in front of the last `dead_code`, which removes what it leaves without a reader.
+    Without constraints, that is before the last `dead_code`, which removes nodes that nothing reads any more.
     """
     stage = common if one.target is None else late
     last = len(stage) - (bool(stage) and stage[-1].name == "dead_code" and one.name != "dead_code")
@@ -201,13 +201,13 @@ def _place(one: Pass, common: list[Pass], late: list[Pass]) -> None:
             return
     reasons = ", ".join([*(f"after {name}" for name in one.after), *(f"before {name}" for name in one.before)])
     raise ConfigError(
-        f"passes: no place of the {one.target or 'common'} stage satisfies what {one.name} asks for: {reasons}. "
+        f"passes: no position in the {one.target or 'common'} stage satisfies what {one.name} requires: {reasons}. "
         "Change its constraints, its target, or give the whole order as Config(pipeline=...)"
     )
 
 
 def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run both stages that `config` describes on `graph`. Returns (pass, changes) in order.
+    """Run both stages that `config` selects on `graph`. Returns (pass, changes) in order.
 
     Args:
         graph: changed in place.
@@ -219,7 +219,7 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
 
 
 def run_common(graph: Graph, config: Config) -> tuple[tuple[str, int], ...]:
-    """Run the common stage that `config` describes on `graph`. Returns (pass, changes) in order.
+    """Run the common stage that `config` selects on `graph`. Returns (pass, changes) in order.
 
     Raises:
         ConfigError: as `stages`.
@@ -228,10 +228,10 @@ def run_common(graph: Graph, config: Config) -> tuple[tuple[str, int], ...]:
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run `passes` on `graph`, which changes in place. Returns (`Pass.label`, changes) in order.
+    """Run `passes` on `graph`, in place. Returns (`Pass.label`, changes) in order.
 
     Raises:
-        VerificationError: with `check`, naming the node that a pass left wrong.
+        VerificationError: with `check`, if the graph after a pass breaks a rule; names the node.
     """
     log = []
     with graph.scope.deciding():

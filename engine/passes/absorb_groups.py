@@ -1,4 +1,4 @@
-"""Let attention read key heads that groups of query heads share, in place of copies of them for each."""
+"""Let attention read each key head once for a group of query heads, instead of a repeated copy for each query head."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Replace an attention mask by what it says: a constant one by nothing or causal, that of a cache by which keys count.
+"""Replace constant attention masks by no mask or a causal flag, and the added mask of a cache by a bool mask.
 
-torch adds a mask of bools as 0 and -inf, so that NaN under it stays NaN. Behind the tokens of a cache lies what earlier
-texts left there, which nobody means: a mask of bools lets kernels not read it.
+torch adds a bool mask as 0 and -inf, so a masked NaN stays NaN. Cache slots past the current length hold stale values;
+with a bool mask, kernels do not read them.
 """
 
 from __future__ import annotations

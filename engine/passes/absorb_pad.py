@@ -1,7 +1,7 @@
-"""Let convolutions and mean pooling pad with zeros themselves in place of a `pad` in front, and no more than is read.
+"""Let convolutions and mean pooling pad with zeros themselves instead of a `pad` op, and drop padding that is not read.
 
-A `pad` that others read too stays for them: who absorbs it reads what is beneath. Causal convolutions are written as
-ones that pad both ends, and a `slice` that drops what the padding behind has made.
+If other nodes read the `pad`, it stays for them; the node that absorbs it reads the input of the `pad`. Models write
+causal convolutions as a convolution that pads both ends and a `slice` that drops the outputs of the padding at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pass is: a name, a function, and what must run before or after it, with reasons. Knows no pass."""
+"""The declaration of a pass: a name, a function, and the passes before and after it, with reasons. Knows no pass."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """A named step of the pipeline. Whatever the order of passes, each leaves the graph's function as it was.
+    """A named pass of the pipeline. In any order of passes, a pass does not change the function that a graph computes.
 
     Attributes:
-        name: what switches call it. Of a pass of this repository, the name of its file.
+        name: the name of its switch. For a pass of this repository, also the name of its file.
         run: changes the graph in place and returns the number of changes.
-        after: name of another pass -> why that one has to run before every run of this pass.
-        before: name of another pass -> why that one has to run after every run of this pass.
-        target: None for a pass of all targets; otherwise the target to which it belongs.
+        after: name of another pass -> why it has to run before every run of this pass.
+        before: name of another pass -> why it has to run after every run of this pass.
+        target: the target to which it belongs; None for a pass of all targets.
         summary: one line; by default the first line of the docstring of the function's module.
-        version: of a pass from outside of this repository, digits of the hash of its file; otherwise empty.
+        version: for a pass from outside of this repository, digits of the hash of its file; otherwise empty.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Pass:
 
     @property
     def label(self) -> str:
-        """What reports and program files call it: the name, with ``@version`` behind it where it has one."""
+        """Its name in reports and program files: `name`, or ``name@version`` if it has a version."""
         return f"{self.name}@{self.version}" if self.version else self.name
 
 
 class Constraint(NamedTuple):
-    """`earlier` has to run before `later`, because of `reason`. `owner` is the one of the two that says so."""
+    """`earlier` has to run before `later`, because of `reason`. `owner` is the pass of the two that states it."""
 
     earlier: str
     later: str
@@ -57,7 +57,7 @@ class Constraint(NamedTuple):
 
 
 def constraints(passes: Sequence[Pass]) -> Iterator[Constraint]:
-    """What `passes` say about their order."""
+    """All constraints that `passes` state."""
     for one in passes:
         for name, reason in one.after.items():
             yield Constraint(name, one.name, one.name, reason)
@@ -66,9 +66,9 @@ def constraints(passes: Sequence[Pass]) -> Iterator[Constraint]:
 
 
 def violations(passes: Sequence[Pass]) -> list[Constraint]:
-    """The constraints that this order of passes breaks. A pass may run several times; one that is missing is no fault.
+    """The constraints that this order of passes breaks. A pass may run several times; a missing one breaks none.
 
-    ``a.after[b]``: a run of b stands before every run of a. ``a.before[b]``: a run of b stands behind every run of a.
+    ``a.after[b]``: b runs before every run of a. ``a.before[b]``: b runs after every run of a.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Compute a thing once: nodes with the same op, inputs and attributes become one."""
+"""Merge nodes with the same op, inputs and attributes into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold a factor and a summand of each channel, what batch norm is at rest, into the convolution in front."""
+"""Fold a factor and a summand of each channel (batch norm in eval mode) into the convolution before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute now what depends on constants alone."""
+"""Compute nodes whose inputs are all constants."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Fold a factor and a summand of each channel, what batch norm is at rest, into the convolution or linear behind.
+"""Fold a factor and a summand of each channel (batch norm in eval mode) into the convolution or linear after it.
 
-For norms that follow an activation, which cannot be folded into what is in front. A factor leaves the zeros of a
-padding as they are; a summand does not, so that it is folded into convolutions that pad nothing. On the way both go
-past max pooling, which keeps their order if factors are positive, and past the flattening in front of a linear.
+For norms that follow an activation, which cannot be folded into the layer before them. A factor does not change the
+zeros of a padding, but a summand does. So a summand is folded only into convolutions without padding. Both are moved
+through max pooling, if factors are positive (they keep the order of elements), and through the flattening before a
+linear.
 """
 
 from __future__ import annotations

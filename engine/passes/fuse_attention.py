@@ -1,6 +1,6 @@
 """Rewrite softmax(Q K^T * scale + mask) V into one attention node that never stores the scores.
 
-Expects the spelling that the passes before leave: transposes and scalars inside of matmul, softmax as one node.
+Expects the result of earlier passes: transposes and scalars are part of matmul, and softmax is one node.
 """
 
 from __future__ import annotations

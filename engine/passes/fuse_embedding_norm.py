@@ -1,7 +1,7 @@
-"""Gather rows of tables, add them and normalise the sum in one pass over memory: how encoders begin.
+"""Gather rows of tables, add them and normalise the sum in one pass over memory, as at the start of an encoder.
 
 (word[ids] + type[types]) + position -> layer_norm or rms_norm. One term is a gather; up to two more are gathers or
-values that broadcast along leading axes. The order of the additions is kept, and so are the bits.
+values that broadcast along leading axes. The order of the additions does not change, so the bits do not change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recognise LayerNorm written by hand, then take its scale and shift in."""
+"""Recognise LayerNorm written by hand, then make its scale and shift part of it."""
 
 from __future__ import annotations
 

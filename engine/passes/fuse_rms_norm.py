@@ -1,4 +1,4 @@
-"""Recognise RMSNorm written by hand, then take its scale in."""
+"""Recognise RMSNorm written by hand, then make its scale part of it."""
 
 from __future__ import annotations
 

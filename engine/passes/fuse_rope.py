@@ -1,4 +1,4 @@
-"""Recognise the rotary position embedding: x * cos + [-x2, x1] * sin, x1 and x2 the halves of x."""
+"""Recognise the rotary position embedding: x * cos + [-x2, x1] * sin, where x1 and x2 are the halves of x."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Recognise softmax written by hand: exp(x - max) / sum(exp(x - max)).
 
-Without the subtraction the two differ where exp overflows, so that form is left alone.
+Without the subtraction the results differ where exp overflows, so that form is not rewritten.
 """
 
 from __future__ import annotations

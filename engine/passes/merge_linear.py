@@ -1,4 +1,4 @@
-"""Compute linears that read the same value as one (query, key and value; gate and up), and slice the result."""
+"""Merge linears that read the same value into one (query, key and value; gate and up), and slice the result."""
 
 from __future__ import annotations
 

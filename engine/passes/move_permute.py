@@ -1,8 +1,8 @@
-"""Let a linear read rows in the order in which they lie, and bring its result into the order of the model instead.
+"""Move a permute from the input of a linear to its result, so that the linear reads dense rows.
 
-linear(permute(x)) -> permute(linear(x)) where columns stay columns, and the same through a reshape that joins heads. A
-linear wants dense rows, whoever takes its result apart into heads does not: torch's own multi-head attention moves
-the batch to the second axis and back, and both permutes become views.
+linear(permute(x)) -> permute(linear(x)) if the permute does not move the last axis, also through a reshape that joins
+heads. A linear needs dense rows, but attention reads heads in any layout. torch's own multi-head attention moves the
+batch to the second axis and back, and both permutes become views.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Let a linear keep the axes of what it reads, where a model flattens them to rows and restores them behind.
+"""Remove a reshape that flattens the input of a linear to rows, and the reshape that restores the axes of its result.
 
-reshape(linear(reshape(x))) -> linear(reshape(x)), and where x has those axes already, linear(x): what is added to the
-result, or applied to it, then stands right behind the linear, where an epilogue can take it in.
+reshape(linear(reshape(x))) -> linear(reshape(x)), or linear(x) if x already has those axes. An addition or activation
+then directly follows the linear, and can become its epilogue.
 """
 
 from __future__ import annotations

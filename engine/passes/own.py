@@ -1,7 +1,7 @@
 """Passes from outside of this repository: ``path.py:function``, or an entry point of the group ``enginebench.passes``.
 
-A file names a function of one graph, or a `Pass`, which also says where it belongs. Each version of a file is executed
-once in a process.
+The function takes one graph. It may also be a `Pass`, which states its constraints. Each version of a file is executed
+once in each process.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load(path: str) -> Pass:
-    """The pass that ``path.py:function`` names; of a relative path, below the current folder.
+    """The pass that ``path.py:function`` names; a relative path starts at the current folder.
 
-    Its name is that of the function, or of the file where the function is called ``run``. Where the file has a `Pass`
-    for the function, that is the result.
+    If the file has a `Pass` for the function, that is the result. Otherwise the pass has no constraints and has the
+    name of the function, or the name of the file if the function is called ``run``.
 
     Raises:
         ConfigError: no such file or function, the file raises, or the function does not take one graph.
@@ -49,10 +49,10 @@ def load(path: str) -> Pass:
 
 
 def as_pass(what: str, found: object, name: str, version: str) -> Pass:
-    """The pass that `found` is, or that its module makes of it; otherwise one called `name` without constraints.
+    """`found` if it is a `Pass`, else the `Pass` of its module that runs it, else a pass `name` without constraints.
 
     Raises:
-        ConfigError: `found` is no function of one graph. Begins with `what`.
+        ConfigError: `found` is no function that takes one graph. The message names `what`.
     """
     if isinstance(found, Pass):
         one = found
@@ -60,7 +60,7 @@ def as_pass(what: str, found: object, name: str, version: str) -> Pass:
         declared = vars(sys.modules.get(getattr(found, "__module__", ""), object)).values()
         one = next((p for p in declared if isinstance(p, Pass) and p.run is found), None) or _bare(what, found, name)
     if not one.name.isidentifier():
-        raise ConfigError(f"pass {what!r}: its name {one.name!r} has to be an identifier; give its Pass another one")
+        raise ConfigError(f"pass {what!r}: its name {one.name!r} has to be an identifier; give its Pass another name")
     return replace(one, version=version)
 
 
@@ -102,7 +102,7 @@ def installed() -> list[Pass]:
     """The passes of installed packages, in the order of their entry points' names.
 
     Raises:
-        ConfigError: one cannot be imported, or is none.
+        ConfigError: an entry point cannot be imported, or is no pass.
     """
     found = []
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
@@ -111,7 +111,7 @@ def installed() -> list[Pass]:
             loaded = point.load()
         except Exception as error:
             raise ConfigError(
-                f"pass {what!r}: {type(error).__name__}: {error}; mend or uninstall its package"
+                f"pass {what!r}: {type(error).__name__}: {error}; repair or uninstall its package"
             ) from error
         file = inspect.getsourcefile(loaded.run if isinstance(loaded, Pass) else loaded)
         source = Path(file).read_bytes() if file else point.value.encode()

@@ -1,7 +1,7 @@
 """The matcher of graph patterns, and the driver that rewrites matches. Patterns are data; guards are predicates.
 
-A pattern is a tree of `Call`, `Var`, `Scalar` and `OneOf`. The same `Var` twice must match the same value, so that
-patterns describe DAGs. A match is rewritten only if every node inside of it serves nobody else.
+A pattern is a tree of `Call`, `Var`, `Scalar` and `OneOf`. A `Var` that occurs twice must match the same value, so
+patterns describe DAGs. A match is rewritten only if no node outside of it reads the results of its inner nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Var:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A constant with one element: of that value (relative 1e-6, since models write rounded constants), or any."""
+    """A constant with one element, equal to `value` (relative 1e-6, since models round constants); None: any number."""
 
     name: str = ""
     value: float | None = None
@@ -31,7 +31,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Call:
-    """A node of op `op` whose inputs match; `attributes` must be equal to the node's; binds the node to `name`."""
+    """A node of op `op` whose inputs match and whose attributes include `attributes`; binds the node to `name`."""
 
     op: str
     inputs: tuple[Pattern, ...]
@@ -52,11 +52,11 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
 
 @dataclass
 class Match:
-    """What a pattern found.
+    """The values and nodes that a pattern matched.
 
     Attributes:
         values: by the names of `Var` and `Scalar`.
-        calls: nodes by the names of `Call`.
+        calls: nodes, by the names of `Call`.
         nodes: every matched node, the root first.
     """
 
@@ -77,12 +77,12 @@ class Match:
 
 
 def call(op: str, *inputs: Pattern, name: str = "", **attributes: Any) -> Call:
-    """`Call` in the order one reads it."""
+    """A `Call` with its inputs as positional and its attributes as keyword arguments."""
     return Call(op, inputs, attributes, name)
 
 
 def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
-    """Every way in which `value` fits `pattern`, on top of what `found` has bound."""
+    """Yield every match of `pattern` with `value` that extends the bindings of `found`."""
     match pattern:
         case Var(name):
             if name in found.values and found.values[name] is not value:
@@ -138,9 +138,9 @@ class Rule:
     """A pattern, the guards that must all hold, and what to put in place of a match.
 
     Attributes:
-        pattern: what to look for; the root is a `Call` or a choice of them.
-        rewrite: makes the new value in front of the root; None declines.
-        guards: predicates of the match.
+        pattern: its root is a `Call` or a `OneOf` of calls.
+        rewrite: emits nodes before the root and returns the new value; None leaves the match unchanged.
+        guards: predicates on the match.
     """
 
     pattern: Pattern
@@ -149,7 +149,7 @@ class Rule:
 
 
 def apply(graph: Graph, rules: Sequence[Rule]) -> int:
-    """Rewrite every match of every rule, first rule first at each node. Returns the number of rewrites."""
+    """Rewrite every match. At each node the rules are tried in order. Returns the number of rewrites."""
     count = 0
     users = graph.users()
     for node in list(graph.nodes):
@@ -179,5 +179,5 @@ def _rewrite(graph: Graph, root: Node, rule: Rule, users: Mapping[Value, list[No
 
 
 def _private(graph: Graph, node: Node, inner: set[int], users: Mapping[Value, list[Node]]) -> bool:
-    """True where nothing outside of the match reads what `node` makes."""
+    """True if no node outside of the match reads an output of `node`, and no output is an output of the graph."""
     return all(v not in graph.outputs and all(id(u) in inner for u in users.get(v, ())) for v in node.outputs)

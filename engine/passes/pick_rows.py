@@ -1,7 +1,7 @@
-"""Take the rows that are used before an op that works row by row, rather than after it.
+"""Select the rows that are used before an op that works row by row, rather than after it.
 
-slice(linear(x)) -> linear(slice(x)), and so on through norms and pointwise ops, up to where rows meet: a language model
-that is asked for what follows its last token computes neither the head nor its last layer's MLP for the other tokens.
+slice(linear(x)) -> linear(slice(x)), also through norms and pointwise ops, up to an op that combines rows. If only the
+logits of the last token are used, a language model computes its head and its last layer's MLP for this token only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drop views that change nothing, join chains of them, and compute before broadcasting rather than after."""
+"""Drop views that change nothing, merge chains of views, and compute before broadcasting rather than after."""
 
 from __future__ import annotations
 

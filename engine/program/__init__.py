@@ -1,4 +1,4 @@
-"""The program as data: an artifact of linear instructions and constants, its file, constants that several share."""
+"""The program as data: an artifact (linear instructions and constants), its file, shared constants."""
 
 from engine.program.artifact import (
     Artifact,

@@ -1,6 +1,6 @@
 """The artifact: a program as linear instructions and weights. Torch-free, target-independent; save, load, digest.
 
-Knows the op table and how to read a Graph; knows no target, no kernel and no memory plan.
+Knows the op table and origins; knows no target, no kernel and no memory plan.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Instruction(NamedTuple):
 
     @property
     def where(self) -> str:
-        """`` at file:line in module`` of the user's model, for messages; without what is not known."""
+        """`` at file:line in module`` of the user's model, for messages; unknown parts are left out."""
         return (f" at {self.source}" if self.source else "") + (f" in {self.module}" if self.module else "")
 
 
 class _Kind(NamedTuple):
-    """What several instructions are: an op on operands of the same types, by their numbers, and the same attributes.
+    """Instructions with the same op, the same attributes and operands of the same types; types are given by number.
 
-    A model repeats its layers, so what is found out about one of a kind is found out about hundreds.
+    A model repeats its layers, so one check of a kind replaces hundreds of checks of instructions.
     """
 
     op: str
@@ -56,7 +56,7 @@ class _Kind(NamedTuple):
     varying: tuple[str, ...]  # names of the attributes that are formulas
 
     def at(self, values: Mapping[str, int], types: Sequence[TensorType]) -> Mapping[str, Any]:
-        """The attributes for these sizes. ValueError unless the outputs' types follow from them and the inputs'."""
+        """The attributes for these sizes. ValueError if the op infers other output types from them."""
         own = {**self.attributes, **{name: sizes.at(self.attributes[name], values) for name in self.varying}}
         inputs = [None if number is None else types[number] for number in self.inputs]
         _check_follows(self.op, inputs, own, [types[number] for number in self.outputs])
@@ -80,19 +80,19 @@ class _Kinds(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A buffer that outlives a call: the model's name of it, and the constant that it begins as; None: zeros."""
+    """A buffer that keeps its contents between calls: its name in the model, and its initial constant; None: zeros."""
 
     name: str
     initial: int | None
 
 
 class Linked:
-    """A constant of one artifact as another artifact keeps it.
+    """A constant that is stored in another artifact.
 
     Args:
-        constants: of the other artifact.
-        value: number of the constant there.
-        shape: of the constant here, which has the same elements in row-major order.
+        constants: the constants of the other artifact.
+        value: number of the constant in it.
+        shape: shape of the constant here; the elements in row-major order are the same.
     """
 
     def __init__(self, constants: Constants, value: int, shape: tuple[int, ...]) -> None:
@@ -104,15 +104,15 @@ class Linked:
 
     @property
     def form(self) -> Form:
-        """How the other artifact keeps it."""
+        """The form in which the other artifact stores it."""
         return self._constants.form(self._value)
 
 
 class Constants(Mapping[int, np.ndarray]):
-    """Value -> array. A constant may be kept in another form; each access then makes the array anew.
+    """Value -> array. A constant may be stored as a function; each access then calls it for a new array.
 
     Args:
-        forms: arrays, read-only by agreement, which may be memory-mapped; or functions that make or read them.
+        forms: arrays, possibly memory-mapped, that must not change; or functions that return arrays.
     """
 
     def __init__(self, forms: Mapping[int, Form]) -> None:
@@ -124,7 +124,7 @@ class Constants(Mapping[int, np.ndarray]):
         return kept() if callable(kept) else kept
 
     def __contains__(self, value: object) -> bool:
-        return value in self._kept  # a Mapping's own look-up makes the array
+        return value in self._kept  # the look-up of Mapping would compute the array
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._kept)
@@ -133,17 +133,17 @@ class Constants(Mapping[int, np.ndarray]):
         return len(self._kept)
 
     def form(self, value: int) -> Form:
-        """The array, or the function that makes it."""
+        """The array, or the function that returns it."""
         return self._kept[value]
 
     def type_of(self, value: int) -> TensorType:
-        """Element type and shape. A constant in a file is not read for it."""
+        """Element type and shape. Does not read a constant that is in a file."""
         form = self._kept[value]
         described = form.entry if isinstance(form, StoredTensor) else self[value]
         return TensorType(str(described.dtype.name), described.shape)
 
     def keep(self, value: int, form: Form) -> None:
-        """From now on keep `value` as `form`, which has or makes the same elements."""
+        """Store `value` as `form` from now on; `form` has or returns the same elements."""
         self._kept[value] = form
 
     def release(self, value: int) -> None:
@@ -163,7 +163,7 @@ class Constants(Mapping[int, np.ndarray]):
         """Compute the checksum of a mapped constant again, because another process can have written to its file.
 
         Raises:
-            ProgramError: it has changed.
+            ProgramError: the constant has changed.
         """
         kept = self._kept[value]
         while isinstance(kept, Linked | Reshaped):
@@ -174,7 +174,7 @@ class Constants(Mapping[int, np.ndarray]):
             raise ProgramError(f"constant {value} has changed in the mapped file since its checksum was computed")
 
     def verify(self, value: int, expected: str) -> None:
-        """Compare the elements with a SHA-256: now, or, where they are in an open file, each time that they are read.
+        """Compare the elements with a SHA-256: now, or each time that they are read if they are in an open file.
 
         Raises:
             ProgramError: they differ.
@@ -196,7 +196,7 @@ class Signature:
         output_tree: structure of the result.
         input_slots: for each input leaf the position among `Artifact.inputs`, or ``{"constant": value}``.
         output_slots: for each output leaf the position among `Artifact.outputs`, or ``{"constant": value}``.
-        input_names: one a value of `Artifact.inputs`, for messages.
+        input_names: a name for each value that a call passes, for messages.
     """
 
     input_tree: tree.Tree
@@ -220,15 +220,16 @@ class Artifact:
         name: the model's name.
         types: element type and shape of every value.
         names: a name for every value, for reports.
-        inputs: values that a call brings, then what each state holds before it.
-        outputs: values that a call returns (may repeat, may be inputs or constants), then what each state holds after.
+        inputs: values that a call passes, then the contents of each state before it.
+        outputs: values that a call returns (may repeat, may be inputs or constants), then the contents of each state
+            after it.
         instructions: in execution order.
         constants: value -> array.
-        signature: the user's structure.
-        passes: ``(pass, what it changed)`` in the order they ran.
-        scope: the sizes that differ from call to call, of which shapes and attributes may be formulas.
-        states: what outlives a call.
-        origins: for each value that equals an exported value, which one, and the view between them.
+        signature: how the user's arguments and results map to values.
+        passes: ``(pass, number of changes)`` in the order they ran.
+        scope: the sizes that differ from call to call; shapes and attributes may be formulas of them.
+        states: buffers that keep their contents between calls.
+        origins: value -> origin, for each value that equals an exported value.
         lowered: the target whose own passes have been applied; "" for none.
     """
 
@@ -248,7 +249,7 @@ class Artifact:
 
     @property
     def call_inputs(self) -> tuple[int, ...]:
-        """Values that a call brings."""
+        """Values that a call passes."""
         return self.inputs[: len(self.inputs) - len(self.states)]
 
     @property
@@ -258,17 +259,17 @@ class Artifact:
 
     @property
     def state_inputs(self) -> tuple[int, ...]:
-        """What each state holds before a call."""
+        """Contents of each state before a call."""
         return self.inputs[len(self.inputs) - len(self.states) :]
 
     @property
     def state_outputs(self) -> tuple[int, ...]:
-        """What each state holds after a call."""
+        """Contents of each state after a call."""
         return self.outputs[len(self.outputs) - len(self.states) :]
 
     @property
     def is_fixed(self) -> bool:
-        """True where every call brings the same sizes."""
+        """True if every call has the same sizes."""
         return not self.scope.symbols
 
     @cached_property
@@ -277,7 +278,7 @@ class Artifact:
         distinct: list[TensorType] = []
         type_of: list[int] = []
         for t in self.types:
-            key = _canonical([t.dtype, sizes.encode(t.shape)])  # == of formulas would take them for equal, and note it
+            key = _canonical([t.dtype, sizes.encode(t.shape)])  # == of formulas could record a guard
             if key not in numbers:
                 numbers[key] = len(distinct)
                 distinct.append(t)
@@ -298,10 +299,10 @@ class Artifact:
         return _Kinds(tuple(distinct), tuple(type_of), tuple(kinds), tuple(varying))
 
     def at(self, values: Mapping[str, int]) -> Artifact:
-        """The artifact for these sizes, every rule of the op table checked; the constants are shared.
+        """The artifact for these sizes. Checks every rule of the op table; the constants are shared.
 
         Raises:
-            ShapeError: a size is out of its range, or breaks what the program takes for granted.
+            ShapeError: a size is out of its range, or the sizes break a guard.
         """
         self.scope.check(values)
         kinds = self._kinds
@@ -327,7 +328,7 @@ class Artifact:
         return sum(self.types[v].nbytes for v in self.constants)
 
     def header(self) -> dict[str, Any]:
-        """All but the weights, as JSON-able values. What the digest covers: no sources, no origins, no log."""
+        """The artifact without weights, sources, origins and log, as JSON-able values. The digest covers it."""
         s = self.signature
         return {
             "format": FORMAT,
@@ -367,7 +368,7 @@ class Artifact:
 
     @cached_property
     def structure_digest(self) -> str:
-        """Hash of everything but the weights' bytes: cheap, and enough to compare two compilations of one model."""
+        """Hash of the header: fast, and enough to compare two compilations of one model."""
         return hashlib.sha256(_canonical(self.header())).hexdigest()
 
     @cached_property
@@ -376,7 +377,7 @@ class Artifact:
         return hashlib.sha256(_canonical([self.structure_digest, self.checksums])).hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """The header and what else a file holds beside the weights."""
+        """The header, sources, log and origins: the contents of a file except the weights."""
         named = {"origins": origins.encode(self.origins)} if self.origins else {}
         return self.header() | {
             "sources": [i.source for i in self.instructions],
@@ -393,7 +394,7 @@ def write(path: str | Path, document: Mapping[str, Any], artifact: Artifact) -> 
     """Write `document`, and the constants of `artifact` with their checksums, as one file.
 
     Raises:
-        ProgramError: the file cannot be written; or a mapped file, from which the constants come, has changed.
+        ProgramError: the file cannot be written, or constants are in a mapped file that has changed.
     """
     for value in artifact.constants:
         artifact.constants.confirm(value)
@@ -411,8 +412,8 @@ def _canonical(data: Any) -> bytes:
 
 
 def with_modules(instructions: Sequence[Instruction], traced: origins.Origins) -> tuple[Instruction, ...]:
-    """The instructions with the module of each: that of its first result with an origin, else the innermost one that
-    contains the modules of all instructions that read its results.
+    """The instructions, each with its module: that of its first result with an origin, or otherwise the innermost
+    module that contains the modules of all readers of its results.
     """
     readers: dict[int, list[str]] = {}
     placed: list[Instruction] = []

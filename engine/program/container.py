@@ -1,4 +1,4 @@
-"""The file around a program: safetensors, written by its own library and read here, every offset checked.
+"""Writes and reads a program's file: the safetensors library writes it; this module reads it and checks every offset.
 
 Knows bytes, dtypes and hashes; knows nothing of programs.
 """
@@ -28,7 +28,7 @@ from engine.memory import aligned_empty
 
 _KEY = "program"
 _HASH = "program_sha256"
-# safetensors' names of the element types, by ours.
+# The engine's names of the element types -> the names in safetensors.
 _NAMES = {
     "float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64",
     "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
@@ -51,7 +51,7 @@ def checksum(array: np.ndarray) -> str:
 
 
 def path_of(path: object) -> Path:
-    """`path` as a Path; ConfigError for what names no file."""
+    """`path` as a Path. ConfigError if it is neither a str nor a Path."""
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"path: expected the name of a file, a str or a Path, got {path!r}")
     return Path(path)
@@ -59,9 +59,9 @@ def path_of(path: object) -> Path:
 
 @contextmanager
 def convert_errors(path: object) -> Iterator[None]:
-    """Turn every error that the contents of file `path` cause in this block into a ProgramError that begins with it.
+    """Turn every error that the contents of the file cause in this block into a ProgramError that begins with `path`.
 
-    A ConfigError passes: it concerns an argument of the user and not the file.
+    A ConfigError is not converted: it concerns an argument of the user and not the file.
     """
     try:
         yield
@@ -77,7 +77,7 @@ def convert_errors(path: object) -> Iterator[None]:
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
-    """Write tensors and header. The file appears whole or not at all."""
+    """Write tensors and header. A file at `path` is always complete: it is written beside it and renamed."""
     dense = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in tensors.items()}
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
     if not path.name or not path.parent.is_dir():
@@ -85,7 +85,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         temporary.touch()
-        mode = stat.S_IMODE(temporary.stat().st_mode)  # as the process's umask has it; safetensors sets 0600
+        mode = stat.S_IMODE(temporary.stat().st_mode)  # according to the process's umask; safetensors sets 0600
         safetensors.numpy.save_file(dense, temporary, metadata)
         temporary.chmod(mode)
         temporary.replace(path)
@@ -101,7 +101,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
 
 
 class _Entry(NamedTuple):
-    """What the index of a file says about a tensor; `begin` and `end` are bytes behind the index."""
+    """The entry of a tensor in the index of a file; `begin` and `end` count bytes from the end of the index."""
 
     name: str
     dtype: np.dtype
@@ -117,8 +117,8 @@ class StoredTensor:
     Attributes:
         file: open for reading.
         entry: its element type and shape.
-        start: position in the file of the first byte.
-        checksum: SHA-256 that the elements must have, in hexadecimal digits; None: it is not checked.
+        start: position of its first byte in the file.
+        checksum: expected SHA-256 of the elements, in hexadecimal digits; None: it is not checked.
     """
 
     file: FileIO
@@ -139,13 +139,13 @@ class StoredTensor:
         """The elements, read into the first bytes of `memory`.
 
         Args:
-            memory: uint8, `nbytes` at least, at an address that is aligned for the element type.
+            memory: uint8, at least `nbytes` elements, at an address that is aligned for the element type.
 
         Returns:
             A read-only view of `memory`.
 
         Raises:
-            ProgramError: the file has become shorter, or the elements do not have the checksum.
+            ProgramError: the file has become shorter, or the elements have another checksum.
             OSError: the file cannot be read.
         """
         target, digest = memory[: self.nbytes], None if self.checksum is None else hashlib.sha256()
@@ -162,19 +162,19 @@ class StoredTensor:
 
 @contextmanager
 def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.ndarray | Callable[[], np.ndarray]]]]:
-    """Yields the program's header, and the tensors by name.
+    """Open a file. Yields the program's header, and the tensors by name.
 
     Args:
-        path: the file, open inside of this block.
+        path: the file; it is open inside of this block.
         mapped: True: each tensor is a read-only array over the mapped file, which stays mapped while any of them
             exists; for a tensor that is not aligned for its element type, a function that returns an aligned copy.
             False: each tensor is a `StoredTensor`.
 
     Raises:
         ProgramError: the file is no safetensors file, ends too early or too late, or its header's hash is wrong.
-        ValueError, LookupError, TypeError, AttributeError, OSError: as above; `convert_errors` converts them.
+        ValueError, LookupError, TypeError, AttributeError, OSError: other damage; `convert_errors` converts these.
     """
-    if path.is_fifo():  # opening it would wait for a process that writes
+    if path.is_fifo():  # opening it would block until another process opens it for writing
         raise ProgramError("a pipe, not a file")
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
@@ -192,11 +192,11 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
 
 
 def parse_json(text: bytes) -> Any:
-    """The value that UTF-8 `text` says.
+    """The value of the JSON document `text`, in UTF-8.
 
     Raises:
-        ValueError, RecursionError: it is no JSON, has a key twice, or holds half of a surrogate pair, which no file and
-            no terminal can be given.
+        ValueError, RecursionError: it is no JSON, has a key twice, or has an unpaired surrogate, which cannot be
+            written to a file or a terminal.
     """
     value = json.loads(str(text, "utf-8"), object_pairs_hook=_object)
     if b"\\ud" in text.lower():
@@ -212,12 +212,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_index(file: FileIO, size: int) -> tuple[dict[str, Any], int]:
-    """The index of a file of `size` bytes, and the position behind it."""
+    """The index of a file of `size` bytes, and the position after it."""
     if size < 8:
         raise ProgramError(f"{size} bytes are too few for a program")
     length = int.from_bytes(_read_bytes(file, 8), "little")
     if length > size - 8:
-        raise ProgramError(f"truncated: the header wants {length} bytes of {size - 8}")
+        raise ProgramError(f"truncated: the header should have {length} bytes, and {size - 8} are left")
     if length > _MOST_HEADER_BYTES:
         raise ProgramError(f"the header has {length} bytes; at most {_MOST_HEADER_BYTES} are allowed")
     return parse_json(_read_bytes(file, length)), 8 + length
@@ -228,30 +228,30 @@ def _read_bytes(file: FileIO, count: int) -> bytes:
 
 
 def _read_parts(file: FileIO, target: memoryview, what: str) -> Iterator[memoryview]:
-    """Fill `target` from the current position; yields each part once it is filled.
+    """Read `target` from the current position; yields each part when it has been read.
 
     Raises:
-        ProgramError: the file ends before, because another process has shortened it; names `what`.
+        ProgramError: the file ends too early, because another process has shortened it; names `what`.
     """
     done = 0
     while done < len(target):
         count = file.readinto(target[done : done + _CHUNK_BYTES])
         if not count:
-            raise ProgramError(f"the file was shortened while it was read: {len(target) - done} bytes of {what} miss")
+            raise ProgramError(f"the file was shortened while it was read: {what} lacks {len(target) - done} bytes")
         yield target[done : done + count]
         done += count
 
 
 def _entries(index: Mapping[str, Any], nbytes: int) -> list[_Entry]:
-    """The tensors of a file, in the order of their bytes, which must be `nbytes` without gaps and overlaps."""
+    """The tensors of a file by position. They must cover `nbytes` bytes without gaps and overlaps."""
     entries = sorted((_entry(name, one) for name, one in index.items()), key=lambda entry: (entry.begin, entry.end))
     end = 0
     for entry in entries:
         if entry.begin != end:
-            raise ValueError(f"tensor {entry.name} begins at {entry.begin}, the one before it ends at {end}")
+            raise ValueError(f"tensor {entry.name} begins at {entry.begin}, but the previous tensor ends at {end}")
         end = entry.end
     if end != nbytes:
-        raise ProgramError(f"{nbytes} bytes follow the header, its tensors end at {end}")
+        raise ProgramError(f"{nbytes} bytes follow the header, but its tensors end at {end}")
     return entries
 
 
@@ -274,7 +274,7 @@ def _sizes(name: str, values: Sequence[Any]) -> Sequence[int]:
 
 def _mapped(entry: _Entry, data: memoryview) -> np.ndarray | Callable[[], np.ndarray]:
     raw = np.frombuffer(data[entry.begin : entry.end], np.uint8)
-    # Kernels read elements at their natural alignment only; a header of odd length puts all of them elsewhere.
+    # Kernels need elements at their natural alignment; a header of odd length makes all of them unaligned.
     if raw.ctypes.data % entry.dtype.itemsize:
         return partial(_copy_aligned, raw, entry)
     return raw.view(entry.dtype).reshape(entry.shape)
@@ -288,7 +288,7 @@ def _copy_aligned(raw: np.ndarray, entry: _Entry) -> np.ndarray:
 
 
 def is_mapped(array: np.ndarray) -> bool:
-    """True for an array whose elements are in a mapped file."""
+    """True if the elements of `array` are in a mapped file."""
     return _mapping_of(array) is not None
 
 
@@ -303,13 +303,13 @@ def _mapping_of(array: np.ndarray) -> mmap.mmap | None:
 def release(array: np.ndarray) -> None:
     """Give the pages of an array over a mapped file back to the system, which reads them again at the next access.
 
-    Other arrays are left alone. It keeps a process that packs its weights from holding them twice.
+    Does nothing for other arrays. Without it, a process that packs its weights would hold them in memory twice.
     """
     mapped = _mapping_of(array)
     if mapped is None or not hasattr(mapped, "madvise"):
         return
     first = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
-    begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE  # a page shared with a neighbour stays
+    begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE  # keeps pages that are shared with a neighbour
     end = (first + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if begin < end:
         mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)

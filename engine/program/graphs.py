@@ -1,4 +1,4 @@
-"""Between graphs and artifacts, in both directions."""
+"""Converts graphs to artifacts and artifacts to graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.program.artifact import Artifact, Constants, Instruction, Signature,
 
 
 def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
-    """Number the values of `graph` and list its nodes."""
+    """The artifact of `graph`: its values are numbered, its nodes become instructions."""
     numbers: dict[Value, int] = {}
     constants: dict[int, Form] = {}
 
@@ -64,12 +64,12 @@ def _without_folders(origin: Origin) -> Origin:
 
 
 def _short(source: str) -> str:
-    """The last two parts of a path: enough to find the line, and no folder of the machine that compiled."""
+    """The last two parts of a path: enough to find the line, without folders of the compiling machine."""
     return "/".join(source.split("/")[-2:])
 
 
 def to_graph(artifact: Artifact) -> Graph:
-    """The graph of `artifact`, to be changed. Formulas are in a scope of its own; constants are not copied."""
+    """A new graph of `artifact`, which passes may change. It has its own copy of the scope; constants are shared."""
     graph = Graph(artifact.name)
     graph.scope = artifact.scope.copy()
 

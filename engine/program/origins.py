@@ -1,4 +1,4 @@
-"""Origins of values in a file: a compact form, and its reader, which takes nothing on trust.
+"""Writes and reads the origins of values in a file, in a compact form. The reader checks everything.
 
 Modules, source lines and chains of views repeat from value to value; each is written once and numbered.
 """
@@ -13,13 +13,13 @@ from engine.graph.origin import MOST_STEPS, Origin, Step, Steps
 from engine.ops import TABLE, Op
 
 Origins = Mapping[int, Origin]
-"""By value; a value that equals no exported value is not among them."""
+"""Value -> origin; a value that equals no exported value is not a key."""
 Attributes = Callable[[Op, Any, sizes.Scope], dict[str, Any]]
 """Reads the attributes of an op from their JSON form; ValueError for what the op does not have."""
 
 
 def encode(origins: Origins) -> dict[str, Any]:
-    """`origins` as JSON can say it.
+    """`origins` as JSON-able values.
 
     Returns a dict with ``modules``, ``sources``, ``views`` (each a list without repetition) and ``values``: for each
     value with an origin ``[value, name, module, source, view]``, the last three as positions in these lists.
@@ -41,16 +41,16 @@ def encode(origins: Origins) -> dict[str, Any]:
 
 
 def decode(data: Mapping[str, Any], count: int, scope: sizes.Scope, attributes: Attributes) -> dict[int, Origin]:
-    """What `encode` made, back.
+    """The origins that `encode` turned into `data`.
 
     Args:
         data: from a file.
-        count: how many values there are.
-        scope: of the formulas.
-        attributes: how attributes are read.
+        count: number of values of the artifact.
+        scope: the scope of the formulas.
+        attributes: reads the attributes of an op.
 
     Raises:
-        ValueError, LookupError, TypeError: it is none.
+        ValueError, LookupError, TypeError: `data` is malformed.
     """
     modules, sources = ([_text(text) for text in data[key]] for key in ("modules", "sources"))
     views = [_view(view, scope, attributes) for view in data["views"]]

@@ -1,6 +1,6 @@
-"""Reads program files: from the document and the tensors of a file to an `Artifact`, every rule checked.
+"""Reads program files: makes an `Artifact` of the document and the tensors of a file, and checks every rule.
 
-Knows artifacts and the op table; knows no target. A file may come from anywhere, so nothing in it is taken on trust.
+Knows artifacts and the op table; knows no target. A file may be damaged or hostile, so everything in it is checked.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from engine.program.versions import FORMAT, upgrade
 
 
 def load(path: str | Path, verify: str = "full") -> Artifact:
-    """Read an artifact with all of its weights; the file is closed again.
+    """Read an artifact with all of its weights, and close the file.
 
     Args:
         path: a file written by `Artifact.save`.
-        verify: ``full``: also check each weight's checksum; ``header``: the header's hash only.
+        verify: ``full`` checks the header's hash and each weight's checksum; ``header`` only the header's hash.
 
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
@@ -47,7 +47,7 @@ def load(path: str | Path, verify: str = "full") -> Artifact:
 
 @contextmanager
 def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]:
-    """Yields the artifact in a file. Every error in this block that a file can cause becomes a ProgramError.
+    """Open a file and yield its artifact. Every error in this block that a file can cause becomes a ProgramError.
 
     Args:
         path: a file written by `Artifact.save`.
@@ -56,17 +56,17 @@ def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]
             inside of this block. Call `Constants.keep` for constants that are needed later.
 
     Raises:
-        ProgramError: as `load`; begins with the name of the file.
+        ProgramError: as `load`; the message begins with the name of the file.
     """
     with opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" in header:
-            raise ProgramError("it holds a decoder, which engine.load_decoder reads")
+            raise ProgramError("the file holds a decoder; load it with engine.load_decoder")
         yield parse(header, find_constants(header, header["constants"], tensors, verify))
 
 
 @contextmanager
 def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[str, Any], Mapping[str, Form]]]:
-    """Yields the document and the tensors of a file. Raises as `opened`."""
+    """Open a file and yield its document and tensors. Raises as `opened`."""
     file = container.path_of(path)
     with container.convert_errors(path), container.opened(file, mapped=mapped) as (text, tensors):
         header = container.parse_json(text)
@@ -78,26 +78,26 @@ def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[st
 def find_constants(
     header: Mapping[str, Any], named: Mapping[str, str], tensors: Mapping[str, Form], verify: str
 ) -> Constants:
-    """The constants that a document names, checked against its checksums where `verify` is ``full``.
+    """The constants that a document names, compared with its checksums if `verify` is ``full``.
 
     Raises:
-        ProgramError, ValueError, LookupError: a tensor is missing or two constants', or a checksum differs.
+        ProgramError, ValueError, LookupError: a tensor is missing or belongs to two constants, or a checksum differs.
     """
     values = {_size(int(value)): name for value, name in named.items()}
     if len(set(values.values())) < len(named):
-        raise ValueError("two constants are one tensor, or one value has two")
+        raise ValueError("two constants name the same tensor, or one value has two tensors")
     constants = Constants({value: tensors[name] for value, name in values.items()})
     if verify == "full":
         checksums = header["checksums"]
         if set(checksums) != set(map(tensor_name, values)):
-            raise ValueError("checksums and constants differ in their names")
+            raise ValueError("checksums and constants have different names")
         for value in values:
             constants.verify(value, checksums[tensor_name(value)])
     return constants
 
 
 def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
-    """The artifact that a document describes, every rule checked. Raises one of many errors where it breaks one."""
+    """The artifact that a document describes. A broken rule raises one of many errors; `convert_errors` converts it."""
     s, scope = header["signature"], sizes.scope_of(header["sizes"], header["guards"])
     artifact = Artifact(
         name=str(header["name"]),
@@ -140,19 +140,19 @@ def _name(value: Any) -> str:
 
 
 def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:
-    """None of files that were written before values had origins."""
+    """The origins in a file; empty for files that were written before values had origins."""
     if "origins" not in header:
         return {}
     return origins.decode(header["origins"], len(header["types"]), scope, _attributes)
 
 
 def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str, Any]:
-    """Attributes from their JSON form. ValueError for what `op` does not have, or what no program has."""
+    """Attributes from their JSON form. ValueError for a value that `op` or no program can have."""
     decoded = {name: sizes.decode(value, scope) for name, value in data.items()}
-    # Other kinds compare formulas when they are checked. That is done when compiling, and can add guards.
+    # The checks of other kinds compare formulas, which can add guards and is done only when compiling.
     varying = [name for name, value in decoded.items() if not sizes.is_fixed(value)]
     if any(name not in op.attributes or op.attributes[name].kind not in ("int", "shape") for name in varying):
-        raise ValueError(f"{op.name}: a formula where a number belongs")
+        raise ValueError(f"{op.name}: an attribute is a formula, expected a number")
     complete = op.complete(decoded)
     for name, value in complete.items():
         kind = op.attributes[name].kind
@@ -164,7 +164,7 @@ def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str
 
 
 def _extent(data: Any, scope: sizes.Scope) -> int:
-    """A number or a formula; one that can be negative is refused when the sizes are known."""
+    """A number or a formula. A formula that can be negative is refused later, when the sizes are known."""
     size: int = sizes.decode(data, scope) if isinstance(data, dict) else _size(data)
     return size
 
@@ -176,10 +176,10 @@ def _size(value: Any) -> int:
 
 
 def _check(artifact: Artifact) -> None:
-    """Every rule that targets rely on. ValueError or ProgramError otherwise."""
+    """Check every rule that targets rely on. ValueError or ProgramError if one is broken."""
     types = artifact.types
     if len(artifact.names) != len(types):
-        raise ValueError("names and types differ in number")
+        raise ValueError("the numbers of names and types differ")
     known = set(artifact.inputs)
     if len(known) != len(artifact.inputs) or any(value >= len(types) for value in known):
         raise ValueError("an input is listed twice, or has no type")
@@ -194,14 +194,14 @@ def _check(artifact: Artifact) -> None:
         if any(v is None and not op.inputs[p].endswith("?") for p, v in enumerate(i.inputs)):
             raise ValueError(f"{i.op}: a required input is absent")
         if any(v is not None and v not in known for v in i.inputs):
-            raise ValueError(f"{i.op}: reads a value before it is made")
+            raise ValueError(f"{i.op}: reads a value before it is computed")
         if known & set(i.outputs) or len(set(i.outputs)) < len(i.outputs):
-            raise ValueError(f"{i.op}: makes a value twice")
+            raise ValueError(f"{i.op}: computes a value twice")
         known.update(i.outputs)
     if not known.issuperset(artifact.outputs):
-        raise ValueError("an output is never made")
+        raise ValueError("an output is never computed")
     _check_states(artifact)
-    artifact.at(artifact.scope.example)  # other sizes are checked when a call brings them
+    artifact.at(artifact.scope.example)  # other sizes are checked when a call has them
     _check_signature(artifact)
 
 
@@ -212,13 +212,13 @@ def _check_states(artifact: Artifact) -> None:
         raise ValueError("two states have one name")
     for slot, before, after in zip(artifact.states, artifact.state_inputs, artifact.state_outputs, strict=True):
         kept, later = artifact.types[before], artifact.types[after]
-        # Fixed first: a comparison of formulas would note a guard.
+        # is_fixed comes first: a comparison of formulas would record a guard.
         if not sizes.is_fixed(kept.shape) or not sizes.is_fixed(later.shape) or kept != later:
             raise ValueError(f"state {slot.name} changes its type, or its size from call to call")
         if slot.initial is not None and (
             slot.initial not in artifact.constants or artifact.types[slot.initial] != kept
         ):
-            raise ValueError(f"state {slot.name} begins as what does not fit it")
+            raise ValueError(f"the initial value of state {slot.name} is no constant of its type")
 
 
 def _check_signature(artifact: Artifact) -> None:
@@ -229,7 +229,7 @@ def _check_signature(artifact: Artifact) -> None:
     ):
         tree.check(t)
         if tree.count(t) != len(slots):
-            raise ValueError("structure and slots differ in number")
+            raise ValueError("the numbers of leaves and slots differ")
         for slot in slots:
             if not (isinstance(slot, dict) and set(slot) == {"constant"}) and not 0 <= _size(slot) < limit:
                 raise ValueError(f"slot {slot!r} is out of range")
@@ -239,6 +239,6 @@ def _check_signature(artifact: Artifact) -> None:
         case _:
             raise ValueError("the input tree is not one of positional and keyword arguments")
     if len({slot for slot in s.input_slots if not isinstance(slot, dict)}) < len(artifact.call_inputs):
-        raise ValueError("no argument brings one of the inputs")
+        raise ValueError("an input has no argument")
     if len(s.input_names) != len(artifact.call_inputs):
-        raise ValueError("input names and inputs differ in number")
+        raise ValueError("the numbers of input names and inputs differ")

@@ -1,6 +1,6 @@
-"""Several artifacts over one table of values: constants that are the same are there, and are packed, once.
+"""Several artifacts over one table of values: equal constants are stored and packed once, also in a file.
 
-A file of them holds each weight once, too. Knows artifacts; knows no target.
+Knows artifacts; knows no target.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from engine.program import FORMAT, VERSION, Artifact, Constants, Instruction, Sl
 
 
 def shared(artifacts: Mapping[str, Artifact]) -> dict[str, Artifact]:
-    """The artifacts with their values numbered through, a constant that several have by one number, and one mapping of
-    constants for all. What is another's alone has a type without elements.
+    """The artifacts with values numbered in one table. A constant of several artifacts has one number. All artifacts
+    have the same mapping of constants. In each artifact, values of other artifacts have a type without elements.
     """
     tables = _Tables()
     numbered = {name: tables.add(artifact) for name, artifact in artifacts.items()}
@@ -43,7 +43,7 @@ class _Tables:
         self._known: dict[Hashable, int] = {}
 
     def add(self, artifact: Artifact) -> tuple[Artifact, set[int]]:
-        """`artifact` in the numbers of these tables, and which of them it has."""
+        """`artifact` with the numbers of these tables, and the set of its numbers."""
         to: dict[int, int] = {}
         for value, (type_, name) in enumerate(zip(artifact.types, artifact.names, strict=True)):
             form = artifact.constants.form(value) if value in artifact.constants else None
@@ -82,7 +82,7 @@ def save(path: str | Path, artifacts: Mapping[str, Artifact], facts: Mapping[str
 
 @contextmanager
 def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dict[str, Artifact], dict[str, Any]]]:
-    """Yields what `save` wrote: artifacts by name, which share their constants, and facts.
+    """Open a file of `save` and yield its artifacts by name, which share their constants, and its facts.
 
     Args:
         path: a file that `save` wrote.
@@ -94,7 +94,7 @@ def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dic
     """
     with reader.opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" not in header:
-            raise ProgramError("it holds one program, which engine.load reads")
+            raise ProgramError("the file holds one program; load it with engine.load")
         entries = header["entries"]
         named = [entry["constants"] for entry in entries.values()]
         if any(one != named[0] for one in named):

@@ -1,9 +1,9 @@
-"""Program + target -> BoundPlan: kernels chosen, copies inserted, memory planned. Torch-free; never reads inputs.
+"""Artifact + target -> BoundPlan: chooses kernels, inserts copies, plans memory. Torch-free; never reads inputs.
 
-Values become places in buffers. A view costs nothing: it is another layout of the same buffer. Where a kernel cannot
-take a layout, a dense copy is inserted before it. The memory planner then places every buffer that a kernel fills.
-What a target knows is behind its `StepPlanner`; views, in-place writes, live ranges and the order of steps are the same
-for all of them.
+Values become places in buffers. A view costs nothing: it is another layout of the same buffer. If a kernel cannot
+take a layout, a dense copy is inserted before it. The memory planner then places every buffer that a kernel writes.
+The `StepPlanner` of a target chooses kernels; views, in-place writes, live ranges and the order of steps are the same
+for all targets.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def bind(
     """Choose kernels and plan memory.
 
     Args:
-        artifact: the program; no size in it is a formula.
-        steps: what the target makes of each step.
+        artifact: what to bind; no size in it is a formula.
+        steps: plans each step for the target.
         strategy: name of the memory planning strategy.
-        lanes: workers of one call, each with working memory of its own.
-        keep: give every value memory of its own, so that no value is overwritten (trace, per-node dispatch).
+        lanes: workers of one call, each with its own working memory.
+        keep: give every value its own memory, so that no value is overwritten (trace, per-node dispatch).
         check: verify the memory plan.
 
     Raises:
         ProgramError: no kernel can run an instruction, or a call takes more memory than there is.
-        ConfigError: a kernel was asked for that no step can use.
+        ConfigError: the configuration names a kernel that no step can use.
     """
     binder = _Binder(artifact, steps, keep=keep)
     for position, instruction in enumerate(artifact.instructions):
@@ -76,7 +76,7 @@ class _Binder:
 
     def _place(self, storage: Storage, dtype: str, layout: Layout) -> Place:
         place = Place(storage, dtype, layout)
-        if storage.kind == "arena":  # nothing else moves
+        if storage.kind == "arena":  # only places in the arena are moved
             self.tenants.setdefault(storage, []).append(place)
         return place
 
@@ -90,7 +90,7 @@ class _Binder:
     # --- instructions to steps -----------------------------------------------------------------------------------
 
     def add(self, position: int, instruction: Instruction) -> None:
-        """Add the steps of one instruction, or none where it is a view."""
+        """Add the steps of one instruction. A view adds none, or a copy."""
         op = TABLE[instruction.op]
         inputs = [None if v is None else self.places[v] for v in instruction.inputs]
         output = self.artifact.types[instruction.outputs[0]]
@@ -135,10 +135,10 @@ class _Binder:
         ints: list[int],
         reals: list[float],
     ) -> Step | None:
-        """The step as a kernel can run it, or None; dense copies of its inputs are inserted where it wants them."""
+        """The planned step, or None if no kernel can run it. Inserts dense copies of inputs if kernels need them."""
         operands = [*inputs, *outputs]
-        # A model repeats its layers: a step that looks like an earlier one is planned like it. Of reals the bits count:
-        # == does not tell the sign of a zero.
+        # Models repeat layers: a step that looks like an earlier step reuses its plan. The bits of reals are compared,
+        # because == ignores the sign of a zero.
         looks = (
             op,
             len(inputs),
@@ -157,14 +157,14 @@ class _Binder:
         if planned is None or isinstance(planned, NeedsDense):
             return None
         step.planned = planned
-        if step.operands is operands:  # without a copy in front of it
+        if step.operands is operands:  # no copy was inserted before it
             self.chosen[looks] = step
         return step
 
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def return_outputs(self) -> None:
-        """Let each output be written where the caller wants it: directly if it can be, by a copy otherwise."""
+        """Let steps write outputs directly to the caller's memory if possible, and add copies for the other outputs."""
         taken: set[Storage] = set()
         for number, value in enumerate(self.artifact.call_outputs):
             place = self.places[value]
@@ -184,15 +184,13 @@ class _Binder:
                 self._copy_into(place, self._whole(target, self.artifact.types[value]))
 
     def update_states(self) -> None:
-        """Let each state hold what it is to hold: written over in place where nobody reads the old one any more, by a
-        copy after everything else otherwise.
-        """
+        """Update the states: in place if no later step reads the old contents, otherwise by copies at the end."""
         final: list[tuple[Storage, Place]] = []
         for number, value in enumerate(self.artifact.state_outputs):
             place, target = self.places[value], Storage("state", number)
             if place.storage == target and place.layout == Layout.dense(self.artifact.types[value].shape):
                 continue
-            if place.storage.kind == "state":  # it may be written over before the copies below
+            if place.storage.kind == "state":  # the copies below may overwrite it
                 place = self._copy(place)
             final.append((target, place))
         for target, place in final:
@@ -202,7 +200,7 @@ class _Binder:
                 self._copy_into(place, self._whole(target, TensorType(place.dtype, place.layout.shape)))
 
     def _rewrites(self, place: Place, state: Storage) -> bool:
-        """Whether the step that makes `place` may write it over `state`, of which it is a new version."""
+        """Whether the step that computes `place`, the new contents of `state`, may write them to `state` in place."""
         if place.storage.kind != "arena" or not place.layout.is_dense or place.layout.offset:
             return False
         users = [
@@ -222,7 +220,7 @@ class _Binder:
         return self.steps[number] is maker and position in TABLE[maker.op].inplace and fits
 
     def _move(self, old: Storage, new: Storage) -> None:
-        """Everything that lay in `old`, which is in the arena, lies in `new`."""
+        """Move all places in the storage `old`, which is in the arena, to the storage `new`."""
         moved = self.tenants.pop(old, [])
         for place in moved:
             place.storage = new
@@ -232,7 +230,7 @@ class _Binder:
     # --- memory ----------------------------------------------------------------------------------------------------
 
     def finish(self, strategy: str, lanes: int, *, check: bool) -> BoundPlan:
-        """In-place writes, live ranges, offsets."""
+        """Choose in-place writes, compute live ranges and offsets, and make the bound plan."""
         in_place = 0 if self.keep else self._write_in_place()
         first: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -280,7 +278,7 @@ class _Binder:
         return self.arena[storage.number].nbytes
 
     def _write_in_place(self) -> int:
-        """Give a step's output the buffer of an input that dies there, where the op allows it."""
+        """Give outputs the buffer of an input that no later step reads, if the op allows it. Returns their number."""
         last: dict[Storage, int] = {}
         for number, step in enumerate(self.steps):
             for place in step.operands:
@@ -309,7 +307,7 @@ class _Binder:
             return False
         if TensorType(victim.dtype, victim.layout.shape).nbytes != self._nbytes(victim.storage):
             return False
-        # Another operand in the same buffer would see what was just written, unless it too is read where it is written.
+        # An operand in the same buffer would read new elements, unless it is read at the index that is written, too.
         others = [(i, p) for i, p in enumerate(step.operands[: step.n_inputs]) if i != position and p is not None]
         safe = TABLE[step.op].inplace
         return all(p.storage != victim.storage or (i in safe and p.layout == victim.layout) for i, p in others)

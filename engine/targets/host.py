@@ -1,9 +1,9 @@
-"""Memory that this process can address, as a device: for the cpu, the interpreter, and results of any target.
+"""The memory of this process as a device: for the cpu, the interpreter, and results of any target.
 
-Large results lie where earlier ones did that nobody refers to any longer. The system hands out a large piece page by
-page, filled with zeros, where each page is first written to: nearly two microseconds for 4 KiB on the virtual machine
-where it was measured. Whether the C library keeps a piece for the next call depends on what else the process allocates,
-so that one program's time differs from process to process.
+Buffers of large results are recycled once the caller has released them. Without this, the first write to each page of a
+new buffer makes the system allocate the page and fill it with zeros: nearly two microseconds for 4 KiB on the virtual
+machine where it was measured. Whether the C library keeps a freed buffer for the next call depends on the other
+allocations of the process, so the time of a program would differ from process to process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.targets.plan import Place
 LARGE = 128 << 10
 """Results of at least this many bytes are recycled: from this size on the C library asks the system for memory."""
 MOST = 256 << 20
-"""Limit on the free pieces kept for later results, bytes, for all programs together. Those in use do not count."""
+"""Maximum bytes of free buffers kept for later results, for all programs together. Buffers in use do not count."""
 
 
 class HostBuffer(Buffer):
@@ -44,12 +44,12 @@ class HostBuffer(Buffer):
         self._addresses = range(self.memory.ctypes.data, self.memory.ctypes.data + nbytes)
 
     def value(self, start: int, type_: TensorType) -> np.ndarray:
-        """An array over the bytes."""
+        """An array over the bytes from `start` on."""
         part = self.memory[start : start + type_.nbytes]
         return part.view(dtypes.dtype(type_.dtype).numpy).reshape(type_.shape)
 
     def shares_memory_with(self, value: Any) -> bool:
-        """As `Buffer.shares_memory_with`. Calls ask it for each input: an array without a base is no view of it."""
+        """As `Buffer.shares_memory_with`. Fast, since calls check each input: an array without a base is no view."""
         if isinstance(value, np.ndarray):
             return value.base is not None and np.may_share_memory(value, self.memory)
         return value.data_ptr() in self._addresses
@@ -88,18 +88,18 @@ def as_array(value: Any) -> np.ndarray:
         return value
     value = value.detach()
     if str(value.dtype) == "torch.bfloat16":
-        torch = sys.modules["torch"]  # which made the tensor; the engine imports it nowhere on this path
+        torch = sys.modules["torch"]  # loaded, since the value is a torch tensor; this module must not import it
         return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
     return np.asarray(value.numpy())
 
 
 def operand(memory: np.ndarray, start: int, place: Place) -> np.ndarray:
-    """The elements of an operand, in place.
+    """A view of the elements of an operand.
 
     Args:
-        memory: a dense array, in which the storage of the operand begins at byte `start`.
-        start: bytes.
-        place: where the operand lies in its storage.
+        memory: a dense array that contains the storage of the operand.
+        start: byte of `memory` at which the storage begins.
+        place: the place of the operand in its storage.
     """
     kind, layout = dtypes.dtype(place.dtype).numpy, place.layout
     strides = [stride * kind.itemsize for stride in layout.strides]
@@ -108,18 +108,18 @@ def operand(memory: np.ndarray, start: int, place: Place) -> np.ndarray:
 
 
 class Recycler:
-    """Makes arrays over memory that earlier ones lay in. Threads may share one.
+    """Makes arrays in memory of earlier arrays that have been released. Threads may share a recycler.
 
     Args:
-        most: bytes of free pieces that are kept; those that have been free longest go first.
+        most: maximum bytes of free buffers; those that have been free longest are dropped first.
     """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._free: deque[np.ndarray] = deque()  # the latest on the right; each of its methods is atomic
+        self._free: deque[np.ndarray] = deque()  # the latest on the right; the methods of deque are atomic
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An uninitialised array in memory that nothing refers to but this array and what is made of it."""
+        """An uninitialised array in memory that nothing refers to except this array and its views."""
         nbytes = math.prod(shape) * dtype.itemsize
         return np.asarray(_Lease(self, self._piece(nbytes), nbytes)).view(dtype).reshape(shape)
 
@@ -135,7 +135,7 @@ class Recycler:
         return aligned_empty(nbytes)
 
     def take_back(self, piece: np.ndarray) -> None:
-        """Keep a piece that nobody uses any longer."""
+        """Keep a buffer whose arrays have all been released."""
         self._free.append(piece)
         while sum(one.size for one in tuple(self._free)) > self._most:
             try:
@@ -145,7 +145,7 @@ class Recycler:
 
 
 class _Lease:
-    """What arrays in a piece refer to as their base: when the last of them is gone, so is this, and it is free."""
+    """The base of all arrays over a buffer. It is deleted with the last of them and gives the buffer back."""
 
     def __init__(self, recycler: Recycler, piece: np.ndarray, nbytes: int) -> None:
         self._recycler, self._piece = recycler, piece

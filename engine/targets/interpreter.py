@@ -1,4 +1,4 @@
-"""The reference semantics: every instruction by the NumPy definition of its op. Slow, exact, readable."""
+"""The reference semantics: runs every instruction by the NumPy definition of its op. Slow, exact, readable."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from engine.targets.host import HOST, as_array
 
 
 def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | None = None) -> list[np.ndarray]:
-    """Outputs of the program, dense and sharing no memory with the inputs or with each other.
+    """Run the artifact. The outputs are dense and share no memory with the inputs or with each other.
 
     A value is released after the last instruction that reads it.
 
     Args:
-        artifact: the program.
-        inputs: one array an artifact input, of its exact type; never written to.
+        artifact: what to run.
+        inputs: an array for each artifact input, of its exact type; never written to.
         observe: called after each instruction with (position, instruction, inputs, outputs, seconds).
 
     Raises:
-        ExecutionError: an index is out of range, or an integer is divided by zero; names op, source and module.
+        ExecutionError: an index is out of range, or an integer is divided by zero. Names op, source and module.
         ProgramError: the values that exist at the same time take more memory than there is.
     """
     unread = _last_uses(artifact)
@@ -44,7 +44,7 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
 
 
 def _last_uses(artifact: Artifact) -> dict[int, int]:
-    """For each value but the program's outputs the position of the last instruction that reads or makes it."""
+    """For each value except outputs, the position of the last instruction that reads or computes it."""
     uses: dict[int, int] = {}
     for position, instruction in enumerate(artifact.instructions):
         uses |= dict.fromkeys(instruction.outputs, position)
@@ -55,7 +55,7 @@ def _last_uses(artifact: Artifact) -> dict[int, int]:
 
 
 def _peak_bytes(artifact: Artifact, unread: dict[int, int]) -> int:
-    """The most bytes of results that exist at the same time, with the copies that the call returns."""
+    """Maximum bytes of results that exist at the same time, including the copies that the call returns."""
     types = artifact.types
     live = peak = 0
     for position, instruction in enumerate(artifact.instructions):
@@ -68,12 +68,12 @@ def _peak_bytes(artifact: Artifact, unread: dict[int, int]) -> int:
 
 
 def _read(artifact: Artifact, values: dict[int, np.ndarray], value: int) -> np.ndarray:
-    """A value that was brought or made, or a constant, which is not kept: some are made at each access."""
+    """An input, a result or a constant. Constants are not stored in `values`: some are computed at each access."""
     return values[value] if value in values else artifact.constants[value]
 
 
 def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], observe: Observer | None) -> None:
-    """Add the results of one instruction to `values`. In a function of its own, so that nothing else refers to them."""
+    """Add the results of one instruction to `values`. No local variable of `run` keeps them alive."""
     instruction = artifact.instructions[position]
     operands = [None if v is None else _read(artifact, values, v) for v in instruction.inputs]
     start = time.perf_counter()
@@ -92,7 +92,7 @@ def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], o
 
 
 class _Plain(Prepared):
-    """Constants as they are, in memory of their own where others are borrowed."""
+    """Plain constants; borrowed constants are copied."""
 
     def __init__(self, artifact: Artifact, *, borrowed: bool) -> None:
         if not borrowed:
@@ -116,7 +116,7 @@ class _CallContext(Context):
 
 
 class InterpreterExecutable(Executable):
-    """An artifact as it is: there is nothing to bind."""
+    """Runs an artifact without binding it."""
 
     def __init__(self, artifact: Artifact) -> None:
         self._artifact = artifact
@@ -135,7 +135,7 @@ class InterpreterExecutable(Executable):
 
 
 class InterpreterTarget(Target):
-    """The NumPy definitions of the op table, instruction by instruction."""
+    """Runs the NumPy definitions of the op table, instruction by instruction."""
 
     name = "interpreter"
     summary = "the NumPy definition of each op: slow, exact, readable"

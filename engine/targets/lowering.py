@@ -1,7 +1,7 @@
-"""The passes that a target adds to the common ones: they run when a program is bound, and need no torch.
+"""Runs the passes of a target, before a program is bound. Needs no torch.
 
-The artifact that was compiled, which a file holds, stays as it is. Its constants refer to those of the lowered one, so
-that each is in memory once, in the layout that the target wants.
+The compiled artifact, which a file holds, does not change. Its constants refer to those of the lowered artifact, so
+that each constant is in memory once, in the layout of the target.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def lower(artifacts: Mapping[str, Artifact], config: Config, *, borrowed: bool) 
     """The artifacts after the passes of the target of `config`.
 
     Args:
-        artifacts: by name; where there are several, they share their constants, and so does what is returned.
+        artifacts: by name; several artifacts share their constants, and so do the results.
         config: `target`, and the passes that are left out or added.
-        borrowed: constants may be memory of the model or in a file that will be closed. Those that the result does not
-            have are copied.
+        borrowed: constants may be memory of the model or in a file that will be closed. Constants that are not in the
+            result are copied.
 
     Raises:
-        ConfigError: a pass of another target.
+        ConfigError: `config` names a pass of another target, or changes passes that have already run.
         ProgramError: an artifact is lowered for another target, and this one has passes of its own.
     """
     stage = passes.stages(config)[1]
@@ -43,11 +43,11 @@ def lower(artifacts: Mapping[str, Artifact], config: Config, *, borrowed: bool) 
 
 
 def _lower(artifact: Artifact, config: Config, stage: list[passes.Pass]) -> Artifact:
-    """`artifact` itself where it is lowered already, or no pass changes anything."""
+    """The lowered artifact; it shares the constants of `artifact` if that is lowered already or no pass changes it."""
     if artifact.lowered == config.target:
         if config.disable or config.pipeline is not None or config.passes:
             raise ConfigError(
-                f"passes: the file has the program after those of {config.target}; compile it anew to change them"
+                f"passes: those of {config.target} ran before the file was saved; compile the model anew to change them"
             )
         return artifact
     if artifact.lowered and stage:
@@ -63,7 +63,7 @@ def _lower(artifact: Artifact, config: Config, stage: list[passes.Pass]) -> Arti
 
 
 def _link(artifact: Artifact, lowered: Constants, *, borrowed: bool) -> None:
-    """Let the constants of `artifact` refer to `lowered`, which has them as they are or in another shape."""
+    """Let the constants of `artifact` refer to those of `lowered`, which may have another shape."""
     found: dict[Hashable, int] = {}
     for value in lowered:
         form = lowered.form(value)

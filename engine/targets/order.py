@@ -1,4 +1,4 @@
-"""Which steps of a plan may run side by side: those that share no bytes, unless both only read them."""
+"""Decides which steps of a bound plan may run at the same time: neither writes bytes that the other uses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Access(NamedTuple):
 
 
 def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Access]:
-    """What `step` touches: its operands from their first to their last byte, and its working memory. Not what no step
-    writes: inputs and constants.
+    """Memory that `step` accesses: its operands from first to last byte, and its working memory. Inputs and constants
+    are left out, because no step writes them.
     """
     found = []
     for position, place in enumerate(step.operands):
@@ -29,7 +29,7 @@ def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Acces
         kind, number = place.storage
         size = dtypes.dtype(place.dtype).size
         start = place.layout.offset * size
-        if kind == "arena":  # all of it is one memory: buffers that are not alive together share bytes
+        if kind == "arena":  # the arena is one memory: its buffers may share bytes
             start, number = start + arena_offsets[number], 0
         found.append(Access((kind, number), start, start + span * size, position >= step.n_inputs))
     if nbytes := step.working_memory(lanes):
@@ -39,16 +39,17 @@ def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Acces
 
 
 MOST_OVERLAP = 64
-"""No step overlaps with more: threads seldom run so far apart, and a file of very many independent steps must not make
-binding quadratic.
+"""Maximum of `Step.overlap`. Threads are seldom further apart, and binding a file of very many independent steps must
+not take quadratic time.
 """
 
 
 def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], lanes: int) -> None:
-    """Set each step's `overlap`: the steps back to the last one that it conflicts with, at most `MOST_OVERLAP`.
+    """Set each step's `overlap`: the number of steps between it and the last earlier step that conflicts with it, at
+    most `MOST_OVERLAP`.
 
-    Two steps conflict where one writes bytes that the other reads or writes: a value that is needed, memory that is
-    used again while an earlier value is still being read, scratch.
+    Two steps conflict if one writes bytes that the other reads or writes: an operand, memory that is reused for another
+    value, or scratch.
     """
     touched: list[list[Access]] = []
     for number, step in enumerate(steps):

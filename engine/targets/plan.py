@@ -1,4 +1,4 @@
-"""A bound plan as data: steps in order, where their operands lie, how large the arena is. Knows no target."""
+"""A bound plan as data: steps in order, the places of their operands, the size of the arena. Knows no target."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Kernel(NamedTuple):
 
     Attributes:
         name: unique within the target.
-        variant: what `Config.variant` calls it, among the kernels of its op.
-        isa: the instruction set that it is written for; "" where a target has only one.
-        transforms: its packed weights are computed from the plain ones, not moved.
-        row: a number for the target's own use.
+        variant: its name in `Config.variant`; unique among the kernels of an op for one instruction set and type.
+        isa: the instruction set that it is written for; "" if the target has only one.
+        transforms: True if packing computes new numbers from the weights (Winograd), and does not only move elements.
+        row: a number that only the target uses.
     """
 
     name: str
@@ -32,16 +32,16 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """How a kernel will run a step. It depends on how operands look, never on where they lie.
+    """How a kernel will run a step. It depends on the types and layouts of the operands, never on their places.
 
     Attributes:
         kernel: the chosen kernel.
-        tiles: independent pieces of work.
-        scratch_bytes: working memory of a lane.
+        tiles: number of independent tiles.
+        scratch_bytes: working memory of each lane.
         shared_bytes: working memory of all lanes together.
-        operations: arithmetic that the kernel carries out, where that is not the op's; 0 otherwise.
-        packed: input position -> bytes of the packed copy of a constant that the kernel wants.
-        handle: what the target needs to run the step; nobody else looks at it.
+        operations: arithmetic operations of the kernel, if they are not those of the op; 0 otherwise.
+        packed: input position -> bytes of the packed copy, for each constant that the kernel takes packed.
+        handle: data that the target needs to run the step; only the target reads it.
     """
 
     kernel: Kernel
@@ -54,18 +54,18 @@ class Planned:
 
 
 class NeedsDense:
-    """What a planner answers where a kernel would run the step if its inputs were dense."""
+    """The answer of a `StepPlanner` if a kernel could run the step with dense inputs."""
 
 
 NEEDS_DENSE = NeedsDense()
 
 
 UNPLANNED = Planned(Kernel("", "", ""))
-"""Of a step that no kernel has planned yet."""
+"""`Step.planned` before a kernel has planned the step."""
 
 
 class Storage(NamedTuple):
-    """What a value's bytes belong to: ``input``, ``output``, ``state``, ``constant``, ``arena``; and which of them."""
+    """A buffer: its kind (``input``, ``output``, ``state``, ``constant``, ``arena``) and its number in the kind."""
 
     kind: str
     number: int
@@ -73,7 +73,7 @@ class Storage(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """Where a value lies: its storage and how it lies in it."""
+    """The place of a value: its storage and its layout in it."""
 
     storage: Storage
     dtype: str
@@ -90,10 +90,10 @@ class Step:
         operands: inputs, then outputs; None for an absent input.
         n_inputs: how many of them are inputs.
         ints: the op's attributes that kernels read as whole numbers.
-        reals: those that they read as real numbers.
+        reals: the op's attributes that kernels read as real numbers.
         planned: how a kernel will run it.
         scratch_offset: bytes from the arena's start; lane t uses the t-th share.
-        overlap: how many of the steps just before it may still run while it does.
+        overlap: number of steps directly before it that may run at the same time.
     """
 
     instruction: int | None
@@ -112,18 +112,18 @@ class Step:
         return self.planned.kernel
 
     def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
-        """The same on other operands that look alike, planned in the same way; before memory is planned."""
+        """The step on other operands of the same types and layouts, with the same plan; before memory is planned."""
         return Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.planned)
 
     def working_memory(self, lanes: int) -> int:
-        """Bytes beside the operands: what lanes share, then each lane's scratch, each part aligned."""
+        """Bytes of working memory: the part that lanes share, then the scratch of each lane, each part aligned."""
         planned = self.planned
         return planner.aligned(planned.shared_bytes) + planner.aligned(planned.scratch_bytes) * lanes
 
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """A program made ready for one machine and one set of shapes.
+    """An artifact bound for one machine and one set of shapes.
 
     Attributes:
         steps: kernel calls in order.
@@ -131,8 +131,8 @@ class BoundPlan:
         arena_offsets: arena storage index -> bytes from the arena's start.
         arena_sizes: arena storage index -> bytes.
         arena_bytes: size of the arena.
-        lower_bound: no plan for these buffers can be smaller.
-        in_place: how many steps write over an input that dies there.
+        lower_bound: a lower bound of the arena's size for these buffers.
+        in_place: number of steps that write to the buffer of an input.
     """
 
     steps: tuple[Step, ...]

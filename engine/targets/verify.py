@@ -1,6 +1,6 @@
 """Checks the order of a bound plan; shares no code with the binder.
 
-A finding is a `VerificationError`: a defect of the engine, never a mistake of the user.
+A violated rule is a `VerificationError`: a defect of the engine, never a mistake of the user.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from engine.targets.plan import BoundPlan, Place
 
 
 def order(made: BoundPlan, lanes: int) -> None:
-    """No step may run beside one that it conflicts with, byte by byte: a simulation of what each byte saw last.
+    """Check that no two conflicting steps may run at the same time.
 
-    Takes memory and time of the order of all bytes that steps write. What no step writes is not looked at.
+    Tracks the last steps that wrote and read each byte. Takes memory and time in proportion to the bytes that steps
+    write. Memory that no step writes is not checked.
 
     Raises:
-        VerificationError: naming the two steps.
+        VerificationError: names the two steps.
     """
     memories: dict[tuple[str, int], np.ndarray] = {}
 
@@ -65,6 +66,6 @@ def order(made: BoundPlan, lanes: int) -> None:
         for memory, where, writes in touched:
             latest = int(memories[memory][: 2 if writes else 1, where].max(initial=-1))
             if latest >= number - step.overlap:
-                raise VerificationError(f"step {number} may run beside step {latest}, which touches the same bytes")
+                raise VerificationError(f"step {number} may run beside step {latest}, which accesses the same bytes")
         for memory, where, writes in touched:
             memories[memory][0 if writes else 1, where] = number

@@ -127,13 +127,13 @@ assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    with pytest.raises(ProgramError, match=r"holds a decoder, which engine.load_decoder reads"):
+    with pytest.raises(ProgramError, match=r"holds a decoder; load it with engine.load_decoder"):
         engine.load(tmp_path / "d.engine")
 
 
 def test_a_file_of_a_program_is_no_decoder(tmp_path):
     engine.compile(nn.Linear(2, 2).eval(), (torch.zeros(1, 2),)).save(tmp_path / "p.engine")
-    with pytest.raises(ProgramError, match=r"holds one program, which engine.load reads"):
+    with pytest.raises(ProgramError, match=r"holds one program; load it with engine.load"):
         engine.load_decoder(tmp_path / "p.engine")
 
 
@@ -348,7 +348,7 @@ def test_a_module_without_a_cache_is_refused():
         def forward(self, ids, position, lengths):
             return (ids + position[:, None] + lengths[:, None]).float()[:, :1].expand(-1, 7)
 
-    with pytest.raises(ConfigError, match="module: it must keep its cache in buffers"):
+    with pytest.raises(ConfigError, match="module: its cache must be in buffers"):
         engine.compile_decoder(Plain().eval(), 8)
 
 

@@ -74,7 +74,7 @@ def test_nothing_is_taken_for_granted_beside_the_ranges(network):
 def test_the_report_is_for_the_sizes_asked_for(network):
     program = compiled(network)
     assert program.report(sequence=20).flops > program.report().flops
-    with pytest.raises(ConfigError, match="no size length differs from call to call; those that do: batch, sequence"):
+    with pytest.raises(ConfigError, match="no size length differs from call to call; known sizes: batch, sequence"):
         program.report(length=3)
     with pytest.raises(ShapeError, match="sequence = 65: compiled for 4 to 64"):
         program.report(sequence=65)

@@ -42,7 +42,7 @@ def test_a_handler_that_contradicts_torch_is_a_defect(model, fallback):
     with pytest.raises(engine.InternalError) as caught:
         engine.compile(model.eval(), (X,), engine.Config(fallback=fallback))
     message = str(caught.value)
-    assert message.startswith("aten.relu.default was translated to float64[3, 4], torch says float32[3, 4] (")
+    assert message.startswith("aten.relu.default was translated to float64[3, 4], but in torch it is float32[3, 4] (")
     assert "This is a defect of the engine" in message
     assert "Please report it together with the traceback." in message
     assert not isinstance(caught.value, engine.UnsupportedOp)

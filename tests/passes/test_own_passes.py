@@ -110,7 +110,7 @@ WRONG = {
     "the name of another pass": (
         WITH_PASS.format("fuse_gelu", ""),
         "mine.py:run",
-        "there is a pass 'fuse_gelu' already",
+        "another pass is already called 'fuse_gelu'",
     ),
     "a name that is none": (WITH_PASS.format("a b", ""), "mine.py:run", "has to be an identifier"),
 }
@@ -126,7 +126,7 @@ def test_a_mistake_is_one_error_that_names_it(write, text, path, told):
 def test_two_passes_of_one_name_are_refused(write):
     write(NOTHING)
     write(WITH_PASS.format("mine", ""), "other.py")
-    with pytest.raises(engine.ConfigError, match=r"other\.py:run: there is a pass 'mine' already"):
+    with pytest.raises(engine.ConfigError, match=r"other\.py:run: another pass is already called 'mine'"):
         engine.Config(passes=("mine.py:run", "other.py:run"))
 
 
@@ -140,7 +140,7 @@ def test_two_passes_of_one_name_are_refused(write):
 )
 def test_constraints_that_no_place_satisfies_are_refused(write, stated):
     config = engine.Config(passes=(write(WITH_PASS.format("mine", stated)),))
-    with pytest.raises(engine.ConfigError, match=r"no place of the .* stage satisfies what mine asks for"):
+    with pytest.raises(engine.ConfigError, match=r"no position in the .* stage satisfies what mine requires"):
         passes.stages(config)
 
 
@@ -175,7 +175,7 @@ def run(graph):
 
 def test_verify_finds_a_pass_that_breaks_the_graph(write):
     path = write(BREAKS)
-    with pytest.raises(VerificationError, match="before it is made"):
+    with pytest.raises(VerificationError, match="before it is computed"):
         engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=True))
 
 

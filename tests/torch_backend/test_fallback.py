@@ -50,7 +50,7 @@ def program(mixed):
 
 
 def test_what_the_engine_has_not_is_refused_with_a_hint(mixed):
-    with pytest.raises(engine.UnsupportedOp, match=r'Config\(fallback="torch"\) has torch run what the engine cannot'):
+    with pytest.raises(engine.UnsupportedOp, match=r'Config\(fallback="torch"\) lets torch run calls that the engine'):
         engine.compile(mixed, (drawn(2, 8),))
 
 
@@ -248,9 +248,9 @@ def test_a_model_that_writes_to_buffers_is_refused():
 
 
 def test_where_it_has_no_meaning_it_is_refused(tmp_path):
-    with pytest.raises(engine.ConfigError, match="fallback: what torch runs is decided when compiling"):
+    with pytest.raises(engine.ConfigError, match="fallback: the calls that torch runs are chosen when compiling"):
         engine.load(tmp_path / "model.engine", config=FALLBACK)
-    with pytest.raises(engine.ConfigError, match="fallback: a decoder has none"):
+    with pytest.raises(engine.ConfigError, match="fallback: not supported for a decoder"):
         engine.compile_decoder(nn.Linear(2, 2), config=FALLBACK)
 
 

@@ -1,5 +1,5 @@
-"""The C library as a target. The only importer of `engine._native`; nobody outside of this folder imports anything of
-it. Importing it declares the CPU's own passes.
+"""The C library as a target. Only this folder imports `engine._native`, and of the engine only the table of targets
+imports this folder. The import declares the passes of the cpu.
 """
 
 from engine.targets.cpu import passes

@@ -1,8 +1,8 @@
-"""The short way through a call: a flat list of usual tensors in, checks, addresses, run and outputs in one frame.
+"""The fast path of a call: checks arguments, takes addresses, runs and makes outputs in one Python function.
 
-A small model runs in under a microsecond, and each Python function on the way there costs a tenth of that. So this one
-does what `Boundary.unpack`, `Boundary.allocate` and `CpuExecutable.run` do, for the arguments that nearly every call
-has. All others it leaves to those three, which also say what is wrong.
+A small model runs in under a microsecond, and each call of a Python function takes a tenth of that. So this function
+does the work of `Boundary.unpack`, `Boundary.allocate` and `CpuExecutable.run` for the arguments of nearly every call:
+positional dense tensors or arrays. For other arguments those three run; they also report errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.targets.cpu import native
 
 
 class Boundary(Protocol):
-    """What is read of an `engine.runtime.boundary.Boundary`."""
+    """The attributes of `engine.runtime.boundary.Boundary` that the fast path reads."""
 
     is_flat: bool
     is_single: bool
@@ -37,7 +37,7 @@ class Boundary(Protocol):
 
 
 class Lender(Protocol):
-    """What is read of a `CpuExecutable`: `free` is what no call has borrowed, and `lend` makes more."""
+    """The attributes of `CpuExecutable` that the fast path uses: `free` is idle working memory, `lend` creates more."""
 
     free: list[Any]
 
@@ -49,7 +49,7 @@ class Lender(Protocol):
 
 
 def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ...]], Any]:
-    """A function from positional arguments to the model's result, or to `UNUSUAL` before anything ran.
+    """A function of positional arguments that returns the model's result, or `UNUSUAL` if it did not run.
 
     Raises (when called):
         ExecutionError: as `CpuExecutable.run`.
@@ -59,7 +59,7 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
     if not boundary.is_flat or not count:
         return lambda _args: UNUSUAL
     if any(t.dtype == "bfloat16" for t in (*boundary.input_types, *boundary.output_types)):
-        arrays = [(None, ())] * count  # `address_of` knows no such array; tensors of it are as usual as any
+        arrays = [(None, ())] * count  # `address_of` takes no bfloat16 arrays; tensors take the fast path
     free, single, address_of = executable.free, boundary.is_single, native.address_of
     ndarray: Any = np.ndarray
 

@@ -1,4 +1,4 @@
-"""Runs a bound plan by the C library: builds its tables, lends arenas to calls. Knows no graph and no passes."""
+"""Runs a bound plan with the C library: builds its tables, lends arenas to calls. Knows no graph and no passes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FAILURES = {
     lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
 }
 Lent = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
-"""What a call borrows: the C call, base pointers, the same as integers, the number of a step that failed, the arena."""
+"""Working memory of one call: the C call, base pointers, the same as integers, number of the failed step, arena."""
 
 
 class _CallContext(Context):
@@ -45,11 +45,11 @@ class CpuExecutable(BoundExecutable):
     """A bound plan as C tables. Any number of threads may call `run` at once: each call borrows an arena.
 
     Args:
-        artifact: what the plan was made of.
-        plan: bound for the cpu.
+        artifact: the artifact that was bound.
+        plan: its plan for the cpu.
         weights: prepared for the plan.
-        threads: of one call; the plan has working memory for so many.
-        per_node: one C call a step instead of one a run.
+        threads: threads of one call; the plan has working memory for this number.
+        per_node: make one C call for each step instead of one for each run.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CpuExecutable(BoundExecutable):
         self.threads = threads
         self._per_node = per_node
         self.count = len(plan.steps)
-        self._weights = weights  # their memory is what the tables refer to
+        self._weights = weights  # keeps the memory alive to which the tables refer
         self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
         self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
         types = [artifact.types[value] for value in (*artifact.inputs, *artifact.call_outputs)]
@@ -72,10 +72,10 @@ class CpuExecutable(BoundExecutable):
             self._fill(self._nodes + number, self._operands + first, step)
             first += len(step.operands)
         self._place()
-        self.free: list[Lent] = []  # what no call has borrowed
+        self.free: list[Lent] = []  # working memory that no call uses
 
     def _fill(self, node: Any, operands: Any, step: Step) -> None:
-        """Make `node` and `operands` what the kernel planned, and say where the operands lie."""
+        """Copy the kernel's plan to `node` and `operands`, and set the places of the operands."""
         ffi.memmove(node, step.planned.handle.node, _NODE_BYTES)
         ffi.memmove(operands, step.planned.handle.operands, len(step.operands) * _TENSOR_BYTES)
         node.operands = operands
@@ -86,15 +86,15 @@ class CpuExecutable(BoundExecutable):
             tensor = operands[position]
             kind, index = place.storage
             if kind == "arena":
-                tensor.buffer = -1 - index  # until eb_place_operands
+                tensor.buffer = -1 - index  # eb_place_operands replaces it
             elif kind == "input":
                 tensor.buffer = 1 + index
-            elif kind == "state":  # behind the inputs of the call
+            elif kind == "state":  # after the inputs of the call
                 tensor.buffer = 1 + len(self.artifact.call_inputs) + index
             elif kind == "output":
                 tensor.buffer = 1 + self._n_inputs + index
             else:
-                if position in step.planned.packed:  # that part of the constant alone
+                if position in step.planned.packed:  # the packed copy has only this part of the constant
                     tensor.offset = 0
                 key, address, nbytes = self._weights.address(step, position)
                 tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
@@ -103,12 +103,12 @@ class CpuExecutable(BoundExecutable):
                     self._sizes.append(nbytes)
 
     def _place(self) -> None:
-        """Let C decide where operands in the arena lie, and check that every step stays inside its memory.
+        """Compute the places of operands in the arena, and check that every step stays inside its memory.
 
-        C makes the check on the tables that it runs: in Python it would cost a tenth of binding.
+        Both happen in C, on the tables that will run: in Python the check would take 10% of the time of binding.
 
         Raises:
-            InternalError: a step reaches outside of its memory, so the plan is wrong.
+            InternalError: a step accesses memory outside of its buffers, so the plan is wrong.
         """
         sizes, offsets, parts = (
             ffi.new("int64_t[]", numbers) for numbers in (self._sizes, self.plan.arena_offsets, self.plan.arena_sizes)
@@ -129,7 +129,7 @@ class CpuExecutable(BoundExecutable):
         return _CallContext(self, states)
 
     def _borrow(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Lent:
-        """What one call at a time may use, with the addresses of its inputs (states behind them) and outputs."""
+        """Take free working memory, and set the addresses of inputs (states after them) and outputs in it."""
         try:
             lent = self.free.pop()
         except IndexError:
@@ -146,7 +146,7 @@ class CpuExecutable(BoundExecutable):
         return lent
 
     def lend(self) -> Lent:
-        """Makes what a call borrows; called when all that exists is in use."""
+        """Create working memory for a call; called when all existing ones are in use."""
         arena = HOST.allocate(self.plan.arena_bytes).memory
         words = ffi.new("uintptr_t[]", self._addresses)
         words[0] = arena.ctypes.data
@@ -175,14 +175,14 @@ class CpuExecutable(BoundExecutable):
             self.free.append(lent)
 
     def _counters(self) -> tuple[np.ndarray, Any]:
-        """Zeros for ticks [threads, steps], and the eb_profile that has a run count into them."""
+        """Zeros for ticks [threads, steps], and an eb_profile with which a run adds its ticks to them."""
         busy = np.zeros((self.threads, self.count), np.int64)
         return busy, ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
-        """As `Executable.run_timed`, measured inside of C.
+        """As `Executable.run_timed`, measured in C.
 
-        With one thread the readings of the clock that divide the steps are shared, so the steps sum to the run.
+        With one thread, one reading of the clock ends a step and begins the next, so the steps sum to the run.
         """
         lent = self._borrow((*inputs, *states), outputs)
         _call, pointers, _words, failed, _arena = lent
@@ -196,9 +196,9 @@ class CpuExecutable(BoundExecutable):
     def plain_and_counted(
         self, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> tuple[Callable[[], int], Callable[[], int], object]:
-        """The C call of `run` and that of `run_timed`, to compare what they cost; each answers a status.
+        """The C calls of `run` and of `run_timed`, to measure the overhead of counters; each returns a status.
 
-        The caller keeps `inputs`, `outputs`, this target and the third answer alive for as long as it calls.
+        The caller keeps `inputs`, `outputs`, this executable and the third result alive as long as it uses the calls.
         """
         lent = self._borrow(inputs, outputs)
         busy, profile = self._counters()
@@ -213,8 +213,8 @@ class CpuExecutable(BoundExecutable):
             raise self.failure(status, failed[0])
 
     def failure(self, status: int, number: int) -> ExecutionError:
-        """What step `number` answered, for the user."""
-        what = _FAILURES.get(status, f"kernel {self.plan.steps[number].kernel.name} answered {status}")
+        """The error for the `status` that step `number` returned."""
+        what = _FAILURES.get(status, f"kernel {self.plan.steps[number].kernel.name} returned status {status}")
         return ExecutionError(f"{self.name_of(number)}: {what}")
 
     # --- reading it --------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class CpuExecutable(BoundExecutable):
         outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
         states = [state.copy() for state in states]  # the run writes to them
         roots = {("input", n): as_array(value) for n, value in enumerate(inputs)}
-        # What a state holds before the run, which a trace shows as an input: the run overwrites the copy above.
+        # The contents of states before the run, which a trace shows as inputs: the run overwrites the copies above.
         roots |= {("state", n): state.copy() for n, state in enumerate(states)}
         roots |= {("constant", v): a for v, a in artifact.constants.items()}
         # A step writes what an instruction makes, or, for a view that is no view of memory, the binder's copy does.
@@ -270,7 +270,7 @@ class CpuExecutable(BoundExecutable):
             self.free.append(lent)
 
     def identity(self) -> Any:
-        """As `BoundExecutable.identity`, and the way in which steps are started."""
+        """As `BoundExecutable.identity`, with the dispatch."""
         return [super().identity(), self._per_node]
 
     def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:

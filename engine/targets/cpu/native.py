@@ -1,6 +1,6 @@
-"""What the C library offers: its kernels, this machine's instruction sets, the clock, packing, measured roofs.
+"""Functions of the C library: its kernels, this machine's instruction sets, the clock, packing, measured roofs.
 
-With `executable.py` the only place that talks to `engine._native`. Knows steps; knows no graph and no passes.
+Only this module and `executable.py` use `engine._native`. Knows steps; knows no graph and no passes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, Place, Planned,
 OK: int = lib.EB_OK
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 address_of: Callable[[np.ndarray], Any] = ffi.from_buffer
-"""The memory of a contiguous array, as C takes it. ValueError where the buffer protocol has no letter for its dtype."""
+"""The memory of a contiguous array, as C takes it. ValueError if the buffer protocol has no format for its dtype."""
 # Bits of eb_isa_mask, from the least to the most capable.
 _ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
 
@@ -41,7 +41,7 @@ def kernels() -> tuple[Kernel, ...]:
 
 
 def _register_switches() -> None:
-    """Register instruction sets and kernel variants; reference kernels are turned only by name."""
+    """Register instruction sets and kernel variants; ablations use reference kernels only if they are named."""
     for isa in _ISA_BITS:
         register(Switch("isa", isa, "", f"no instructions beyond {isa}", available=isa in isas()))
     for op, variant in sorted({(k.op, k.variant): None for k in kernels()}, key=lambda pair: pair[0]):
@@ -57,7 +57,7 @@ def isas() -> tuple[str, ...]:
 
 @cache
 def kernels_for(isa: str | None) -> Mapping[str, tuple[Kernel, ...]]:
-    """Op -> rows that this machine can run; with `isa`, none beyond it. ConfigError where the machine has it not."""
+    """Op -> rows that this machine can run, up to `isa` if given. ConfigError if the machine does not have `isa`."""
     allowed = isas()
     if isa is not None:
         if isa not in allowed:
@@ -71,7 +71,7 @@ def kernels_for(isa: str | None) -> Mapping[str, tuple[Kernel, ...]]:
 
 
 def clock() -> str:
-    """What a run's ticks are counted by: ``rdtsc``, ``cntvct`` or ``clock_gettime``."""
+    """The clock that counts the ticks of a run: ``rdtsc``, ``cntvct`` or ``clock_gettime``."""
     name: str = ffi.string(lib.eb_clock()).decode()
     return name
 
@@ -83,21 +83,21 @@ def tick_seconds() -> float:
 
 @cache
 def offer_openblas() -> bool:
-    """Hand OpenBLAS's sgemm to C. False where the package that carries it is not installed."""
+    """Give OpenBLAS's sgemm to the C library. False if the package scipy_openblas32 is not installed."""
     try:
         import scipy_openblas32
     except ImportError:
         return False
     library = scipy_openblas32.dll
-    # OpenBLAS is called from the engine's own threads. The setting holds for the library of the package
-    # scipy_openblas32; NumPy and SciPy carry libraries of their own, which keep theirs.
+    # The engine calls OpenBLAS from its own threads. The setting applies to the library in the package
+    # scipy_openblas32; NumPy and SciPy have their own copies of OpenBLAS, whose settings do not change.
     library.scipy_openblas_set_num_threads(1)
     lib.eb_set_sgemm(ffi.cast("void *", ctypes.cast(library.scipy_cblas_sgemm, ctypes.c_void_p).value))
     return True
 
 
 class Node(NamedTuple):
-    """A node that its kernel has planned, as C has it. Where its operands lie is not decided yet."""
+    """A step as a C struct, which its kernel has planned or will plan. The places of its operands are not set yet."""
 
     node: Any
     operands: Any
@@ -105,12 +105,12 @@ class Node(NamedTuple):
 
 
 def plan(step: Step, kernel: Kernel, *, wanted: bool = False) -> Planned | NeedsDense | None:
-    """How `kernel` will run `step`; None where it cannot.
+    """How `kernel` will run `step`; NEEDS_DENSE if it needs dense inputs; None if it cannot run it.
 
     Args:
         step: what to run.
         kernel: a row of the registry for its op.
-        wanted: the configuration names this kernel; it runs the step even where another would be faster.
+        wanted: True if the configuration names this kernel; it then runs the step even if another kernel is faster.
     """
     made = _node(step, kernel, wanted=wanted)
     node, operands, _kept = made
@@ -128,7 +128,7 @@ def plan(step: Step, kernel: Kernel, *, wanted: bool = False) -> Planned | Needs
 
 
 def _node(step: Step, kernel: Kernel, *, wanted: bool = False) -> Node:
-    """`step` as an eb_node that is not planned yet."""
+    """An eb_node for `step`, not planned yet."""
     node, operands = ffi.new("eb_node *"), ffi.new("eb_tensor[]", len(step.operands))
     for tensor, place in zip(operands, step.operands, strict=True):
         _describe(tensor, place)
@@ -152,13 +152,13 @@ def _describe(tensor: Any, place: Place | None) -> None:
 
 
 def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
-    """Have the step's kernel pack constant operand `position`.
+    """Pack constant operand `position` with the step's kernel.
 
     Args:
         step: a step that its kernel has planned.
         position: an operand in `step.planned.packed`.
         source: address of the operand's dense elements.
-        target: uint8, as many bytes as `step.planned.packed` says; written.
+        target: uint8, with the number of bytes in `step.planned.packed`; written.
     """
     node, _operands, _kept = _node(step, step.kernel)
     lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target))
@@ -170,22 +170,22 @@ def peak_flops(isa: str, seconds: float = 0.02) -> float:
 
 
 def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
-    """Measured bytes/s of reading `nbytes` again and again on one core."""
+    """Measured bytes/s of reading `nbytes` repeatedly on one core."""
     data = np.zeros(nbytes, np.uint8)
     data[:] = 1
     return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), nbytes, seconds))
 
 
 def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-    """The roof `what` of `threads` threads at once; None where this machine has none.
+    """The roof `what` of `threads` threads at once; None if this machine has none.
 
     Args:
         what: ``fp32``, ``bf16``, ``int8``: operations of that type, two a multiply-add; ``read``: bytes read;
             ``copy``: bytes read and written.
-        threads: each runs on a processor of its own where there are enough.
-        nbytes: for ``read`` and ``copy``: what each thread reads, or copies half of to the other half, again and again;
-            4096 at least.
-        seconds: spent on it, beside making the threads and their memory.
+        threads: number of threads; each runs on its own processor if there are enough.
+        nbytes: for ``read`` and ``copy``: bytes of each thread, at least 4096. A thread reads all of them repeatedly,
+            or copies one half to the other half.
+        seconds: duration of the measurement, without creating the threads and their memory.
     """
     found = lib.eb_measure_roof(what.encode(), nbytes, threads, seconds)
     if not found.rate:

@@ -1,4 +1,4 @@
-"""The cpu: kernels of the C library, planned step by step, run by its pool of threads."""
+"""The cpu: plans each step with kernels of the C library, whose thread pool runs them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _CACHE_BYTES = 64 << 20
 
 
 class _Planner(StepPlanner):
-    """Plans each step by the first kernel of the registry that this machine has and that accepts the operands."""
+    """Plans each step with the first kernel of the registry that runs on this machine and accepts the operands."""
 
     def __init__(self, config: Config) -> None:
         self._variants = config.variant
         self._kernels = native.kernels_for(config.isa)
-        self._used: dict[str, bool] = {}  # op of the program for which a variant is wanted -> whether a step has it
+        self._used: dict[str, bool] = {}  # op of the program with a configured variant -> whether a step uses it
         if "openblas" in config.variant.values():
             native.offer_openblas()
 
     def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
-        """As `StepPlanner.plan`. A variant that the configuration names is tried before all others."""
+        """As `StepPlanner.plan`. A variant that the configuration names is tried first."""
         kernels = self._kernels.get(step.op, ())
         variant = self._variants.get(step.op)
         if variant is not None:
@@ -56,10 +56,10 @@ class _Planner(StepPlanner):
 
 
 class CpuTarget(Target):
-    """Programs run on this machine's processors."""
+    """Runs programs on the processors of this machine."""
 
     name = "cpu"
-    summary = "C kernels for this machine's instruction sets, on a pool of threads"
+    summary = "C kernels for this machine's instruction sets, on a thread pool"
     device = HOST
 
     def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
@@ -69,7 +69,7 @@ class CpuTarget(Target):
         return None if known else "no kernel in this build"
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
-        """As `Target.prepare`: kernels say how they want constants laid out."""
+        """As `Target.prepare`: kernels decide the layouts of constants."""
         return Weights(artifact, borrowed=borrowed)
 
     def bind(self, artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
@@ -91,7 +91,7 @@ class CpuTarget(Target):
         return CpuExecutable(artifact, plan, prepared, self.lanes(config), per_node=per_node)
 
     def lanes(self, config: Config) -> int:
-        """Threads of a call: those of `config`; for ``"auto"`` the processors that this process may use now."""
+        """Threads of a call: `Config.threads`; for ``"auto"`` the processors that this process may use now."""
         return min(count_processors(), MOST_THREADS) if config.threads == "auto" else int(config.threads)
 
     def kernels(self) -> Sequence[Kernel]:
@@ -103,12 +103,12 @@ class CpuTarget(Target):
         return native.isas() if switch == "isa" else ()
 
     def roofs(self, config: Config) -> Roofs:
-        """Of one core, by its best instruction set or that of `config`."""
+        """The roofs of one core, with its best instruction set or that of `config`."""
         isa = config.isa or native.isas()[-1]
         return Roofs(native.peak_flops(isa), native.read_bandwidth(), _CACHE_BYTES)
 
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-        """As `Target.measure_roof`; of `nbytes` 4096 at least."""
+        """As `Target.measure_roof`; `nbytes` is at least 4096."""
         return native.measure_roof(what, lanes, nbytes, seconds)
 
 

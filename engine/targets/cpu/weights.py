@@ -1,6 +1,6 @@
-"""The constants of a program in the forms that its kernels read: plain, or packed once for all plans.
+"""The constants of a program in the forms that its kernels read: plain, or packed once for all bound plans.
 
-Knows artifacts, steps of bound plans and how to have a kernel pack; knows nothing of how a plan runs.
+Knows artifacts, steps of bound plans and packing; does not know how a plan runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.targets.plan import BoundPlan, Step
 
 
 class PackedKey(NamedTuple):
-    """What decides the packed bytes. The attributes do too: one square weight may be read as it is and transposed."""
+    """Everything that determines the packed bytes. That includes attributes: a weight may be read transposed or not."""
 
     value: int
     kernel: str
@@ -36,12 +36,12 @@ class PackedKey(NamedTuple):
     shape: tuple[int, ...]
 
 
-# A constant as it is, by its value, or packed.
+# The number of a plain constant, or the key of a packed constant.
 BufferKey = int | PackedKey
 
 
 class Packed(NamedTuple):
-    """A packed operand: the step and position that it was made for, its bytes."""
+    """A packed operand: the step and the position for which it was packed, and its bytes."""
 
     step: Step
     position: int
@@ -58,8 +58,8 @@ def _packed_key(step: Step, position: int) -> PackedKey:
 def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
     """The constant before it was packed, bit for bit.
 
-    Packing moves elements and pads with zeros. So packing the elements' numbers, from 1 on, tells where each one went.
-    Numbers that an element has no room for are packed digit by digit.
+    Packing moves elements and pads with zeros. So packing the numbers of the elements, from 1 on, gives the position of
+    each element. If a number needs more bits than an element has, its digits are packed one after the other.
     """
     kind = dtypes.dtype(type_.dtype).numpy
     bits = 8 * kind.itemsize
@@ -77,23 +77,23 @@ def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
 
 
 def _stored(form: Form) -> StoredTensor | None:
-    """The tensor in a file whose elements `form` has, in its own or in another shape; None where there is none."""
+    """The tensor in a file that has the elements of `form`, perhaps in another shape; None if there is none."""
     while isinstance(form, Reshaped):
         form = form.base
     return form if isinstance(form, StoredTensor) else None
 
 
 class Weights(Prepared):
-    """Constants as kernels want them: plain, or packed once and shared by every plan of one program.
+    """Constants in the forms that kernels take: plain, or packed once and shared by all bound plans of a program.
 
-    A constant that kernels want packed is not kept twice. Pages of a mapped file are given back after packing. Borrowed
-    constants are no longer referred to, and are unpacked at each access. A constant is also kept plain, in memory of
-    its own, where its packed form is computed from it (Winograd) or has a part of it only.
+    A packed constant is not also kept plain, and is unpacked at each access if it was borrowed. Exceptions are
+    constants whose packed form is computed from them (Winograd) or has only a part of them; these are also kept plain.
+    Pages of a mapped file are given back to the system after packing.
 
     Args:
-        artifact: whose constants these are.
-        borrowed: constants may be memory of the model, which changes when the model does, or in a file that will be
-            closed: after `prepare` none of them is referred to.
+        artifact: the artifact with the constants.
+        borrowed: constants may be memory of the model, which the model can change, or in a file that will be closed.
+            After `prepare`, nothing refers to this memory or file.
     """
 
     def __init__(self, artifact: Artifact, *, borrowed: bool = False) -> None:
@@ -103,15 +103,15 @@ class Weights(Prepared):
         self._borrowed = borrowed
         self._gathering = False
         self._plain: dict[int, np.ndarray] = {}
-        self._addresses: dict[BufferKey, tuple[int, int]] = {}  # with the bytes that lie there
-        self._independent: set[int] = set()  # constants in a form that refers to nothing borrowed
+        self._addresses: dict[BufferKey, tuple[int, int]] = {}  # address and number of bytes
+        self._independent: set[int] = set()  # constants whose form refers to nothing borrowed
         self._lock = threading.Lock()
 
     def prepare(self, plan: BoundPlan) -> None:
-        """Make all that `plan` reads. Before an target of the plan is made.
+        """Make all constants that `plan` reads. Called before an executable of the plan is made.
 
         Raises:
-            ProgramError, OSError: constants are read from a file, which is damaged or cannot be read.
+            ProgramError, OSError: the constants are in a file that is damaged or cannot be read.
         """
         wanted: dict[PackedKey, tuple[Step, int]] = {}
         plain: set[int] = set()
@@ -132,7 +132,7 @@ class Weights(Prepared):
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
-        """Several plans are prepared in this block; borrowed constants are referred to until its end."""
+        """A block in which several plans are prepared. Borrowed constants may be referred to until its end."""
         self._gathering = True
         try:
             yield
@@ -179,7 +179,7 @@ class Weights(Prepared):
                 self.packed[key] = packed
                 self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
                 start += sizes[key]
-            del source  # before the next one is made
+            del source  # frees its memory before the next one is made
             self.artifact.constants.release(value)
         self.packing_seconds += time.perf_counter() - began
 
@@ -187,13 +187,13 @@ class Weights(Prepared):
         """The dense elements of a constant, in `buffer` if they are read from a file."""
         form = self.artifact.constants.form(value)
         if (stored := _stored(form)) is not None:
-            return stored.read_into(buffer)  # packing takes the address of dense elements, in whatever shape
+            return stored.read_into(buffer)  # packing reads dense elements; the shape does not matter
         return np.asarray(form() if callable(form) else form, order="C")
 
     def _detach(self) -> None:
-        """Refer to nothing borrowed: a constant that is packed whole is unpacked at each access, others are copied."""
+        """Replace borrowed constants: those that are packed whole are unpacked at each access, others are copied."""
         if len(self._independent) == len(self.artifact.constants):
-            return  # since an earlier binding
+            return  # done by an earlier call
         for key, packed in self.packed.items():
             type_ = self.artifact.types[key.value]
             moved = math.prod(key.shape) == type_.size and not packed.step.kernel.transforms

@@ -1,4 +1,4 @@
-"""The passes of the CPU, which run behind the common ones: layout of images, and what its kernels run as one."""
+"""The passes of the cpu, which run after the common passes: image layout, and fusions for its kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give images their channels last where convolutions and pooling read them, with permutes only at the borders.
+"""Use the channels-last layout for convolutions, pooling and the ops between them, with permutes only at the borders.
 
 Other ops see such a value through a permute, which costs nothing. Ops that compute element by element, reduce or join
 such values read the value under the permute. So a permute stays only where another op needs the order of the model;

@@ -1,7 +1,7 @@
-"""Convolve every channel of a linear's result while it lies in the caches: how blocks of mobile networks begin.
+"""Compute a depthwise convolution on a linear's result while it is in the cache, as in blocks of mobile networks.
 
-x -> linear (1 x 1, wider) -> conv of every channel alone, both with their bias and activation, on images with their
-channels last. What lies between is the largest tensor of such a block and is read once.
+x -> linear (1 x 1, more channels) -> depthwise conv, both with bias and activation, on images with channels last. The
+tensor between them is the largest of such a block and is read once.
 """
 
 from __future__ import annotations
