@@ -66,7 +66,7 @@ typedef struct {
     const char *name;    /* <dtype>_<op>__<isa>_<variant> */
     const char *dtype;   /* "f32", ..., or "any" */
     const char *op;      /* as in the op table */
-    const char *isa;     /* "generic", "avx2", "avx512", "neon" */
+    const char *isa;     /* a row of isas.txt */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
     int32_t transforms;  /* its packed weights are computed, not moved; NaN and infinities spread to neighbours */
 } eb_kernel_info;
@@ -75,8 +75,20 @@ typedef struct {
 int32_t eb_kernel_count(void);
 eb_kernel_info eb_kernel_describe(int32_t kernel);
 
-/* ISAs of this machine as a bit mask: 1 generic, 2 avx2 (with FMA), 4 avx512 (F, BW, DQ, VL), 8 neon. */
-int32_t eb_isa_mask(void);
+/* An instruction set: a row of isas.txt. The string is static. */
+typedef struct {
+    const char *name;
+    uint64_t requires; /* a bit for each feature; a machine runs it if it has them all */
+} eb_isa_info;
+
+/* The instruction sets, those of other architectures too, least capable first. */
+int32_t eb_isa_count(void);
+eb_isa_info eb_isa_describe(int32_t isa);
+/* What the instruction set of this name requires; all bits where there is none, which no machine has. */
+uint64_t eb_isa_requires(const char *isa);
+/* The features of this machine, and the name of one by its bit; NULL beyond the last. */
+uint64_t eb_machine_features(void);
+const char *eb_feature_name(int32_t feature);
 
 /* Complete a node whose kernel, operands and attributes are set. Never reads data, nor where operands lie: buffers and
  * offsets are set afterwards. EB_NOT_APPLICABLE also where the plan would need more memory or tiles than any machine has,
@@ -127,8 +139,9 @@ double eb_tick_seconds(void);
  * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */
 void eb_set_sgemm(void *cblas_sgemm);
 
-/* Roofs of the calling thread: FLOP/s of independent fused multiply-adds with `isa` (0: not on this machine), and
- * bytes/s of reading `bytes` (4096 at least) again and again with the widest loads. */
+/* Roofs of the calling thread: FLOP/s of independent fused multiply-adds by the best that `isa` allows, NULL by the best
+ * of the machine (0: not on this machine), and bytes/s of reading `bytes` (4096 at least) again and again with the
+ * widest loads. */
 double eb_measure_fma(const char *isa, double at_least_seconds);
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds);
 /* Bytes/s, read and written counted both, of copying `bytes` to an address aligned to 64 with stores past the caches. */
@@ -150,8 +163,6 @@ eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double
 /* CFFI END */
 
 /* --- for kernels only ------------------------------------------------------------------------------------------- */
-
-enum { EB_ISA_GENERIC = 1, EB_ISA_AVX2 = 2, EB_ISA_AVX512 = 4, EB_ISA_NEON = 8 };
 
 typedef struct {
     eb_status (*plan)(eb_node *node);

@@ -256,7 +256,7 @@ class Config:
         dispatch: ``whole``: one C call a run; ``per_node``: one C call a node, arena without reuse.
         outputs: ``recycled``: large results lie where earlier ones did that nobody refers to any longer, and up to 256
             MiB wait for such results; ``fresh``: each gets memory of its own, which can be resized.
-        isa: the best instruction set to use; None is the best this machine has.
+        isa: an instruction set; kernels that require more than it are not used. None allows all that this machine has.
         plans: memory plans kept of a program whose sizes differ from call to call: those of the latest combinations.
         verify: check the graph after every pass, and every memory plan and order of steps. What is found is an
             `InternalError`. Programs are the same; compiling takes longer, and memory in proportion to the arena.

@@ -1,6 +1,7 @@
 /* Roofs of one instruction set: multiply-adds from registers, and loads. Each loop does nothing else: the assembly
  * statements make the compiler believe that every result is needed, so none is folded or dropped. Looked at in the
  * disassembly (gcc 12 and clang 14, avx512): one vfmadd a chain, one vmovups a vector, and the loop's own counter. */
+#include "../../measure.h"
 #include "../../stream.h"
 #include "vec.h"
 
@@ -18,7 +19,7 @@
 enum { CHAINS = EB_MR * 2 < 12 ? 12 : EB_MR * 2, LOADS = 8 };
 
 /* Flops of `rounds` rounds; *sink keeps the compiler from dropping them. */
-double EB_PASTE(eb_fma_, EB_ISA, , , , )(int64_t rounds, float *sink) {
+static double compute(int64_t rounds, float *sink) {
     vf sum[CHAINS], scale = vf_set(0.5f), step = vf_set(*sink);
     EB_UNROLL
     for (int c = 0; c < CHAINS; c++) sum[c] = vf_set((float)c);
@@ -38,7 +39,7 @@ double EB_PASTE(eb_fma_, EB_ISA, , , , )(int64_t rounds, float *sink) {
 
 /* Load `data` from its start, again and again, until `total` bytes are loaded; answers how many. Whole steps of `bytes`
  * alone, at least one. */
-double EB_PASTE(eb_read_, EB_ISA, , , , )(const void *data, int64_t bytes, int64_t total) {
+static double read_data(const void *data, int64_t bytes, int64_t total) {
     enum { STEP = LOADS * EB_VL * 4 };
     const char *p = data, *end = p + bytes / STEP * STEP;
     for (int64_t steps = total / STEP; steps > 0; steps--) {
@@ -54,7 +55,7 @@ double EB_PASTE(eb_read_, EB_ISA, , , , )(const void *data, int64_t bytes, int64
 }
 
 /* Copy whole steps of `bytes`, past the caches; answers how many bytes were read and written. */
-double EB_PASTE(eb_copy_, EB_ISA, , , , )(void *to, const void *from, int64_t bytes) {
+static double copy_data(void *to, const void *from, int64_t bytes) {
     enum { STEP = LOADS * EB_VL * 4 };
     for (int64_t at = 0; at + STEP <= bytes; at += STEP) {
         EB_UNROLL
@@ -64,3 +65,8 @@ double EB_PASTE(eb_copy_, EB_ISA, , , , )(void *to, const void *from, int64_t by
     eb_stream_end();
     return 2.0 * (double)(bytes / STEP * STEP);
 }
+
+#define ROOF(kind) const eb_roof_loop EB_PASTE(eb_, kind, _, EB_ISA, , )
+ROOF(compute) = {"fp32", EB_TEXT(EB_ISA), .compute = compute, .per_instruction = 2 * EB_VL};
+ROOF(read) = {"read", EB_TEXT(EB_ISA), .read = read_data, .per_instruction = 4 * EB_VL};
+ROOF(copy) = {"copy", EB_TEXT(EB_ISA), .copy = copy_data, .per_instruction = 4 * EB_VL};

@@ -36,6 +36,8 @@ typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weig
 #endif
 #define EB_PASTE_(a, b, c, d, e, f) a##b##c##d##e##f
 #define EB_PASTE(a, b, c, d, e, f) EB_PASTE_(a, b, c, d, e, f)
+#define EB_TEXT_(name) #name
+#define EB_TEXT(name) EB_TEXT_(name)
 /* f32_<op>__<isa>_<variant> */
 #define EB_SYMBOL(op, variant) EB_PASTE(f32_, op, __, EB_ISA, _, variant)
 
