@@ -24,7 +24,7 @@ static uint64_t read_saved_state(void) {
 
 static int has_cpuid(uint32_t leaf, uint32_t subleaf, int reg, int bit, uint64_t state) {
     uint32_t r[4];
-    if (__get_cpuid_max(0, NULL) < leaf) return 0;
+    if ((uint32_t)__get_cpuid_max(0, NULL) < leaf) return 0;
     __cpuid_count(leaf, 0, r[EAX], r[EBX], r[ECX], r[EDX]);
     if (subleaf > r[EAX]) return 0; /* leaf 7 says how many sub-leaves it has; what others answer is not defined */
     __cpuid_count(leaf, subleaf, r[EAX], r[EBX], r[ECX], r[EDX]);

@@ -1,6 +1,6 @@
 /* Roofs of this machine: arithmetic from registers, reading from each level of the memory, and copying, at any number of
  * threads.
- * The loops are those of measure.h; here is who runs them, and when. Knows no kernel of the registry. */
+ * The loops are those of kernels/vector/measure.c and kernels/<isa>/; here is who runs them, and when. Knows no kernel of the registry. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* processors of a thread */
 #endif

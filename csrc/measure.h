@@ -1,4 +1,4 @@
-/* Loops that measure.c times. Each instruction set has its own, written in kernels/<isa>/ or kernels/vector/measure.h. */
+/* Loops that measure.c times. Each instruction set has its own, written in kernels/vector/measure.c or kernels/<isa>/. */
 #ifndef EB_MEASURE_H
 #define EB_MEASURE_H
 

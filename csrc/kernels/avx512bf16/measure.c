@@ -1,6 +1,5 @@
 /* vdpbf16ps: 32 products of bfloat16, added in pairs to 16 floats. */
 #include "../avx512/isa.h"
-#define EB_DOT_ISA avx512bf16
 #define EB_DOT_WHAT "bf16"
 #define EB_DOT_SUM __m512
 #define EB_DOT_ZERO _mm512_setzero_ps

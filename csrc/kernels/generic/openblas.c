@@ -2,7 +2,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "isa.h"
 #include "../vector/activation.h"
 
 /* cblas_sgemm: order, transposes, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc. */

@@ -1,4 +1,4 @@
-/* The sums of a group of places (places.h) where every channel is convolved alone: of depthwise.h and expand_depthwise.h. A
+/* The sums of a group of places (places.h) where every channel is convolved alone: of depthwise.c and expand_depthwise.c. A
  * row of the kernel lies in registers beside the sums, so each vector of x that is loaded serves every tap of the row that
  * reaches it (3 x 3 / 1: 9 + 3 loads for 21 multiply-adds).
  */

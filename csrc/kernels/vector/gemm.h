@@ -1,4 +1,4 @@
-/* Matrix products of floats: what linear, matmul and attention are made of. micro.h implements it, once an instruction
+/* Matrix products of floats: what linear, matmul and attention are made of. gemm.c implements it, once an instruction
  * set.
  *
  *   panel      EB_NR = 2 vectors of columns of b, stored row by row (k), zero-padded to EB_NR columns

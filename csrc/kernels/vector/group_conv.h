@@ -1,4 +1,4 @@
-/* What conv of groups of channels does around its sums (depthwise.h, grouped.h): planning, tiles, operands.
+/* What conv of groups of channels does around its sums (depthwise.c, grouped.c): planning, tiles, operands.
  *
  *   tile    lines of a picture and vectors of channels, the vectors inside: x is read in the order in which it lies, and
  *           again for the next line of the result from the second-level cache. With the vectors outside those lines would

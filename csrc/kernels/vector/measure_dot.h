@@ -1,5 +1,5 @@
 /* The roof of a dot-product instruction of AVX-512: the including file names the type and the instruction
- *   EB_DOT_ISA, EB_DOT_WHAT  the instruction set, and what eb_measure_roof calls the roof
+ *   EB_DOT_WHAT              what eb_measure_roof calls the roof
  *   EB_DOT_SUM, EB_DOT_ZERO  vector of sums, and one of zeros
  *   EB_DOT(sum, a, b)        the instruction
  *   EB_DOT_OPERATIONS        multiplications and additions that one instruction does
@@ -26,5 +26,5 @@ static double compute(int64_t rounds, float *sink) {
     return (double)EB_DOT_OPERATIONS * SUMS * (double)rounds;
 }
 
-const eb_roof_loop EB_PASTE(eb_dot_, EB_DOT_ISA, , , , ) = {EB_DOT_WHAT, EB_TEXT(EB_DOT_ISA), .compute = compute,
-                                                            .per_instruction = EB_DOT_OPERATIONS};
+const eb_roof_loop EB_PASTE(eb_dot_, EB_ISA, , , , ) = {EB_DOT_WHAT, EB_TEXT(EB_ISA), .compute = compute,
+                                                        .per_instruction = EB_DOT_OPERATIONS};

@@ -1,7 +1,7 @@
 /* A program of pointwise steps in one pass over memory, as threaded code: a block of eight vectors stays in registers, and
  * the function of each step ends by calling that of the next with them. Only operands that are not the step before's
  * result come from memory. Each step computes what the op alone computes, so the bits are those of the ops one after the
- * other. Included by pointwise.h, whose expressions these are.
+ * other. Included by pointwise.c, whose expressions these are.
  *
  * Chain of five, 64 x 768, one core: 15.8 us where each step went over a run in the first-level cache, which then takes
  * two loads and a store a vector and step. */

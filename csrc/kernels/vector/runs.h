@@ -1,4 +1,4 @@
-/* What compare.h, integer.h and cast.h have in common: loops of plain C over runs of one or two operands, which the
+/* What compare.c, integer.c and cast.c have in common: loops of plain C over runs of one or two operands, which the
  * compiler makes vectors of for each instruction set. Input 0 is x or a, and the last one b where an op has two. */
 #ifndef EB_RUNS_H
 #define EB_RUNS_H

@@ -1,6 +1,6 @@
 /* Vectors of floats as wide as the instruction set, through the vector extensions of GCC and clang. The kernels of this
- * folder are written once against these few names; csrc/kernels/<isa>/isa.h sets
- *   EB_ISA    the name in kernel symbols
+ * folder are written once against these few names. The build defines EB_ISA, the name in kernel symbols, and includes
+ * csrc/kernels/<isa>/isa.h in front of each file, which sets
  *   EB_VL     floats in a vector
  *   EB_MR     most rows of a GEMM micro-tile; its columns are two vectors
  */

@@ -1,5 +1,5 @@
 /* conv of images with their channels first, as graphs have them before `channels_last`, of any groups, and by a weight that
- * may be computed. It is a product of matrices the other way round from conv.h: rows are the channels of the result, columns
+ * may be computed. It is a product of matrices the other way round from conv.c: rows are the channels of the result, columns
  * its places, k runs over the channels of a group, then over the taps of the kernel. The weight is read as it lies; what
  * EB_NR places read of x is unfolded into a panel (gemm.h), whose zeros of the padding count. x may have any strides.
  *

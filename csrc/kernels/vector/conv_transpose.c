@@ -153,7 +153,7 @@ static int64_t pairs_of(const problem *p) {
 /* Places v of an axis that a phase has at most. */
 static int64_t most_places(const problem *p, int a) { return eb_ceil_div(p->out[a], p->stride[a]); }
 
-/* As conv.h: rows whose x stays in the second-level cache, and as many tiles as a few threads need. Phases of few products
+/* As conv.c: rows whose x stays in the second-level cache, and as many tiles as a few threads need. Phases of few products
  * share a tile. */
 static void cut(eb_node *node, const problem *p, int64_t products) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8, WORTH = 1 << 19 };

@@ -1,5 +1,5 @@
 /* Along one axis: argmax and argmin of floats (the first of equals; NaN wins), cumsum of floats (in double, as the
- * reference has it). As in reduce.h the axis whose elements are neighbours decides: it is the op's own, or another one,
+ * reference has it). As in reduce.c the axis whose elements are neighbours decides: it is the op's own, or another one,
  * along which vectors lie. Input 0 is x of each of these ops. */
 #include "../../ops.h"
 #include "vec.h"

@@ -9,7 +9,7 @@
  */
 #include "group_conv.h"
 
-/* Less what depthwise.h takes. */
+/* Less what depthwise.c takes. */
 static int fits(const eb_node *node) {
     const int64_t groups = node->ints[EB_INT_CONV_GROUPS], *w = eb_input(node, EB_IN_CONV_WEIGHT)->shape;
     return is_image_conv(node) && groups > 1 && (w[1] > 1 || w[0] > groups);
