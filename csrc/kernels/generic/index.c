@@ -166,14 +166,14 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     return EB_OK;
 }
 
-#define KERNEL(op, variant)                                                                                        \
+#define READ_KERNEL(op, variant)                                                                                   \
     static eb_status plan_##op(eb_node *node) { return plan(node, read_##op); }                                    \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
         return run(n, bases, begin, end, read_##op);                                                               \
     }                                                                                                              \
     const eb_kernel any_##op##__generic_##variant = {plan_##op, run_##op, NULL, NULL};
-KERNEL(embedding, rows)
-KERNEL(gather, rows)
-KERNEL(index_select, rows)
-KERNEL(index, rows)
+READ_KERNEL(embedding, rows)
+READ_KERNEL(gather, rows)
+READ_KERNEL(index_select, rows)
+READ_KERNEL(index, rows)

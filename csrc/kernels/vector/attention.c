@@ -126,12 +126,12 @@ static void soften(running *state, float *scores, int64_t keys, float *out, int6
         vf base = vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen yet: the weights are exp(-inf) */
         for (int64_t t = 0; t < keys; t++) {
             float *at = scores + t * EB_NR + v * EB_VL;
-            vf weight = weight_of(vf_load(at), base);
+            vf weight = softmax_weight(vf_load(at), base);
             vf_store(at, weight);
             sum += weight;
         }
         if (!first) {
-            vf shrink = weight_of(state->top[v], base);
+            vf shrink = softmax_weight(state->top[v], base);
             sum += state->sum[v] * shrink;
             for (int64_t e = 0; e < E; e++) vf_store(out + e * EB_NR + v * EB_VL, vf_load(out + e * EB_NR + v * EB_VL) * shrink);
         }

@@ -130,11 +130,11 @@ static void soften(float *scores, int64_t keys, float *top, float *sum, float *o
     for (int64_t t = 0; t < end; t += EB_VL) most = vf_max(vf_load(scores + t), most);
     float largest = vf_largest(most), base = largest == -INFINITY ? 0 : largest;
     for (int64_t t = 0; t < end; t += EB_VL) {
-        vf weight = weight_of(vf_load(scores + t), vf_set(base));
+        vf weight = softmax_weight(vf_load(scores + t), vf_set(base));
         vf_store(scores + t, weight);
         total += weight;
     }
-    float shrink = weight_of(vf_set(*top), vf_set(base))[0];
+    float shrink = softmax_weight(vf_set(*top), vf_set(base))[0];
     *sum = *sum * shrink + vf_sum(total);
     *top = largest;
     for (int64_t e = 0; e < width; e += EB_VL) vf_store(out + e, vf_load(out + e) * shrink);
@@ -259,8 +259,8 @@ __attribute__((noinline)) static void attend(const head *h, const workspace *w, 
 static void join(const workspace *w, const workspace *part) {
     for (int64_t r = 0; r < w->rows; r++) {
         float top = part->top[r] > w->top[r] ? part->top[r] : w->top[r], base = top == -INFINITY ? 0 : top;
-        float mine = weight_of(vf_set(w->top[r]), vf_set(base))[0];
-        float its = weight_of(vf_set(part->top[r]), vf_set(base))[0];
+        float mine = softmax_weight(vf_set(w->top[r]), vf_set(base))[0];
+        float its = softmax_weight(vf_set(part->top[r]), vf_set(base))[0];
         float *out = w->out + r * w->width, *more = part->out + r * w->width;
         for (int64_t e = 0; e < w->width; e += EB_VL) vf_store(out + e, vf_load(out + e) * mine + vf_load(more + e) * its);
         w->sum[r] = w->sum[r] * mine + part->sum[r] * its;

@@ -74,10 +74,10 @@ CAST(f32_bf16, bits32, uint16_t, bf16_of(v))
 CAST(f16_f32, uint16_t, bits32, f32_of_half(v))
 CAST(f32_f16, bits32, uint16_t, half_of(v))
 
-static apply cast_of(int32_t from, int32_t to) {
+static elementwise_function cast_of(int32_t from, int32_t to) {
     static const struct {
         int32_t from, to;
-        apply function;
+        elementwise_function function;
     } casts[] = {{EB_F32, EB_I32, cast_f32_i32},   {EB_F32, EB_I64, cast_f32_i64},   {EB_F32, EB_BOOL, cast_f32_bool},
                  {EB_I32, EB_F32, cast_i32_f32},   {EB_I64, EB_F32, cast_i64_f32},   {EB_I32, EB_I64, cast_i32_i64},
                  {EB_I64, EB_I32, cast_i64_i32},   {EB_I32, EB_BOOL, cast_i32_bool}, {EB_I64, EB_BOOL, cast_i64_bool},
@@ -92,5 +92,5 @@ static apply cast_of(int32_t from, int32_t to) {
 static eb_status plan_cast(eb_node *node) {
     return cast_of(eb_input(node, EB_IN_CAST_X)->dtype, eb_output(node)->dtype) ? plan_runs(node) : EB_NOT_APPLICABLE;
 }
-RUN(cast, cast_of(eb_input(n, EB_IN_CAST_X)->dtype, eb_output(n)->dtype))
+ELEMENTWISE_RUN(cast, cast_of(eb_input(n, EB_IN_CAST_X)->dtype, eb_output(n)->dtype))
 const eb_kernel EB_ANY_SYMBOL(cast) = {plan_cast, run_cast, NULL, NULL};

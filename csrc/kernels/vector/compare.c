@@ -25,7 +25,7 @@ static eb_status plan_test(eb_node *node) {
         else                                                                                                        \
             test_##op(y, a, b, count, 0, b_step != 0);                                                              \
     }                                                                                                               \
-    RUN(op, apply_##op)                                                                                             \
+    ELEMENTWISE_RUN(op, apply_##op)                                                                                 \
     const eb_kernel EB_SYMBOL(op, vector) = {plan_test, run_##op, NULL, NULL};
 
 TEST(eq, a == b)

@@ -104,7 +104,7 @@ static void phases_of(const problem *p, int64_t number, phase *f) {
 }
 
 /* Where the weight of a phase begins, and how long one of its panels is: floats. */
-static int64_t weight_of(const problem *p, const phase *f, int64_t *panel) {
+static int64_t phase_weight(const problem *p, const phase *f, int64_t *panel) {
     int64_t taps = f[PLANE].before * p->kernel[ROW] * p->kernel[COLUMN] +
                    f[PLANE].taps * (f[ROW].before * p->kernel[COLUMN] + f[ROW].taps * f[COLUMN].before);
     *panel = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps * p->each_in * EB_NR;
@@ -203,7 +203,7 @@ static void pack(const eb_node *node, int32_t input, const void *source, void *d
         phase f[AXES];
         int64_t panel;
         phases_of(&p, number, f);
-        float *to = (float *)destination + weight_of(&p, f, &panel);
+        float *to = (float *)destination + phase_weight(&p, f, &panel);
         for (int64_t n = 0; n < panels; n++)
             for (int64_t t = 0; t < f[PLANE].taps * f[ROW].taps * f[COLUMN].taps; t++, to += p.each_in * EB_NR) {
                 const int64_t o = n % p.panels * EB_NR;
@@ -371,7 +371,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         for (int64_t n = number; n < eb_min(p.phases, number + at[AT_PHASES]); n++) {
             phases_of(&p, n, k.f);
             k.weight = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), bases) +
-                       weight_of(&p, k.f, &k.panel);
+                       phase_weight(&p, k.f, &k.panel);
             run_phase(&k, slice % planes, first, first + at[AT_ROWS]);
         }
     }

@@ -49,16 +49,16 @@ EB_INLINE void sum_group(const group *g, const int KW, const int S, const int ed
     finish_group(g, sum, part);
 }
 
-#define GROUPS(name, KW, S)                                                     \
+#define DEPTHWISE_FUNCTIONS(name, KW, S)                                        \
     static void name##_inner(const group *g) { sum_group(g, KW, S, 0, 0); }     \
     static void name##_edge(const group *g) { sum_group(g, KW, S, 1, 0); }      \
     static void name##_part(const group *g) { sum_group(g, KW, S, 1, 1); }      \
     static const group_function name[KINDS] = {name##_inner, name##_edge, name##_part};
-GROUPS(any_kernel, 0, 0)
-GROUPS(three_by_one, 3, 1)
-GROUPS(three_by_two, 3, 2)
-GROUPS(five_by_one, 5, 1)
-GROUPS(five_by_two, 5, 2)
+DEPTHWISE_FUNCTIONS(any_kernel, 0, 0)
+DEPTHWISE_FUNCTIONS(three_by_one, 3, 1)
+DEPTHWISE_FUNCTIONS(three_by_two, 3, 2)
+DEPTHWISE_FUNCTIONS(five_by_one, 5, 1)
+DEPTHWISE_FUNCTIONS(five_by_two, 5, 2)
 
 static const group_function *functions_of(const problem *p) {
     if (p->dilation_w != 1 || p->stride_w > 2) return any_kernel;

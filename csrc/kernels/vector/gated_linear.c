@@ -6,7 +6,7 @@
  */
 #include "gemm.h"
 
-/* private: those of plan_rows, rows of tiles, panels a tile */
+/* private: those of plan_product_rows, rows of tiles, panels a tile */
 enum { AT_ROW_TILES = AT_ROWS_END, AT_PANELS };
 
 /* Rows of a tile: what `cut_product` makes of them at most, rounded up to whole micro-tiles. */
@@ -14,7 +14,7 @@ static int64_t most_tile_rows(int64_t M, int64_t row_tiles) { return eb_ceil_div
 
 static eb_status plan(eb_node *node) {
     int64_t *p = node->private;
-    eb_status status = plan_rows(node);
+    eb_status status = plan_product_rows(node);
     if (status != EB_OK) return status;
     eb_cut cut = cut_product(p[AT_M], eb_ceil_div(p[AT_N], EB_VL) * EB_NR, p[AT_K]);
     p[AT_ROW_TILES] = cut.row_tiles;

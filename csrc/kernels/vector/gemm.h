@@ -102,7 +102,7 @@ static inline int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 
 _Static_assert((int)EB_IN_LINEAR_X == (int)EB_IN_GATED_LINEAR_X, "linear and gated_linear differ");
 _Static_assert((int)EB_IN_LINEAR_BIAS == (int)EB_IN_GATED_LINEAR_BIAS, "linear and gated_linear differ");
 enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_ROWS_END };
-static inline eb_status plan_rows(eb_node *node) {
+static inline eb_status plan_product_rows(eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;

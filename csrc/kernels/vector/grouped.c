@@ -82,18 +82,18 @@ EB_INLINE void sum_group(const group *g, const int how, const int KW, const int 
     finish_group(g, sum, part);
 }
 
-#define GROUPS(name, how, KW, S)                                                    \
+#define GROUPED_FUNCTIONS(name, how, KW, S)                                         \
     static void name##_inner(const group *g) { sum_group(g, how, KW, S, 0, 0); }    \
     static void name##_edge(const group *g) { sum_group(g, how, KW, S, 1, 0); }     \
     static void name##_part(const group *g) { sum_group(g, how, KW, S, 1, 1); }     \
     static const group_function name[KINDS] = {name##_inner, name##_edge, name##_part};
-GROUPS(shared, SHARED, 0, 0)
-GROUPS(shared_three_by_one, SHARED, 3, 1)
-GROUPS(shared_three_by_two, SHARED, 3, 2)
-GROUPS(permuted, PERMUTED, 0, 0)
-GROUPS(permuted_three_by_one, PERMUTED, 3, 1)
-GROUPS(permuted_three_by_two, PERMUTED, 3, 2)
-GROUPS(gathered, GATHERED, 0, 0)
+GROUPED_FUNCTIONS(shared, SHARED, 0, 0)
+GROUPED_FUNCTIONS(shared_three_by_one, SHARED, 3, 1)
+GROUPED_FUNCTIONS(shared_three_by_two, SHARED, 3, 2)
+GROUPED_FUNCTIONS(permuted, PERMUTED, 0, 0)
+GROUPED_FUNCTIONS(permuted_three_by_one, PERMUTED, 3, 1)
+GROUPED_FUNCTIONS(permuted_three_by_two, PERMUTED, 3, 2)
+GROUPED_FUNCTIONS(gathered, GATHERED, 0, 0)
 
 static const group_function *functions_of(const problem *p) {
     const int known = p->dilation_w == 1 && p->kernel_w == 3 && p->stride_w <= 2;

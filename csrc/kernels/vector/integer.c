@@ -24,10 +24,10 @@
 
 /* Loops by the size of an element; NULL: none. Inputs all have one type; 0 is x or a. */
 typedef struct {
-    apply bytes, bools, words, longs;
+    elementwise_function bytes, bools, words, longs;
 } loops;
 
-static apply loop_for(const eb_node *node, const loops *of) {
+static elementwise_function loop_for(const eb_node *node, const loops *of) {
     int32_t dtype = eb_input(node, 0)->dtype;
     if (eb_input(node, node->n_inputs - 1)->dtype != dtype) return NULL;
     switch (dtype) {
@@ -40,16 +40,16 @@ static apply loop_for(const eb_node *node, const loops *of) {
     }
 }
 
-#define KERNEL(op, ...)                                                                                             \
+#define INTEGER_KERNEL(op, ...)                                                                                     \
     static const loops loops_##op = __VA_ARGS__;                                                                    \
     static eb_status plan_##op(eb_node *n) { return loop_for(n, &loops_##op) ? plan_runs(n) : EB_NOT_APPLICABLE; }  \
-    RUN(op, loop_for(n, &loops_##op))                                                                               \
+    ELEMENTWISE_RUN(op, loop_for(n, &loops_##op))                                                                   \
     const eb_kernel EB_ANY_SYMBOL(op) = {plan_##op, run_##op, NULL, NULL};
 
 #define ARITHMETIC(op, word, long_, expression)    \
     LOOP(op##_words, word, word, expression)       \
     LOOP(op##_longs, long_, long_, expression)     \
-    KERNEL(op, {.words = apply_##op##_words, .longs = apply_##op##_longs})
+    INTEGER_KERNEL(op, {.words = apply_##op##_words, .longs = apply_##op##_longs})
 ARITHMETIC(add, uint32_t, uint64_t, a + b)
 ARITHMETIC(sub, uint32_t, uint64_t, a - b)
 ARITHMETIC(mul, uint32_t, uint64_t, a *b)
@@ -59,7 +59,7 @@ ARITHMETIC(minimum, int32_t, int64_t, a < b ? a : b)
 #define COMPARISON(op, expression)                \
     LOOP(op##_words, int32_t, uint8_t, expression) \
     LOOP(op##_longs, int64_t, uint8_t, expression) \
-    KERNEL(op, {.words = apply_##op##_words, .longs = apply_##op##_longs})
+    INTEGER_KERNEL(op, {.words = apply_##op##_words, .longs = apply_##op##_longs})
 COMPARISON(eq, a == b)
 COMPARISON(ne, a != b)
 COMPARISON(lt, a < b)
@@ -72,7 +72,7 @@ COMPARISON(ge, a >= b)
     LOOP(op##_bools, uint8_t, uint8_t, bool_expression)      \
     LOOP(op##_words, uint32_t, uint32_t, expression)         \
     LOOP(op##_longs, uint64_t, uint64_t, expression)         \
-    KERNEL(op, {apply_##op##_bytes, apply_##op##_bools, apply_##op##_words, apply_##op##_longs})
+    INTEGER_KERNEL(op, {apply_##op##_bytes, apply_##op##_bools, apply_##op##_words, apply_##op##_longs})
 BITWISE(bitwise_and, (a & b) != 0, a &b)
 BITWISE(bitwise_or, (a | b) != 0, a | b)
 BITWISE(bitwise_xor, (a ^ b) != 0, a ^ b)
@@ -80,7 +80,7 @@ BITWISE(bitwise_not, a == 0, ~a)
 
 #define LOGICAL(op, expression)                      \
     LOOP(op##_bools, uint8_t, uint8_t, expression)   \
-    KERNEL(op, {.bools = apply_##op##_bools})
+    INTEGER_KERNEL(op, {.bools = apply_##op##_bools})
 LOGICAL(logical_and, (a != 0) & (b != 0))
 LOGICAL(logical_or, (a != 0) | (b != 0))
 LOGICAL(logical_xor, (a != 0) ^ (b != 0))

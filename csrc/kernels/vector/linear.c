@@ -6,12 +6,12 @@
  */
 #include "gemm.h"
 
-/* private: those of plan_rows, residual_row, rows of tiles, panels a tile */
+/* private: those of plan_product_rows, residual_row, rows of tiles, panels a tile */
 enum { AT_RESIDUAL_ROW = AT_ROWS_END, AT_ROW_TILES, AT_PANELS };
 
 static eb_status plan(eb_node *node) {
     int64_t *p = node->private;
-    eb_status status = plan_rows(node);
+    eb_status status = plan_product_rows(node);
     if (status != EB_OK) return status;
     const eb_tensor *residual = eb_optional_input(node, EB_IN_LINEAR_RESIDUAL);
     if (residual && (!rows_of(residual, &p[AT_RESIDUAL_ROW]) || !unit_columns(residual))) return EB_NEEDS_DENSE;

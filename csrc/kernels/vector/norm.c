@@ -189,7 +189,7 @@ _Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_LOG_SOFTMAX_X, "layer_norm 
 enum { NO_ADDEND = EB_IN_LAYER_NORM_WEIGHT }; /* an input that both softmaxes lack, the weight of the norms */
 
 /* Rows are the axes from `first` on. */
-static eb_status plan_rows(eb_node *node, int first) {
+static eb_status plan_norm_rows(eb_node *node, int first) {
     const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
@@ -212,7 +212,7 @@ static void choose_streams(eb_node *node) {
 
 static eb_status plan_trailing(eb_node *node) {
     const int rank = eb_input(node, EB_IN_LAYER_NORM_X)->rank;
-    eb_status status = plan_rows(node, rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
+    eb_status status = plan_norm_rows(node, rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
     if (status == EB_OK) choose_streams(node);
     return status;
 }
@@ -220,7 +220,7 @@ static eb_status plan_trailing(eb_node *node) {
 static eb_status plan_last_axis(eb_node *node) {
     int rank = eb_input(node, EB_IN_LAYER_NORM_X)->rank;
     if (rank == 0 || node->ints[EB_INT_SOFTMAX_AXIS] != rank - 1) return EB_NOT_APPLICABLE;
-    eb_status status = plan_rows(node, rank - 1);
+    eb_status status = plan_norm_rows(node, rank - 1);
     if (status == EB_OK) choose_streams(node);
     return status;
 }
@@ -236,7 +236,7 @@ EB_INLINE int can_stream(const eb_node *node, const float *y) {
     return node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
 }
 
-EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
+EB_INLINE eb_status run_norm_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
                              int addend_at, void (*function)(row *)) {
     const float *x = eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases);
     float *y = eb_data(eb_output(node), bases);
@@ -261,7 +261,7 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
 
 static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     float *y = eb_data(eb_output(node), bases), *kept = scratch;
-    if (!can_stream(node, y)) return run_rows(node, bases, begin, end, NO_ADDEND, softmax_row);
+    if (!can_stream(node, y)) return run_norm_rows(node, bases, begin, end, NO_ADDEND, softmax_row);
     row r = {.n = node->private[AT_N]};
     pending_row before = {0};
     int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * node->private[AT_TILE]);
@@ -280,15 +280,15 @@ static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t be
 const eb_kernel EB_SYMBOL(softmax, vector) = {plan_softmax, run_softmax, NULL, NULL};
 
 /* addend_at: which input is added to x, or NO_ADDEND. */
-#define KERNEL(op, plan, addend_at)                                                                                \
+#define NORM_KERNEL(op, plan, addend_at)                                                                           \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
-        return run_rows(n, bases, begin, end, addend_at, op##_row);                                                \
+        return run_norm_rows(n, bases, begin, end, addend_at, op##_row);                                           \
     }                                                                                                              \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
-KERNEL(layer_norm, plan_trailing, EB_IN_LAYER_NORM_ADDEND)
-KERNEL(rms_norm, plan_trailing, EB_IN_RMS_NORM_ADDEND)
-KERNEL(log_softmax, plan_last_axis, NO_ADDEND)
+NORM_KERNEL(layer_norm, plan_trailing, EB_IN_LAYER_NORM_ADDEND)
+NORM_KERNEL(rms_norm, plan_trailing, EB_IN_RMS_NORM_ADDEND)
+NORM_KERNEL(log_softmax, plan_last_axis, NO_ADDEND)
 
 /* --- rows of tables ------------------------------------------------------------------------------------------------ */
 

@@ -52,10 +52,10 @@ typedef struct {
     int64_t count;
 } run_of;
 
-typedef void (*apply)(const run_of *r);
+typedef void (*pointwise_function)(const run_of *r);
 
 /* The run in short pieces, each computed in cache and from there past it. `sizes`: bytes of an element of each input. */
-static void run_past_caches(run_of r, int n_inputs, const int64_t *sizes, apply function) {
+static void run_past_caches(run_of r, int n_inputs, const int64_t *sizes, pointwise_function function) {
     float piece[PIECE], *y = r.y;
     for (int64_t left = r.count; left > 0; left -= r.count, y += r.count) {
         r.y = piece;
@@ -67,7 +67,7 @@ static void run_past_caches(run_of r, int n_inputs, const int64_t *sizes, apply 
     }
 }
 
-static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t begin, int64_t end, apply function) {
+static eb_status run_pointwise(const eb_node *node, void *const *bases, int64_t begin, int64_t end, pointwise_function function) {
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1;
     int64_t size = loop.shape[inner], rows = loop.count / size;
@@ -102,10 +102,10 @@ static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t beg
     return EB_OK;
 }
 
-#define RUN(op, function)                                                                                          \
+#define POINTWISE_RUN(op, function)                                                                                \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
-        return run_pieces(n, bases, begin, end, function);                                                         \
+        return run_pointwise(n, bases, begin, end, function);                                                      \
     }
 
 /* --- loading a run: contiguous, or one value again and again ------------------------------------------------------- */
@@ -119,10 +119,10 @@ EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
 
 /* --- one operand --------------------------------------------------------------------------------------------------- */
 
-#define UNARY_RUN(name, expression)                                                 \
+#define UNARY_APPLY(name, expression)                                               \
     EB_INLINE vf of_##name(vf a) { return expression; }                             \
     static void apply_##name(const run_of *r) {                                     \
-        const void *x = r->input[0]; /* a store might change what `r` points to */ \
+        const void *x = r->input[0]; /* a store might change what `r` points to */  \
         const int is_value = r->is_value[0];                                        \
         const int64_t count = r->count;                                             \
         float *y = r->y;                                                            \
@@ -136,9 +136,9 @@ EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
             vf_store_part(y + i, of_##name(a), count - i);                          \
         }                                                                           \
     }
-#define UNARY(op, expression)    \
-    UNARY_RUN(op, expression)    \
-    RUN(op, apply_##op)          \
+#define UNARY(op, expression)     \
+    UNARY_APPLY(op, expression)   \
+    POINTWISE_RUN(op, apply_##op) \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
 
 UNARY(neg, -a)
@@ -163,40 +163,40 @@ UNARY(ceil, vf_ceil(a))
 UNARY(round, vf_round(a))
 UNARY(trunc, vf_trunc(a))
 
-UNARY_RUN(gelu_erf, vf_gelu(a))
-UNARY_RUN(gelu_tanh, vf_gelu_tanh(a))
-RUN(gelu, n->ints[EB_INT_GELU_APPROXIMATE] == EB_GELU_APPROXIMATE_TANH ? apply_gelu_tanh : apply_gelu_erf)
+UNARY_APPLY(gelu_erf, vf_gelu(a))
+UNARY_APPLY(gelu_tanh, vf_gelu_tanh(a))
+POINTWISE_RUN(gelu, n->ints[EB_INT_GELU_APPROXIMATE] == EB_GELU_APPROXIMATE_TANH ? apply_gelu_tanh : apply_gelu_erf)
 const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
 
 /* --- two operands -------------------------------------------------------------------------------------------------- */
 
-#define BINARY_RUN(op, expression)                                                                   \
-    EB_INLINE vf of_##op(vf a, vf b) { return expression; }                                          \
-    EB_INLINE void binary_##op(const run_of *r, const int a_is_value, const int b_is_value) {        \
-        const void *x0 = r->input[0], *x1 = r->input[1];                                             \
-        const int64_t count = r->count;                                                              \
-        float *y = r->y;                                                                             \
-        int64_t i = 0;                                                                               \
-        for (; i + EB_VL <= count; i += EB_VL) {                                                     \
-            vf a = load_full(x0, i, a_is_value), b = load_full(x1, i, b_is_value);                   \
-            vf_store(y + i, of_##op(a, b));                                                          \
-        }                                                                                            \
-        if (i < count) {                                                                             \
+#define BINARY_APPLY(op, expression)                                                                     \
+    EB_INLINE vf of_##op(vf a, vf b) { return expression; }                                              \
+    EB_INLINE void binary_##op(const run_of *r, const int a_is_value, const int b_is_value) {            \
+        const void *x0 = r->input[0], *x1 = r->input[1];                                                 \
+        const int64_t count = r->count;                                                                  \
+        float *y = r->y;                                                                                 \
+        int64_t i = 0;                                                                                   \
+        for (; i + EB_VL <= count; i += EB_VL) {                                                         \
+            vf a = load_full(x0, i, a_is_value), b = load_full(x1, i, b_is_value);                       \
+            vf_store(y + i, of_##op(a, b));                                                              \
+        }                                                                                                \
+        if (i < count) {                                                                                 \
             vf a = load_part(x0, i, a_is_value, count - i), b = load_part(x1, i, b_is_value, count - i); \
-            vf_store_part(y + i, of_##op(a, b), count - i);                                          \
-        }                                                                                            \
-    }                                                                                                \
-    static void apply_##op(const run_of *r) {                                                        \
-        if (!r->is_value[0] && !r->is_value[1])                                                      \
-            binary_##op(r, 0, 0);                                                                    \
-        else if (r->is_value[1])                                                                     \
-            binary_##op(r, r->is_value[0], 1);                                                       \
-        else                                                                                         \
-            binary_##op(r, 1, 0);                                                                    \
+            vf_store_part(y + i, of_##op(a, b), count - i);                                              \
+        }                                                                                                \
+    }                                                                                                    \
+    static void apply_##op(const run_of *r) {                                                            \
+        if (!r->is_value[0] && !r->is_value[1])                                                          \
+            binary_##op(r, 0, 0);                                                                        \
+        else if (r->is_value[1])                                                                         \
+            binary_##op(r, r->is_value[0], 1);                                                           \
+        else                                                                                             \
+            binary_##op(r, 1, 0);                                                                        \
     }
-#define BINARY(op, expression)  \
-    BINARY_RUN(op, expression)  \
-    RUN(op, apply_##op)         \
+#define BINARY(op, expression)    \
+    BINARY_APPLY(op, expression)  \
+    POINTWISE_RUN(op, apply_##op) \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
 
 BINARY(add, a + b)
@@ -207,14 +207,14 @@ BINARY(maximum, vf_maximum(a, b))
 BINARY(minimum, vf_minimum(a, b))
 
 /* The powers that models write most are products, as torch computes them too. */
-BINARY_RUN(pow_any, vf_pow(a, b))
-UNARY_RUN(square, a *a)
-UNARY_RUN(cube, a *a *a)
+BINARY_APPLY(pow_any, vf_pow(a, b))
+UNARY_APPLY(square, a *a)
+UNARY_APPLY(cube, a *a *a)
 static void apply_pow(const run_of *r) {
     float exponent = *(const float *)r->input[1];
     (r->is_value[1] && exponent == 2 ? apply_square : r->is_value[1] && exponent == 3 ? apply_cube : apply_pow_any)(r);
 }
-RUN(pow, apply_pow)
+POINTWISE_RUN(pow, apply_pow)
 const eb_kernel EB_SYMBOL(pow, vector) = {plan, run_pow, NULL, NULL};
 
 /* --- where --------------------------------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static void apply_where(const run_of *r) {
     for (; i + EB_VL <= r->count; i += EB_VL) vf_store(r->y + i, choose(r, i, EB_VL));
     if (i < r->count) vf_store_part(r->y + i, choose(r, i, r->count - i), r->count - i);
 }
-RUN(where, apply_where)
+POINTWISE_RUN(where, apply_where)
 const eb_kernel EB_SYMBOL(where, vector) = {plan, run_where, NULL, NULL};
 
 /* --- many ops in one pass ------------------------------------------------------------------------------------------ */

@@ -66,7 +66,7 @@ static void divide(const window *w, double rows, int64_t divisor, int padding, f
     }
 }
 
-EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
+EB_INLINE eb_status run_pool_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
     const window w = describe(node, !mean, 0);
     const eb_tensor *t = eb_input(node, EB_IN_MAX_POOL_X);
     const int64_t divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0, channels = t->shape[1];
@@ -101,11 +101,11 @@ EB_INLINE eb_status run_rows(const eb_node *node, void *const *bases, int64_t be
     return EB_OK;
 }
 
-#define POOL(op, mean)                                                                                           \
+#define ROWS_POOL_KERNEL(op, mean)                                                                               \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) { \
         (void)scratch;                                                                                           \
-        return run_rows(n, bases, begin, end, mean);                                                             \
+        return run_pool_rows(n, bases, begin, end, mean);                                                        \
     }                                                                                                            \
     const eb_kernel EB_SYMBOL(op, rows) = {plan, run_##op, NULL, NULL};
-POOL(max_pool, 0)
-POOL(avg_pool, 1)
+ROWS_POOL_KERNEL(max_pool, 0)
+ROWS_POOL_KERNEL(avg_pool, 1)

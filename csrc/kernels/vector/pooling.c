@@ -82,11 +82,11 @@ EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t
     return EB_OK;
 }
 
-#define POOL(op, mean)                                                                                           \
+#define WINDOW_POOL_KERNEL(op, mean)                                                                             \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) { \
         (void)scratch;                                                                                           \
         return run_windows(n, bases, begin, end, mean);                                                          \
     }                                                                                                            \
     const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
-POOL(max_pool, 0)
-POOL(avg_pool, 1)
+WINDOW_POOL_KERNEL(max_pool, 0)
+WINDOW_POOL_KERNEL(avg_pool, 1)

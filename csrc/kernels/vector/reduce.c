@@ -72,7 +72,7 @@ static eb_status plan_bools(eb_node *node) { return plan(node, EB_BOOL, EB_BOOL)
 /* One piece: a result (inner form, columns 0), or up to COLUMNS of them. */
 typedef void (*reduce_piece)(const problem *p, const void *x, void *y, int64_t columns);
 
-static eb_status run_pieces(const eb_node *node, void *const *bases, int64_t begin, int64_t end, reduce_piece function) {
+static eb_status run_reduction(const eb_node *node, void *const *bases, int64_t begin, int64_t end, reduce_piece function) {
     problem p = describe(node);
     int64_t size = eb_output(node)->dtype == EB_BOOL ? 1 : 4, each = node->private[0], row = pieces_a_row(&p);
     const char *x = eb_data(eb_input(node, 0), bases);
@@ -188,7 +188,7 @@ STEP(and, uint8_t, uint8_t, vb, and_wide, and_one)
 /* --- kernels ------------------------------------------------------------------------------------------------------- */
 
 /* `finish` makes the result of the sum a. */
-#define REDUCTION(op, plan, input, output, type, step, finish)                                                         \
+#define REDUCTION(op, input, output, type, step, finish)                                                               \
     static void piece_##op(const problem *p, const void *x, void *y, int64_t columns) {                                \
         type sums[COLUMNS], *result = sums;                                                                            \
         if (columns)                                                                                                   \
@@ -200,22 +200,22 @@ STEP(and, uint8_t, uint8_t, vb, and_wide, and_one)
             ((output *)y)[i] = (output)(finish);                                                                       \
         }                                                                                                              \
     }                                                                                                                  \
-    KERNEL(op, plan)
-#define KERNEL(op, plan)                                                                                               \
+    REDUCTION_RUN(op)
+#define REDUCTION_RUN(op)                                                                                              \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {       \
         (void)scratch;                                                                                                 \
-        return run_pieces(n, bases, begin, end, piece_##op);                                                           \
+        return run_reduction(n, bases, begin, end, piece_##op);                                                        \
     }
 #define REGISTER(dtype, op, plan)                                                                                      \
     const eb_kernel EB_PASTE(dtype##_, op, __, EB_ISA, _, vector) = {plan, run_##op, NULL, NULL};
 
-REDUCTION(sum, plan_floats, float, float, double, add, a)
-REDUCTION(mean, plan_floats, float, float, double, add, a / p->divisor)
-REDUCTION(prod, plan_floats, float, float, double, multiply, a)
-REDUCTION(amax, plan_floats, float, float, float, larger, a)
-REDUCTION(amin, plan_floats, float, float, float, smaller, a)
-REDUCTION(any, plan_bools, uint8_t, uint8_t, uint8_t, or, a != 0)
-REDUCTION(all, plan_bools, uint8_t, uint8_t, uint8_t, and, a != 0)
+REDUCTION(sum, float, float, double, add, a)
+REDUCTION(mean, float, float, double, add, a / p->divisor)
+REDUCTION(prod, float, float, double, multiply, a)
+REDUCTION(amax, float, float, float, larger, a)
+REDUCTION(amin, float, float, float, smaller, a)
+REDUCTION(any, uint8_t, uint8_t, uint8_t, or, a != 0)
+REDUCTION(all, uint8_t, uint8_t, uint8_t, and, a != 0)
 
 /* Two passes: the mean, then the squares of what differs from it. */
 static void piece_var(const problem *p, const void *x, void *y, int64_t columns) {
@@ -230,7 +230,7 @@ static void piece_var(const problem *p, const void *x, void *y, int64_t columns)
     outer_square(p, x, squares, means, columns);
     for (int64_t i = 0; i < columns; i++) ((float *)y)[i] = (float)(squares[i] / p->divisor);
 }
-KERNEL(var, plan_floats)
+REDUCTION_RUN(var)
 
 REGISTER(f32, sum, plan_floats)
 REGISTER(f32, mean, plan_floats)

@@ -89,7 +89,7 @@ static void sum_any(const float *const *x, const float *share, int64_t count, in
 }
 
 /* Places [begin, end) of all outer ones. */
-static eb_status run_places(const problem *p, const float *x, float *y, int64_t begin, int64_t end, void *scratch) {
+static eb_status resample_places(const problem *p, const float *x, float *y, int64_t begin, int64_t end, void *scratch) {
     const float **run = scratch;
     float *share = (float *)(run + p->taps);
     for (int64_t place = begin; place < end; place++) {
@@ -114,7 +114,7 @@ static eb_status run_places(const problem *p, const float *x, float *y, int64_t 
 /* --- inner = 1 ---------------------------------------------------------------------------------------------------- */
 
 /* EB_VL columns from `k` on of `rows` rows of x, `size` long, as EB_VL vectors across the rows. */
-static void turn(const float *x, int64_t rows, int64_t size, int64_t k, float *to) {
+static void transpose_columns(const float *x, int64_t rows, int64_t size, int64_t k, float *to) {
     vf square[EB_VL];
     const int64_t count = eb_min(EB_VL, size - k);
     for (int64_t r = 0; r < EB_VL; r++) {
@@ -138,10 +138,10 @@ static void turn_back(vf *square, float *y, int64_t rows, int64_t size, int64_t 
 }
 
 /* Rows [begin, end). */
-static eb_status run_rows(const problem *p, const float *x, float *y, int64_t begin, int64_t end, float *turned) {
+static eb_status resample_rows(const problem *p, const float *x, float *y, int64_t begin, int64_t end, float *turned) {
     for (int64_t row = begin; row < end; row += EB_VL) {
         const int64_t rows = eb_min(EB_VL, end - row);
-        for (int64_t k = 0; k < p->n; k += EB_VL) turn(x + row * p->n, rows, p->n, k, turned + k * EB_VL);
+        for (int64_t k = 0; k < p->n; k += EB_VL) transpose_columns(x + row * p->n, rows, p->n, k, turned + k * EB_VL);
         for (int64_t i = 0; i < p->m; i += EB_VL) {
             vf square[EB_VL] = {{0}};
             for (int64_t c = 0; c < eb_min(EB_VL, p->m - i); c++) {
@@ -167,6 +167,6 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     float *y = eb_data(eb_output(node), bases);
     const int64_t each = node->private[AT_EACH], count = p.inner > 1 ? p.outer * p.m : p.outer;
     const int64_t first = begin * each, last = eb_min(count, end * each);
-    return p.inner > 1 ? run_places(&p, x, y, first, last, scratch) : run_rows(&p, x, y, first, last, scratch);
+    return p.inner > 1 ? resample_places(&p, x, y, first, last, scratch) : resample_rows(&p, x, y, first, last, scratch);
 }
 const eb_kernel EB_SYMBOL(resample, vector) = {plan, run, NULL, NULL};

@@ -35,7 +35,7 @@ static eb_loop loop_rows(const eb_node *node) {
     return loop;
 }
 
-static void turn(float *y, const float *x, const float *c, const float *s, int64_t half) {
+static void rotate(float *y, const float *x, const float *c, const float *s, int64_t half) {
     int64_t i = 0;
     for (; i + EB_VL <= half; i += EB_VL) {
         vf low = vf_load(x + i), high = vf_load(x + half + i);
@@ -62,7 +62,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     eb_cursor at;
     int64_t row = begin * node->private[AT_TILE], last = eb_min(loop.count, end * node->private[AT_TILE]);
     for (eb_cursor_seek(&loop, &at, row); row < last; row++, eb_cursor_advance(&loop, &at, 1))
-        turn(y + at.offset[Y], x + at.offset[X], c + at.offset[COSINE], s + at.offset[SINE], half);
+        rotate(y + at.offset[Y], x + at.offset[X], c + at.offset[COSINE], s + at.offset[SINE], half);
     return EB_OK;
 }
 const eb_kernel EB_SYMBOL(rope, vector) = {plan, run, NULL, NULL};

@@ -58,7 +58,7 @@ static eb_status plan(eb_node *node, int32_t y_dtype, int keeps_axis) {
 
 typedef void (*scan_piece)(const problem *p, const float *x, void *y, int64_t columns);
 
-EB_INLINE eb_status run_pieces(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int keeps_axis,
+EB_INLINE eb_status run_scan(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int keeps_axis,
                                scan_piece function) {
     problem p = describe(node, keeps_axis);
     int64_t y_size = eb_output(node)->dtype == EB_I64 ? 8 : 4, each = node->private[0], row = pieces_a_row(&p);
@@ -161,7 +161,7 @@ EB_INLINE void arg_of_columns(const problem *p, const float *x, int64_t *y, int6
     static eb_status plan_##op(eb_node *node) { return plan(node, EB_I64, node->ints[1] != 0); }                   \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
-        return run_pieces(n, bases, begin, end, n->ints[1] != 0, piece_##op);                                      \
+        return run_scan(n, bases, begin, end, n->ints[1] != 0, piece_##op);                                        \
     }                                                                                                              \
     const eb_kernel EB_SYMBOL(op, vector) = {plan_##op, run_##op, NULL, NULL};
 ARG(argmax, 1)
@@ -181,6 +181,6 @@ static void piece_cumsum(const problem *p, const float *x, void *y, int64_t colu
 static eb_status plan_cumsum(eb_node *node) { return plan(node, EB_F32, 1); }
 static eb_status run_cumsum(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    return run_pieces(n, bases, begin, end, 1, piece_cumsum);
+    return run_scan(n, bases, begin, end, 1, piece_cumsum);
 }
 const eb_kernel EB_SYMBOL(cumsum, vector) = {plan_cumsum, run_cumsum, NULL, NULL};
