@@ -58,7 +58,7 @@ typedef struct {
     int64_t scratch_bytes; /* a thread */
     int64_t shared_bytes;  /* of all threads together: what tiles leave for joins */
     int64_t operations;    /* arithmetic that the kernel carries out, where that is not the op's; 0: as the op says */
-    int64_t private[8];    /* the kernel's own notes, numbers: its plan makes them, and the node is copied afterwards */
+    int64_t plan[8];       /* of the kernel's own: a struct that it declares (EB_NODE_PLAN); the node is copied afterwards */
 } eb_node;
 
 /* What one row of kernels.inc says of itself. Strings are static. */
@@ -171,6 +171,14 @@ typedef struct {
     void (*pack)(const eb_node *node, int32_t input, const void *source, void *destination);
     int32_t transforms; /* see eb_kernel_info */
 } eb_kernel;
+
+/* Has the nodes of a file's kernels hold a struct of `type`, whose members are int64_t: <type>_of(node) reads it, and
+ * edit_<type>(node) is for the plan function, which finds zeros in it. */
+#define EB_NODE_PLAN(type)                                                                                           \
+    _Static_assert(sizeof(type) <= sizeof(((eb_node *)0)->plan), "a node has no room for a " #type);                 \
+    _Static_assert(_Alignof(type) == _Alignof(int64_t), "members of a " #type " are int64_t");                       \
+    static inline const type *type##_of(const eb_node *node) { return (const type *)node->plan; }                    \
+    static inline type *edit_##type(eb_node *node) { return (type *)node->plan; }
 
 /* The shared_bytes of a node. */
 static inline void *eb_shared(const eb_node *node, void *const *bases) {

@@ -69,7 +69,7 @@ static void clear_plan(eb_node *node) {
 
 eb_status eb_plan_node(eb_node *node) {
     clear_plan(node);
-    memset(node->private, 0, sizeof node->private);
+    memset(node->plan, 0, sizeof node->plan);
     if (!has_bounded_operands(node)) return EB_NOT_APPLICABLE;
     eb_status status = kernels[node->kernel]->plan(node);
     if (status == EB_OK && node->tiles == 0 && node->joins == 0) node->scratch_bytes = node->shared_bytes = 0;

@@ -9,8 +9,13 @@
 #include "convolution.h"
 #include "gemm.h"
 
-/* private: rows of the result a tile, tiles a plane over rows, panels a tile, tiles over panels */
-enum { AT_ROWS, AT_ROW_TILES, AT_PANELS, AT_COLUMN_TILES };
+typedef struct {
+    int64_t rows;         /* rows of the result a tile */
+    int64_t row_tiles;    /* tiles a plane, over rows */
+    int64_t panels;       /* panels a tile */
+    int64_t column_tiles; /* tiles over panels */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 typedef struct {
     int64_t C, O, in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], dilation[AXES];
@@ -52,7 +57,7 @@ static problem describe(const eb_node *node) {
         p.pick[a] = p.copies && p.kernel[a] == 1 ? p.stride[a] : 1;
         p.step[a] = p.stride[a] / p.pick[a];
     }
-    p.rows = reach_of(&p, ROW, node->private[AT_ROWS]);
+    p.rows = reach_of(&p, ROW, tiling_of(node)->rows);
     p.columns = p.copies ? reach_of(&p, COLUMN, p.out[COLUMN]) : p.in[COLUMN];
     p.pitch = p.C + (p.copies && collides ? LINE : 0);
     p.line = eb_multiply(p.columns, p.pitch);
@@ -75,14 +80,14 @@ static void cut(eb_node *node) {
     int64_t enough = eb_max(eb_ceil_div(p.out[ROW] * planes, TILES), eb_ceil_div(HEIGHTS * EB_MR, p.out[COLUMN]));
     int64_t most = (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1;
     int64_t rows = eb_max(1, eb_min(eb_min(p.out[ROW], enough), most));
-    node->private[AT_ROW_TILES] = eb_ceil_div(p.out[ROW], rows);
-    node->private[AT_ROWS] = eb_ceil_div(p.out[ROW], node->private[AT_ROW_TILES]);
-    int64_t others = planes * node->private[AT_ROW_TILES];
+    edit_tiling(node)->row_tiles = eb_ceil_div(p.out[ROW], rows);
+    edit_tiling(node)->rows = eb_ceil_div(p.out[ROW], tiling_of(node)->row_tiles);
+    int64_t others = planes * tiling_of(node)->row_tiles;
     int64_t column_tiles = eb_min(panels, eb_ceil_div(TILES, eb_max(1, others)));
-    node->private[AT_PANELS] = eb_ceil_div(panels, column_tiles);
-    node->private[AT_COLUMN_TILES] = eb_ceil_div(panels, node->private[AT_PANELS]);
-    node->tiles = others * node->private[AT_COLUMN_TILES];
-    if (p.copies && node->private[AT_COLUMN_TILES] > 1) node->joins = node->tiles, node->tiles = others;
+    edit_tiling(node)->panels = eb_ceil_div(panels, column_tiles);
+    edit_tiling(node)->column_tiles = eb_ceil_div(panels, tiling_of(node)->panels);
+    node->tiles = others * tiling_of(node)->column_tiles;
+    if (p.copies && tiling_of(node)->column_tiles > 1) node->joins = node->tiles, node->tiles = others;
 }
 
 /* scratch: the copy, the table of places, the table of pieces. Where several tiles would copy the same rows, tiles do no
@@ -97,7 +102,7 @@ static eb_status plan(eb_node *node) {
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     cut(node);
     problem p = describe(node);
-    const int64_t tables = (node->private[AT_ROWS] * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);
+    const int64_t tables = (tiling_of(node)->rows * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);
     const int64_t copied = eb_multiply(node->tiles, copy_bytes(&p)); /* each tile copies its rows, also those of others */
     const int64_t multiply_adds = eb_multiply(eb_size(eb_output(node)), eb_multiply(p.pieces, p.depth));
     if (!eb_is_proportionate(copied, eb_add(eb_operand_bytes(node), multiply_adds))) return EB_NOT_APPLICABLE;
@@ -184,22 +189,23 @@ typedef struct {
     int64_t picture, plane, first, rows, place; /* place: the first of its results, counted from the first of all */
 } rows_of_result;
 
-static rows_of_result block_at(const problem *p, const int64_t *at, int64_t i) {
-    int64_t slice = i / at[AT_ROW_TILES], first = i % at[AT_ROW_TILES] * at[AT_ROWS];
-    int64_t rows = eb_min(at[AT_ROWS], p->out[ROW] - first);
+static rows_of_result block_at(const problem *p, const tiling *at, int64_t i) {
+    int64_t slice = i / at->row_tiles, first = i % at->row_tiles * at->rows;
+    int64_t rows = eb_min(at->rows, p->out[ROW] - first);
     return (rows_of_result){slice / p->out[PLANE], slice % p->out[PLANE], first, rows,
                             (slice * p->out[ROW] + first) * p->out[COLUMN]};
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
-    const int64_t *at = node->private, size = p.in[ROW] * p.in[COLUMN] * p.C, copy = copy_bytes(&p);
+    const tiling *at = tiling_of(node);
+    const int64_t size = p.in[ROW] * p.in[COLUMN] * p.C, copy = copy_bytes(&p);
     int64_t *places = (int64_t *)((char *)scratch + (node->joins ? 0 : copy));
-    int64_t *pieces = places + at[AT_ROWS] * p.out[COLUMN];
+    int64_t *pieces = places + at->rows * p.out[COLUMN];
     const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
     const float clamp = clamp_of(node->ints[EB_INT_CONV_ACTIVATION]);
-    if (begin < end) fill_tables(&p, at[AT_ROWS], places, pieces);
+    if (begin < end) fill_tables(&p, at->rows, places, pieces);
     eb_product product = {.K = p.depth,
                           .x_row = eb_multiply(p.step[COLUMN], p.pitch),
                           .x_k = 1,
@@ -216,7 +222,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                           .pieces = p.pieces};
     for (int64_t tile = begin; tile < end; tile++) {
         int is_copy = tile < node->tiles && node->joins, is_join = tile >= node->tiles;
-        int64_t job = is_join ? tile - node->tiles : tile, block = is_copy ? job : job / at[AT_COLUMN_TILES];
+        int64_t job = is_join ? tile - node->tiles : tile, block = is_copy ? job : job / at->column_tiles;
         rows_of_result r = block_at(&p, at, block);
         if (r.rows <= 0) continue;
         const float *x = (const float *)eb_data(eb_input(node, EB_IN_CONV_X), bases) + r.picture * p.in[PLANE] * size;
@@ -227,8 +233,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         product.M = r.rows * p.out[COLUMN];
         product.y = y + r.place * p.O;
         product.residual = residual ? residual + r.place * p.O : NULL;
-        int64_t o = job % at[AT_COLUMN_TILES] * at[AT_PANELS] * EB_NR;
-        run_panels(&p, &product, o, eb_min(p.O, o + at[AT_PANELS] * EB_NR));
+        int64_t o = job % at->column_tiles * at->panels * EB_NR;
+        run_panels(&p, &product, o, eb_min(p.O, o + at->panels * EB_NR));
     }
     return EB_OK;
 }

@@ -16,9 +16,15 @@
 #include "convolution.h"
 #include "gemm.h"
 
-/* private: rows v of a phase a tile, tiles a plane over rows, phases a tile, tiles over phases, panels a tile, tiles over
- * panels */
-enum { AT_ROWS, AT_ROW_TILES, AT_PHASES, AT_PHASE_TILES, AT_PANELS, AT_COLUMN_TILES };
+typedef struct {
+    int64_t rows;         /* rows v of a phase a tile */
+    int64_t row_tiles;    /* tiles a plane, over rows */
+    int64_t phases;       /* phases a tile */
+    int64_t phase_tiles;  /* tiles over phases */
+    int64_t panels;       /* panels a tile */
+    int64_t column_tiles; /* tiles over panels */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 typedef struct {
     int64_t groups, each_in, each_out, panels; /* channels of x and of the result, and panels, a group */
@@ -157,20 +163,21 @@ static int64_t most_places(const problem *p, int a) { return eb_ceil_div(p->out[
  * share a tile. */
 static void cut(eb_node *node, const problem *p, int64_t products) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8, WORTH = 1 << 19 };
-    int64_t *at = node->private, planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * most_places(p, PLANE);
+    tiling *at = edit_tiling(node);
+    int64_t planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * most_places(p, PLANE);
     const int64_t columns = most_places(p, COLUMN), lines = most_places(p, ROW), panels = p->groups * p->panels;
     int64_t fitting = X_BYTES / 4 / eb_max(1, p->in[COLUMN] * p->groups * p->each_in);
     int64_t enough = eb_max(eb_ceil_div(eb_multiply(lines * planes, p->phases), TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
     int64_t rows = eb_max(1, eb_min(eb_min(lines, enough), fitting));
-    at[AT_ROW_TILES] = eb_ceil_div(lines, rows);
-    at[AT_ROWS] = eb_ceil_div(lines, at[AT_ROW_TILES]);
-    int64_t blocks = planes * at[AT_ROW_TILES], each = products / eb_multiply(blocks, p->phases) + 1;
-    at[AT_PHASES] = eb_min(p->phases, eb_max(1, WORTH / each));
-    at[AT_PHASE_TILES] = eb_ceil_div(p->phases, at[AT_PHASES]);
-    blocks = eb_multiply(blocks, at[AT_PHASE_TILES]);
-    at[AT_PANELS] = eb_ceil_div(panels, eb_min(panels, eb_ceil_div(TILES, blocks)));
-    at[AT_COLUMN_TILES] = eb_ceil_div(panels, at[AT_PANELS]);
-    node->tiles = eb_multiply(blocks, at[AT_COLUMN_TILES]);
+    at->row_tiles = eb_ceil_div(lines, rows);
+    at->rows = eb_ceil_div(lines, at->row_tiles);
+    int64_t blocks = planes * at->row_tiles, each = products / eb_multiply(blocks, p->phases) + 1;
+    at->phases = eb_min(p->phases, eb_max(1, WORTH / each));
+    at->phase_tiles = eb_ceil_div(p->phases, at->phases);
+    blocks = eb_multiply(blocks, at->phase_tiles);
+    at->panels = eb_ceil_div(panels, eb_min(panels, eb_ceil_div(TILES, blocks)));
+    at->column_tiles = eb_ceil_div(panels, at->panels);
+    node->tiles = eb_multiply(blocks, at->column_tiles);
 }
 
 static eb_status plan(eb_node *node) {
@@ -182,10 +189,10 @@ static eb_status plan(eb_node *node) {
     const int64_t products = EB_PRODUCT(N, p.groups, p.each_in, p.each_out, pairs_of(&p));
     cut(node, &p, products);
     /* The tiles of a block together visit every phase, those without places too. */
-    const int64_t visited = eb_multiply(node->tiles / node->private[AT_PHASE_TILES], visit_bytes(&p));
+    const int64_t visited = eb_multiply(node->tiles / tiling_of(node)->phase_tiles, visit_bytes(&p));
     if (!eb_is_proportionate(visited, eb_add(eb_operand_bytes(node), products))) return EB_NOT_APPLICABLE;
     node->operations = eb_multiply(2, products);
-    node->scratch_bytes = (2 * node->private[AT_ROWS] * most_places(&p, COLUMN) + p.taps) * (int64_t)sizeof(int64_t);
+    node->scratch_bytes = (2 * tiling_of(node)->rows * most_places(&p, COLUMN) + p.taps) * (int64_t)sizeof(int64_t);
     return EB_OK;
 }
 
@@ -349,7 +356,8 @@ static void run_phase(const work *k, int64_t plane, int64_t first, int64_t last)
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
-    const int64_t *at = node->private, most = at[AT_ROWS] * most_places(&p, COLUMN), planes = most_places(&p, PLANE);
+    const tiling *at = tiling_of(node);
+    const int64_t most = at->rows * most_places(&p, COLUMN), planes = most_places(&p, PLANE);
     const int64_t x_size = p.in[PLANE] * p.in[ROW] * p.in[COLUMN] * p.groups * p.each_in;
     const int64_t y_size = p.out[PLANE] * p.out[ROW] * p.out[COLUMN] * p.groups * p.each_out;
     const float *residual = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_RESIDUAL, bases);
@@ -360,19 +368,19 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     k.y_places = k.x_places + most;
     k.pieces = k.y_places + most;
     for (int64_t tile = begin; tile < end; tile++) {
-        const int64_t phases = tile / at[AT_COLUMN_TILES], block = phases / at[AT_PHASE_TILES];
-        const int64_t slice = block / at[AT_ROW_TILES], picture = slice / planes;
-        const int64_t first = block % at[AT_ROW_TILES] * at[AT_ROWS], number = phases % at[AT_PHASE_TILES] * at[AT_PHASES];
-        k.panel_begin = tile % at[AT_COLUMN_TILES] * at[AT_PANELS];
-        k.panel_end = eb_min(p.groups * p.panels, k.panel_begin + at[AT_PANELS]);
+        const int64_t phases = tile / at->column_tiles, block = phases / at->phase_tiles;
+        const int64_t slice = block / at->row_tiles, picture = slice / planes;
+        const int64_t first = block % at->row_tiles * at->rows, number = phases % at->phase_tiles * at->phases;
+        k.panel_begin = tile % at->column_tiles * at->panels;
+        k.panel_end = eb_min(p.groups * p.panels, k.panel_begin + at->panels);
         k.x = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_X), bases) + picture * x_size;
         k.y = (float *)eb_data(eb_output(node), bases) + picture * y_size;
         k.residual = residual ? residual + picture * y_size : NULL;
-        for (int64_t n = number; n < eb_min(p.phases, number + at[AT_PHASES]); n++) {
+        for (int64_t n = number; n < eb_min(p.phases, number + at->phases); n++) {
             phases_of(&p, n, k.f);
             k.weight = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), bases) +
                        phase_weight(&p, k.f, &k.panel);
-            run_phase(&k, slice % planes, first, first + at[AT_ROWS]);
+            run_phase(&k, slice % planes, first, first + at->rows);
         }
     }
     return EB_OK;

@@ -10,8 +10,12 @@
 #include "depthwise_sums.h"
 #include "gemm.h"
 
-/* private: lines of the result a tile, tiles a picture over lines, lines of the result a chunk */
-enum { AT_LINES, AT_LINE_TILES, AT_CHUNK };
+typedef struct {
+    int64_t lines;      /* lines of the result a tile */
+    int64_t line_tiles; /* tiles a picture, over lines */
+    int64_t chunk;      /* lines of the result a chunk */
+} tiling;
+EB_NODE_PLAN(tiling)
 enum {
     X = EB_IN_EXPAND_DEPTHWISE_X,
     EXPAND = EB_IN_EXPAND_DEPTHWISE_EXPAND,
@@ -71,12 +75,12 @@ static eb_status plan(eb_node *node) {
     if (!is_line_addressable(node, &p)) return EB_NOT_APPLICABLE;
     const int64_t others = eb_input(node, X)->shape[0] * eb_ceil_div(p.O, EB_NR);
     const int64_t fitting = CHUNK_BYTES / 4 / eb_max(1, p.W * EB_NR);
-    int64_t *at = node->private;
-    at[AT_LINES] = eb_ceil_div(p.out_h, eb_min(p.out_h, eb_ceil_div(TILES, others)));
-    at[AT_LINE_TILES] = eb_ceil_div(p.out_h, at[AT_LINES]);
-    at[AT_CHUNK] = eb_max(1, eb_min(at[AT_LINES], (fitting - reach_of(&p, 1)) / p.stride_h + 1));
-    node->tiles = others * at[AT_LINE_TILES];
-    node->scratch_bytes = eb_min(p.H, reach_of(&p, at[AT_CHUNK])) * p.W * EB_NR * 4;
+    tiling *at = edit_tiling(node);
+    at->lines = eb_ceil_div(p.out_h, eb_min(p.out_h, eb_ceil_div(TILES, others)));
+    at->line_tiles = eb_ceil_div(p.out_h, at->lines);
+    at->chunk = eb_max(1, eb_min(at->lines, (fitting - reach_of(&p, 1)) / p.stride_h + 1));
+    node->tiles = others * at->line_tiles;
+    node->scratch_bytes = eb_min(p.H, reach_of(&p, at->chunk)) * p.W * EB_NR * 4;
     return EB_OK;
 }
 
@@ -136,7 +140,8 @@ static void run_panel(const work *k, int64_t first, int64_t last) {
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
-    const int64_t *at = node->private, kind = node->ints[EB_INT_EXPAND_DEPTHWISE_ACTIVATION];
+    const tiling *at = tiling_of(node);
+    const int64_t kind = node->ints[EB_INT_EXPAND_DEPTHWISE_ACTIVATION];
     const int64_t between_kind = node->ints[EB_INT_EXPAND_DEPTHWISE_EXPAND_ACTIVATION], C = eb_input(node, X)->shape[3];
     const int64_t panels = eb_ceil_div(p.O, EB_NR), taps = p.kernel_h * p.kernel_w;
     const float *x = eb_data(eb_input(node, X), bases), *expand = eb_data(eb_input(node, EXPAND), bases);
@@ -148,14 +153,14 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     int64_t apart;
     places_of(eb_input(node, X), &apart);
     for (int64_t tile = begin; tile < end; tile++) {
-        const int64_t o = tile % panels * EB_NR, block = tile / panels, picture = block / at[AT_LINE_TILES];
-        const int64_t first = block % at[AT_LINE_TILES] * at[AT_LINES], channels = eb_min(EB_NR, p.O - o);
+        const int64_t o = tile % panels * EB_NR, block = tile / panels, picture = block / at->line_tiles;
+        const int64_t first = block % at->line_tiles * at->lines, channels = eb_min(EB_NR, p.O - o);
         float biases[EB_NR] = {0};
         if (expand_bias) memcpy(biases, expand_bias + o, (size_t)channels * 4);
         const work k = {.p = &p,
                         .between = scratch,
                         .channels = channels,
-                        .chunk = at[AT_CHUNK],
+                        .chunk = at->chunk,
                         .product = {.columns = eb_ceil_div(channels, EB_VL) * EB_VL,
                                     .K = C,
                                     .x = x + picture * eb_input(node, X)->stride[0],
@@ -174,7 +179,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                                  .low = vf_set(clamp > 0 ? 0 : -INFINITY),
                                  .high = vf_set(clamp > 0 ? clamp : INFINITY),
                                  .activation = clamp > 0 ? NULL : activations[kind]}};
-        run_panel(&k, first, eb_min(p.out_h, first + at[AT_LINES]));
+        run_panel(&k, first, eb_min(p.out_h, first + at->lines));
     }
     return EB_OK;
 }

@@ -6,22 +6,26 @@
  */
 #include "gemm.h"
 
-/* private: those of plan_product_rows, rows of tiles, panels a tile */
-enum { AT_ROW_TILES = AT_ROWS_END, AT_PANELS };
+typedef struct {
+    product_rows rows;
+    int64_t row_tiles; /* tiles over rows */
+    int64_t panels;    /* panels a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 /* Rows of a tile: what `cut_product` makes of them at most, rounded up to whole micro-tiles. */
 static int64_t most_tile_rows(int64_t M, int64_t row_tiles) { return eb_ceil_div(M, row_tiles) + EB_MR; }
 
 static eb_status plan(eb_node *node) {
-    int64_t *p = node->private;
-    eb_status status = plan_product_rows(node);
+    tiling *p = edit_tiling(node);
+    eb_status status = plan_product_rows(node, &p->rows);
     if (status != EB_OK) return status;
-    eb_cut cut = cut_product(p[AT_M], eb_ceil_div(p[AT_N], EB_VL) * EB_NR, p[AT_K]);
-    p[AT_ROW_TILES] = cut.row_tiles;
-    p[AT_PANELS] = cut.panels_a_tile;
+    eb_cut cut = cut_product(p->rows.M, eb_ceil_div(p->rows.N, EB_VL) * EB_NR, p->rows.K);
+    p->row_tiles = cut.row_tiles;
+    p->panels = cut.panels_a_tile;
     node->tiles = cut.row_tiles * cut.column_tiles;
-    int64_t sums = cut.row_tiles ? most_tile_rows(p[AT_M], cut.row_tiles) : 0;
-    node->scratch_bytes = (sums + (eb_input(node, EB_IN_GATED_LINEAR_WEIGHT)->is_packed ? 0 : p[AT_K])) * EB_NR * 4;
+    int64_t sums = cut.row_tiles ? most_tile_rows(p->rows.M, cut.row_tiles) : 0;
+    node->scratch_bytes = (sums + (eb_input(node, EB_IN_GATED_LINEAR_WEIGHT)->is_packed ? 0 : p->rows.K)) * EB_NR * 4;
     return EB_OK;
 }
 
@@ -63,16 +67,16 @@ static void multiply_out(float *sums, int64_t rows, int64_t columns, eb_activati
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const int64_t *p = node->private;
+    const tiling *p = tiling_of(node);
     const eb_tensor *given = eb_input(node, EB_IN_GATED_LINEAR_X), *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
     const float *x = eb_data(given, bases), *weight = eb_data(w, bases);
     const float *bias = eb_optional_data(node, EB_IN_GATED_LINEAR_BIAS, bases);
     float *y = eb_data(eb_output(node), bases), *sums = scratch;
-    float *panel = sums + most_tile_rows(p[AT_M], p[AT_ROW_TILES]) * EB_NR;
-    int64_t N = p[AT_N], width = p[AT_PANELS] * EB_VL, column_tiles = node->tiles / p[AT_ROW_TILES];
+    float *panel = sums + most_tile_rows(p->rows.M, p->row_tiles) * EB_NR;
+    int64_t N = p->rows.N, width = p->panels * EB_VL, column_tiles = node->tiles / p->row_tiles;
     for (int64_t tile = begin; tile < end; tile++) {
-        int64_t m = row_tile_begin(p[AT_M], p[AT_ROW_TILES], tile / column_tiles);
-        int64_t m_end = row_tile_begin(p[AT_M], p[AT_ROW_TILES], tile / column_tiles + 1);
+        int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
+        int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * width, n_end = eb_min(N, n + width);
         for (; n < n_end; n += EB_VL) {
             int64_t columns = eb_min(EB_VL, n_end - n);
@@ -84,11 +88,11 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
             if (!w->is_packed) pack_pair(node, weight, n, panel);
             eb_product product = {.M = m_end - m,
                                   .columns = EB_NR,
-                                  .K = p[AT_K],
-                                  .x = x + m * p[AT_X_ROW],
-                                  .x_row = p[AT_X_ROW],
+                                  .K = p->rows.K,
+                                  .x = x + m * p->rows.x_row,
+                                  .x_row = p->rows.x_row,
                                   .x_k = given->stride[given->rank - 1],
-                                  .b = w->is_packed ? weight + n / EB_VL * EB_NR * p[AT_K] : panel,
+                                  .b = w->is_packed ? weight + n / EB_VL * EB_NR * p->rows.K : panel,
                                   .ldb = EB_NR,
                                   .y = sums,
                                   .ldy = EB_NR,
@@ -96,7 +100,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                                   .bias = biases};
             multiply_panel(&product);
             multiply_out(sums, product.M, columns, activations[node->ints[EB_INT_GATED_LINEAR_ACTIVATION]],
-                         y + m * p[AT_Y_ROW] + n, p[AT_Y_ROW]);
+                         y + m * p->rows.y_row + n, p->rows.y_row);
         }
     }
     return EB_OK;

@@ -1,8 +1,12 @@
 /* matmul: y = alpha * a @ b over broadcast batch axes, either operand transposed or with any strides. */
 #include "gemm.h"
 
-/* private: rows of tiles, column tiles, panels a tile */
-enum { AT_ROW_TILES, AT_COLUMN_TILES, AT_PANELS };
+typedef struct {
+    int64_t row_tiles;    /* tiles over rows */
+    int64_t column_tiles; /* tiles over panels */
+    int64_t panels;       /* panels a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 typedef struct {
     int64_t M, N, K, a_row, a_k, b_k, b_column, y_row;
@@ -37,9 +41,9 @@ static eb_status plan(eb_node *node) {
     if (y->stride[y->rank - 1] != 1 && y->shape[y->rank - 1] > 1) return EB_NOT_APPLICABLE;
     shapes s = describe(node);
     eb_cut cut = cut_product(s.M, s.N, s.K);
-    node->private[AT_ROW_TILES] = cut.row_tiles;
-    node->private[AT_COLUMN_TILES] = cut.column_tiles;
-    node->private[AT_PANELS] = cut.panels_a_tile;
+    edit_tiling(node)->row_tiles = cut.row_tiles;
+    edit_tiling(node)->column_tiles = cut.column_tiles;
+    edit_tiling(node)->panels = cut.panels_a_tile;
     node->tiles = s.batch.count * cut.row_tiles * cut.column_tiles;
     node->scratch_bytes = s.K * EB_NR * 4;
     return EB_OK;
@@ -50,8 +54,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const float *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases);
     const float *b = eb_data(eb_input(node, EB_IN_MATMUL_B), bases);
     float *y = eb_data(eb_output(node), bases);
-    int64_t row_tiles = node->private[AT_ROW_TILES], column_tiles = node->private[AT_COLUMN_TILES];
-    int64_t width = node->private[AT_PANELS] * EB_NR;
+    int64_t row_tiles = tiling_of(node)->row_tiles, column_tiles = tiling_of(node)->column_tiles;
+    int64_t width = tiling_of(node)->panels * EB_NR;
     for (int64_t tile = begin; tile < end; tile++) {
         eb_cursor at;
         eb_cursor_seek(&s.batch, &at, tile / (row_tiles * column_tiles));

@@ -10,8 +10,13 @@
 
 enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
 
-/* private: n (elements a row), the first of a row's axes, rows a tile, whether the result goes past the caches */
-enum { AT_N, AT_FIRST, AT_TILE, AT_STREAM };
+typedef struct {
+    int64_t n;      /* elements a row */
+    int64_t first;  /* the first of a row's axes */
+    int64_t rows;   /* rows a tile */
+    int64_t stream; /* whether the result goes past the caches */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 /* An epsilon above zero as a float above zero: rounded to 0, a row of equal elements would give 0 / 0. */
 static inline float epsilon_of(double epsilon) { return epsilon > 0 && epsilon < FLT_MIN ? FLT_MIN : (float)epsilon; }
@@ -198,16 +203,16 @@ static eb_status plan_norm_rows(eb_node *node, int first) {
     if (!eb_is_dense_from(x, first)) return EB_NEEDS_DENSE;
     for (int i = 1; i < node->n_inputs; i++)
         if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
-    node->private[AT_N] = eb_loop_axes(x, first, x->rank).count;
-    node->private[AT_FIRST] = first;
-    node->private[AT_TILE] = eb_max(1, TILE_ELEMENTS / eb_max(1, node->private[AT_N]));
-    node->tiles = node->private[AT_N] ? eb_ceil_div(rows.count, node->private[AT_TILE]) : 0;
+    edit_tiling(node)->n = eb_loop_axes(x, first, x->rank).count;
+    edit_tiling(node)->first = first;
+    edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / eb_max(1, tiling_of(node)->n));
+    node->tiles = tiling_of(node)->n ? eb_ceil_div(rows.count, tiling_of(node)->rows) : 0;
     return EB_OK;
 }
 
 /* Whether the result goes past the caches. */
 static void choose_streams(eb_node *node) {
-    node->private[AT_STREAM] = node->private[AT_N] % EB_VL == 0 && eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
+    edit_tiling(node)->stream = tiling_of(node)->n % EB_VL == 0 && eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
 }
 
 static eb_status plan_trailing(eb_node *node) {
@@ -227,29 +232,29 @@ static eb_status plan_last_axis(eb_node *node) {
 
 static eb_status plan_softmax(eb_node *node) {
     eb_status status = plan_last_axis(node);
-    if (node->private[AT_STREAM]) node->scratch_bytes = 2 * node->private[AT_N] * 4; /* two rows of powers */
+    if (tiling_of(node)->stream) node->scratch_bytes = 2 * tiling_of(node)->n * 4; /* two rows of powers */
     return status;
 }
 
 /* Stores past the caches take whole vectors. */
 EB_INLINE int can_stream(const eb_node *node, const float *y) {
-    return node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
+    return tiling_of(node)->stream && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
 }
 
 EB_INLINE eb_status run_norm_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
                              int addend_at, void (*function)(row *)) {
     const float *x = eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases);
     float *y = eb_data(eb_output(node), bases);
-    row r = {.n = node->private[AT_N], .epsilon = node->n_reals ? epsilon_of(node->reals[0]) : 0};
+    row r = {.n = tiling_of(node)->n, .epsilon = node->n_reals ? epsilon_of(node->reals[0]) : 0};
     r.weight = eb_optional_data(node, EB_IN_LAYER_NORM_WEIGHT, bases);
     if (addend_at == EB_IN_LAYER_NORM_ADDEND) r.bias = eb_optional_data(node, EB_IN_LAYER_NORM_BIAS, bases);
     const float *addend = eb_optional_data(node, addend_at, bases);
     r.streams = can_stream(node, y);
-    int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * node->private[AT_TILE]);
-    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)node->private[AT_FIRST]);
+    int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * tiling_of(node)->rows);
+    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)tiling_of(node)->first);
     eb_cursor at;
-    eb_cursor_seek(&x_rows, &at, begin * node->private[AT_TILE]);
-    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
+    eb_cursor_seek(&x_rows, &at, begin * tiling_of(node)->rows);
+    for (int64_t i = begin * tiling_of(node)->rows; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
         r.x = x + at.offset[0];
         r.y = y + i * r.n;
         if (addend) r.addend = addend + i * r.n;
@@ -262,13 +267,13 @@ EB_INLINE eb_status run_norm_rows(const eb_node *node, void *const *bases, int64
 static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     float *y = eb_data(eb_output(node), bases), *kept = scratch;
     if (!can_stream(node, y)) return run_norm_rows(node, bases, begin, end, NO_ADDEND, softmax_row);
-    row r = {.n = node->private[AT_N]};
+    row r = {.n = tiling_of(node)->n};
     pending_row before = {0};
-    int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * node->private[AT_TILE]);
-    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)node->private[AT_FIRST]);
+    int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * tiling_of(node)->rows);
+    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)tiling_of(node)->first);
     eb_cursor at;
-    eb_cursor_seek(&x_rows, &at, begin * node->private[AT_TILE]);
-    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
+    eb_cursor_seek(&x_rows, &at, begin * tiling_of(node)->rows);
+    for (int64_t i = begin * tiling_of(node)->rows; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
         r.x = (const float *)eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases) + at.offset[0];
         r.y = y + i * r.n;
         softmax_past_caches(&r, &before, kept + i % 2 * r.n);
@@ -311,9 +316,9 @@ static eb_status plan_embedding_norm(eb_node *node) {
         if (!is_ids) dense &= n == 1 || t->stride[t->rank - 1] == 1;
     }
     if (!dense) return EB_NEEDS_DENSE;
-    node->private[AT_N] = n;
-    node->private[AT_TILE] = eb_max(1, TILE_ELEMENTS / eb_max(1, n));
-    node->tiles = n ? eb_ceil_div(eb_size(y) / n, node->private[AT_TILE]) : 0;
+    edit_tiling(node)->n = n;
+    edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / eb_max(1, n));
+    node->tiles = n ? eb_ceil_div(eb_size(y) / n, tiling_of(node)->rows) : 0;
     choose_streams(node);
     return EB_OK;
 }
@@ -347,7 +352,7 @@ static const float *find_row(const eb_node *node, void *const *bases, int t, int
 
 static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    row r = {.n = node->private[AT_N], .epsilon = epsilon_of(node->reals[EB_REAL_EMBEDDING_NORM_EPSILON])};
+    row r = {.n = tiling_of(node)->n, .epsilon = epsilon_of(node->reals[EB_REAL_EMBEDDING_NORM_EPSILON])};
     float *y = eb_data(eb_output(node), bases);
     r.weight = eb_optional_data(node, WEIGHT, bases);
     r.bias = eb_optional_data(node, BIAS, bases);
@@ -355,10 +360,10 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
     const float **const terms[TERMS] = {&r.x, &r.addend, &r.second};
     eb_loop loop = loop_terms(node);
     eb_cursor at;
-    eb_cursor_seek(&loop, &at, begin * node->private[AT_TILE]);
-    int64_t last = eb_min(loop.count, end * node->private[AT_TILE]);
+    eb_cursor_seek(&loop, &at, begin * tiling_of(node)->rows);
+    int64_t last = eb_min(loop.count, end * tiling_of(node)->rows);
     eb_status status = EB_OK;
-    for (int64_t i = begin * node->private[AT_TILE]; i < last; i++) {
+    for (int64_t i = begin * tiling_of(node)->rows; i < last; i++) {
         for (int t = 0; t < TERMS && eb_is_present(node, 2 * t); t++)
             if (!(*terms[t] = find_row(node, bases, t, at.offset[t]))) status = EB_INDEX_OUT_OF_RANGE;
         if (status != EB_OK) break;

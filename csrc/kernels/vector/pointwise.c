@@ -10,8 +10,13 @@ enum {
     PIECE = 256 /* elements computed in cache on their way past it: so few that reading and writing overlap */
 };
 
-/* private: a tile is this many rows of this many elements; pieces a row; whether the result goes past the caches */
-enum { AT_ROWS, AT_ELEMENTS, AT_PIECES, AT_STREAM };
+typedef struct {
+    int64_t rows;     /* rows a tile */
+    int64_t elements; /* elements of a row that a tile has */
+    int64_t pieces;   /* pieces a row */
+    int64_t stream;   /* whether the result goes past the caches */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 static eb_loop loop_of(const eb_node *node) {
     const eb_tensor *tensors[EB_LOOP_OPERANDS] = {eb_output(node)};
@@ -28,11 +33,11 @@ static eb_status plan_loop(eb_node *node) {
         if (loop.stride[o][inner] != 0 && loop.stride[o][inner] != 1) return EB_NEEDS_DENSE;
     if (loop.count == 0) return EB_OK;
     int64_t size = loop.shape[inner], rows = loop.count / size;
-    node->private[AT_PIECES] = eb_ceil_div(size, TILE_ELEMENTS);
-    node->private[AT_ELEMENTS] = node->private[AT_PIECES] > 1 ? TILE_ELEMENTS : size;
-    node->private[AT_ROWS] = eb_max(1, TILE_ELEMENTS / size);
-    node->private[AT_STREAM] = eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
-    node->tiles = eb_ceil_div(rows, node->private[AT_ROWS]) * node->private[AT_PIECES];
+    edit_tiling(node)->pieces = eb_ceil_div(size, TILE_ELEMENTS);
+    edit_tiling(node)->elements = tiling_of(node)->pieces > 1 ? TILE_ELEMENTS : size;
+    edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / size);
+    edit_tiling(node)->stream = eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
+    node->tiles = eb_ceil_div(rows, tiling_of(node)->rows) * tiling_of(node)->pieces;
     return EB_OK;
 }
 
@@ -71,8 +76,8 @@ static eb_status run_pointwise(const eb_node *node, void *const *bases, int64_t 
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1;
     int64_t size = loop.shape[inner], rows = loop.count / size;
-    int64_t pieces = node->private[AT_PIECES], elements = node->private[AT_ELEMENTS], each = node->private[AT_ROWS];
-    const int streams = node->private[AT_STREAM] != 0;
+    int64_t pieces = tiling_of(node)->pieces, elements = tiling_of(node)->elements, each = tiling_of(node)->rows;
+    const int streams = tiling_of(node)->stream != 0;
     float *y = eb_data(eb_output(node), bases);
     const char *inputs[3];
     int64_t sizes[3];

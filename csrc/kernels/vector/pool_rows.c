@@ -4,8 +4,10 @@
 #include "math.h"
 #include "pool_window.h"
 
-/* private: rows of the result a tile */
-enum { AT_ROWS };
+typedef struct {
+    int64_t rows; /* rows of the result a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
@@ -20,8 +22,8 @@ static eb_status plan(eb_node *node) {
     const int64_t read = EB_PRODUCT(lines, w.out[COLUMN], eb_min(w.kernel[COLUMN], w.in[COLUMN]));
     if (!eb_is_proportionate(EB_PRODUCT(lines, w.kernel[COLUMN], EB_STEP_BYTES), eb_add(eb_operand_bytes(node), read)))
         return EB_NOT_APPLICABLE;
-    node->private[AT_ROWS] = eb_max(1, WORTH / eb_max(1, row));
-    node->tiles = eb_ceil_div(rows, node->private[AT_ROWS]);
+    edit_tiling(node)->rows = eb_max(1, WORTH / eb_max(1, row));
+    node->tiles = eb_ceil_div(rows, tiling_of(node)->rows);
     return EB_OK;
 }
 
@@ -75,8 +77,8 @@ EB_INLINE eb_status run_pool_rows(const eb_node *node, void *const *bases, int64
     float *y = eb_data(eb_output(node), bases);
     int64_t step[AXES];
     for (int a = 0; a < AXES; a++) step[a] = pool_axis(t->rank, a, 0) < 0 ? 0 : t->stride[pool_axis(t->rank, a, 0) + 2];
-    const int64_t rows = eb_size(eb_output(node)) / w.out[COLUMN], last = eb_min(rows, end * node->private[AT_ROWS]);
-    for (int64_t r = begin * node->private[AT_ROWS]; r < last; r++) {
+    const int64_t rows = eb_size(eb_output(node)) / w.out[COLUMN], last = eb_min(rows, end * tiling_of(node)->rows);
+    for (int64_t r = begin * tiling_of(node)->rows; r < last; r++) {
         const int64_t picture = r / (w.out[ROW] * w.out[PLANE]);
         const int64_t at[] = {r / w.out[ROW] % w.out[PLANE], r % w.out[ROW]};
         const float *from = x + picture / channels * t->stride[0] + picture % channels * t->stride[1];

@@ -2,8 +2,10 @@
 #include "math.h"
 #include "pool_window.h"
 
-/* private: rows of the result a tile */
-enum { AT_ROWS };
+typedef struct {
+    int64_t rows; /* rows of the result a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
@@ -13,8 +15,8 @@ static eb_status plan(eb_node *node) {
     const window w = describe(node, 0, 1);
     const int64_t C = x->shape[x->rank - 1];
     const int64_t row = EB_PRODUCT(w.out[COLUMN], C, w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
-    node->private[AT_ROWS] = eb_max(1, WORTH / eb_max(1, row));
-    node->tiles = eb_size(y) ? eb_ceil_div(y->shape[0] * w.out[PLANE] * w.out[ROW], node->private[AT_ROWS]) : 0;
+    edit_tiling(node)->rows = eb_max(1, WORTH / eb_max(1, row));
+    node->tiles = eb_size(y) ? eb_ceil_div(y->shape[0] * w.out[PLANE] * w.out[ROW], tiling_of(node)->rows) : 0;
     return EB_OK;
 }
 
@@ -65,8 +67,8 @@ EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t
     float *y = eb_data(eb_output(node), bases);
     const int64_t line = w.in[COLUMN] * C, plane = w.in[ROW] * line, places = w.out[PLANE] * w.out[ROW];
     const int64_t step[AXES] = {step_of(&w, PLANE, plane), step_of(&w, ROW, line), step_of(&w, COLUMN, C)};
-    int64_t last = eb_min(given->shape[0] * places, end * node->private[AT_ROWS]);
-    for (int64_t r = begin * node->private[AT_ROWS]; r < last; r++) {
+    int64_t last = eb_min(given->shape[0] * places, end * tiling_of(node)->rows);
+    for (int64_t r = begin * tiling_of(node)->rows; r < last; r++) {
         int64_t taps[AXES];
         double rows = 1;
         const float *picture = x + r / places * w.in[PLANE] * plane;

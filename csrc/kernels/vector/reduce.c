@@ -52,7 +52,10 @@ static int64_t piece_count(const problem *p) {
     return p->columns ? p->kept.count / p->columns * pieces_a_row(p) : p->kept.count;
 }
 
-/* private: pieces a tile */
+typedef struct {
+    int64_t pieces; /* pieces a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 static eb_status plan(eb_node *node, int32_t x_dtype, int32_t y_dtype) {
     const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
     if (x->dtype != x_dtype || y->dtype != y_dtype) return EB_NOT_APPLICABLE;
@@ -62,8 +65,8 @@ static eb_status plan(eb_node *node, int32_t x_dtype, int32_t y_dtype) {
     int last = p.reduced.rank - 1;
     if (!p.columns && p.reduced.stride[0][last] != 1 && p.reduced.shape[last] != 1)
         return eb_is_dense(x) ? EB_NOT_APPLICABLE : EB_NEEDS_DENSE;
-    node->private[0] = eb_max(1, TILE_ELEMENTS / (p.reduced.count * eb_max(1, eb_min(p.columns, COLUMNS))));
-    node->tiles = eb_ceil_div(piece_count(&p), node->private[0]);
+    edit_tiling(node)->pieces = eb_max(1, TILE_ELEMENTS / (p.reduced.count * eb_max(1, eb_min(p.columns, COLUMNS))));
+    node->tiles = eb_ceil_div(piece_count(&p), tiling_of(node)->pieces);
     return EB_OK;
 }
 static eb_status plan_floats(eb_node *node) { return plan(node, EB_F32, EB_F32); }
@@ -74,7 +77,7 @@ typedef void (*reduce_piece)(const problem *p, const void *x, void *y, int64_t c
 
 static eb_status run_reduction(const eb_node *node, void *const *bases, int64_t begin, int64_t end, reduce_piece function) {
     problem p = describe(node);
-    int64_t size = eb_output(node)->dtype == EB_BOOL ? 1 : 4, each = node->private[0], row = pieces_a_row(&p);
+    int64_t size = eb_output(node)->dtype == EB_BOOL ? 1 : 4, each = tiling_of(node)->pieces, row = pieces_a_row(&p);
     const char *x = eb_data(eb_input(node, 0), bases);
     char *y = eb_data(eb_output(node), bases);
     for (int64_t i = begin * each; i < eb_min(piece_count(&p), end * each); i++) {

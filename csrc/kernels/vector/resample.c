@@ -7,8 +7,10 @@
 #include "../../ops.h"
 #include "vec.h"
 
-/* private: places of the result (rows, if inner is 1) a tile */
-enum { AT_EACH };
+typedef struct {
+    int64_t each; /* places of the result a tile; rows, if inner is 1 */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 typedef struct {
     int64_t outer, n, inner, m, taps;
@@ -38,8 +40,8 @@ static eb_status plan(eb_node *node) {
     const problem p = describe(node);
     if (eb_size(eb_output(node)) == 0) return EB_OK;
     const int64_t size = p.inner > 1 ? p.inner : p.m, least = p.inner > 1 ? 1 : EB_VL;
-    node->private[AT_EACH] = eb_max(1, WORTH / (size * least)) * least;
-    node->tiles = eb_ceil_div(p.outer * (p.inner > 1 ? p.m : 1), node->private[AT_EACH]);
+    edit_tiling(node)->each = eb_max(1, WORTH / (size * least)) * least;
+    node->tiles = eb_ceil_div(p.outer * (p.inner > 1 ? p.m : 1), tiling_of(node)->each);
     node->scratch_bytes = p.inner > 1 ? p.taps * 16 : eb_ceil_div(p.n, EB_VL) * EB_VL * EB_VL * 4;
     return EB_OK;
 }
@@ -165,7 +167,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     p.weight = eb_data(eb_input(node, EB_IN_RESAMPLE_WEIGHT), bases);
     const float *x = eb_data(eb_input(node, EB_IN_RESAMPLE_X), bases);
     float *y = eb_data(eb_output(node), bases);
-    const int64_t each = node->private[AT_EACH], count = p.inner > 1 ? p.outer * p.m : p.outer;
+    const int64_t each = tiling_of(node)->each, count = p.inner > 1 ? p.outer * p.m : p.outer;
     const int64_t first = begin * each, last = eb_min(count, end * each);
     return p.inner > 1 ? resample_places(&p, x, y, first, last, scratch) : resample_rows(&p, x, y, first, last, scratch);
 }

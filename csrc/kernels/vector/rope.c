@@ -6,7 +6,10 @@
 #include "vec.h"
 
 enum { TILE_ELEMENTS = 16384 };
-enum { AT_TILE }; /* private: rows a tile */
+typedef struct {
+    int64_t rows; /* rows a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 enum { Y, X, COSINE, SINE, OPERANDS }; /* of the loop: the output, then the inputs */
 
 static eb_status plan(eb_node *node) {
@@ -18,8 +21,8 @@ static eb_status plan(eb_node *node) {
         const eb_tensor *t = eb_input(node, i);
         if (D > 1 && t->stride[t->rank - 1] != 1) return EB_NEEDS_DENSE;
     }
-    node->private[AT_TILE] = eb_max(1, TILE_ELEMENTS / eb_max(1, D));
-    node->tiles = D ? eb_ceil_div(eb_size(x) / D, node->private[AT_TILE]) : 0;
+    edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / eb_max(1, D));
+    node->tiles = D ? eb_ceil_div(eb_size(x) / D, tiling_of(node)->rows) : 0;
     return EB_OK;
 }
 
@@ -60,7 +63,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     int64_t half = eb_output(node)->shape[eb_output(node)->rank - 1] / 2;
     eb_loop loop = loop_rows(node);
     eb_cursor at;
-    int64_t row = begin * node->private[AT_TILE], last = eb_min(loop.count, end * node->private[AT_TILE]);
+    int64_t row = begin * tiling_of(node)->rows, last = eb_min(loop.count, end * tiling_of(node)->rows);
     for (eb_cursor_seek(&loop, &at, row); row < last; row++, eb_cursor_advance(&loop, &at, 1))
         rotate(y + at.offset[Y], x + at.offset[X], c + at.offset[COSINE], s + at.offset[SINE], half);
     return EB_OK;

@@ -43,7 +43,10 @@ static int64_t piece_count(const problem *p) {
     return p->columns ? p->others.count / p->columns * pieces_a_row(p) : p->others.count;
 }
 
-/* private: pieces a tile */
+typedef struct {
+    int64_t pieces; /* pieces a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 static eb_status plan(eb_node *node, int32_t y_dtype, int keeps_axis) {
     const eb_tensor *x = eb_input(node, 0);
     if (x->dtype != EB_F32 || eb_output(node)->dtype != y_dtype) return EB_NOT_APPLICABLE;
@@ -51,8 +54,8 @@ static eb_status plan(eb_node *node, int32_t y_dtype, int keeps_axis) {
     if (p.size == 0 || p.size > INT32_MAX) return EB_NOT_APPLICABLE;
     if (p.others.count == 0) return EB_OK;
     if (!p.columns && p.x_step != 1 && p.size != 1) return eb_is_dense(x) ? EB_NOT_APPLICABLE : EB_NEEDS_DENSE;
-    node->private[0] = eb_max(1, TILE_ELEMENTS / (p.size * eb_max(1, eb_min(p.columns, COLUMNS))));
-    node->tiles = eb_ceil_div(piece_count(&p), node->private[0]);
+    edit_tiling(node)->pieces = eb_max(1, TILE_ELEMENTS / (p.size * eb_max(1, eb_min(p.columns, COLUMNS))));
+    node->tiles = eb_ceil_div(piece_count(&p), tiling_of(node)->pieces);
     return EB_OK;
 }
 
@@ -61,7 +64,7 @@ typedef void (*scan_piece)(const problem *p, const float *x, void *y, int64_t co
 EB_INLINE eb_status run_scan(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int keeps_axis,
                                scan_piece function) {
     problem p = describe(node, keeps_axis);
-    int64_t y_size = eb_output(node)->dtype == EB_I64 ? 8 : 4, each = node->private[0], row = pieces_a_row(&p);
+    int64_t y_size = eb_output(node)->dtype == EB_I64 ? 8 : 4, each = tiling_of(node)->pieces, row = pieces_a_row(&p);
     const float *x = eb_data(eb_input(node, 0), bases);
     char *y = eb_data(eb_output(node), bases);
     for (int64_t i = begin * each; i < eb_min(piece_count(&p), end * each); i++) {

@@ -19,7 +19,11 @@ enum {
     BIAS = EB_IN_SELECTIVE_SCAN_BIAS
 };
 enum { TILE_STATES = 1 << 16 };         /* states times positions times channels: twenty microseconds or so */
-enum { AT_CHANNELS, AT_CHANNEL_TILES }; /* private: channels a tile, tiles a sequence */
+typedef struct {
+    int64_t channels;      /* channels a tile */
+    int64_t channel_tiles; /* tiles a sequence */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, X);
@@ -32,9 +36,9 @@ static eb_status plan(eb_node *node) {
     }
     if (!eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     int64_t vectors = eb_max(1, TILE_STATES / eb_max(1, work) / EB_VL);
-    node->private[AT_CHANNELS] = vectors * EB_VL;
-    node->private[AT_CHANNEL_TILES] = eb_ceil_div(D, vectors * EB_VL);
-    node->tiles = eb_size(x) ? x->shape[0] * node->private[AT_CHANNEL_TILES] : 0;
+    edit_tiling(node)->channels = vectors * EB_VL;
+    edit_tiling(node)->channel_tiles = eb_ceil_div(D, vectors * EB_VL);
+    node->tiles = eb_size(x) ? x->shape[0] * tiling_of(node)->channel_tiles : 0;
     node->scratch_bytes = 2 * eb_input(node, A)->shape[1] * EB_VL * 4;
     return EB_OK;
 }
@@ -110,10 +114,10 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         data[i] = eb_is_present(node, i) ? eb_data(in[i], bases) : NULL;
     }
     const eb_tensor *y = eb_output(node);
-    const int64_t D = y->shape[2], states = in[A]->shape[1], width = node->private[AT_CHANNELS];
+    const int64_t D = y->shape[2], states = in[A]->shape[1], width = tiling_of(node)->channels;
     float *rates = scratch, *h = rates + states * EB_VL, *out = eb_data(y, bases);
     for (int64_t tile = begin; tile < end; tile++) {
-        const int64_t n = tile / node->private[AT_CHANNEL_TILES], from = tile % node->private[AT_CHANNEL_TILES] * width;
+        const int64_t n = tile / tiling_of(node)->channel_tiles, from = tile % tiling_of(node)->channel_tiles * width;
         for (int64_t d = from; d < eb_min(D, from + width); d += EB_VL) {
             const lane_scan s = {.x = data[X] + n * in[X]->stride[0] + d,
                                  .delta = data[DELTA] + n * in[DELTA]->stride[0] + d,

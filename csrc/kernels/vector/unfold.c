@@ -9,8 +9,12 @@
 #include "convolution.h"
 #include "gemm.h"
 
-/* private: panels a tile, tiles over panels, tiles over channels */
-enum { AT_PANELS, AT_PANEL_TILES, AT_ROW_TILES };
+typedef struct {
+    int64_t panels;      /* panels a tile */
+    int64_t panel_tiles; /* tiles over panels */
+    int64_t row_tiles;   /* tiles over channels */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 typedef struct {
     int64_t groups, each_in, each_out; /* channels of x and of the result, a group */
@@ -44,12 +48,12 @@ static problem describe(const eb_node *node) {
 static void cut(eb_node *node, const problem *p) {
     enum { TILES = 8, WORTH = 512 * 1024 /* multiply-adds: about 10 microseconds */ };
     const int64_t slices = eb_input(node, EB_IN_CONV_X)->shape[0] * p->groups, panel = p->each_out * p->depth * EB_NR;
-    int64_t *at = node->private;
-    at[AT_PANELS] = eb_max(1, eb_min(p->panels, WORTH / eb_max(1, panel)));
-    at[AT_PANEL_TILES] = eb_ceil_div(p->panels, at[AT_PANELS]);
-    const int64_t others = slices * at[AT_PANEL_TILES], heights = eb_ceil_div(p->each_out, EB_MR);
-    at[AT_ROW_TILES] = eb_min(heights, eb_ceil_div(TILES, others));
-    node->tiles = others * at[AT_ROW_TILES];
+    tiling *at = edit_tiling(node);
+    at->panels = eb_max(1, eb_min(p->panels, WORTH / eb_max(1, panel)));
+    at->panel_tiles = eb_ceil_div(p->panels, at->panels);
+    const int64_t others = slices * at->panel_tiles, heights = eb_ceil_div(p->each_out, EB_MR);
+    at->row_tiles = eb_min(heights, eb_ceil_div(TILES, others));
+    node->tiles = others * at->row_tiles;
 }
 
 static eb_status plan(eb_node *node) {
@@ -148,7 +152,8 @@ static void begin_rows(float *y, const float *bias, const float *residual, int64
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const problem p = describe(node);
-    const int64_t *at = node->private, kind = node->ints[EB_INT_CONV_ACTIVATION];
+    const tiling *at = tiling_of(node);
+    const int64_t kind = node->ints[EB_INT_CONV_ACTIVATION];
     const float *bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases);
     const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
     const float *x = eb_data(eb_input(node, EB_IN_CONV_X), bases);
@@ -156,13 +161,13 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     float *y = eb_data(eb_output(node), bases), *panel = scratch;
     const float clamp = clamp_of(kind);
     for (int64_t tile = begin; tile < end; tile++) {
-        const int64_t block = tile / at[AT_ROW_TILES], slice = block / at[AT_PANEL_TILES];
+        const int64_t block = tile / at->row_tiles, slice = block / at->panel_tiles;
         const int64_t picture = slice / p.groups, group = slice % p.groups;
-        const int64_t first = row_tile_begin(p.each_out, at[AT_ROW_TILES], tile % at[AT_ROW_TILES]);
-        const int64_t rows = row_tile_begin(p.each_out, at[AT_ROW_TILES], tile % at[AT_ROW_TILES] + 1) - first;
+        const int64_t first = row_tile_begin(p.each_out, at->row_tiles, tile % at->row_tiles);
+        const int64_t rows = row_tile_begin(p.each_out, at->row_tiles, tile % at->row_tiles + 1) - first;
         const int64_t channel = group * p.each_out + first, from = slice * p.each_out + first;
-        const int64_t start = block % at[AT_PANEL_TILES] * at[AT_PANELS] * EB_NR;
-        const int64_t stop = eb_min(p.places, start + at[AT_PANELS] * EB_NR);
+        const int64_t start = block % at->panel_tiles * at->panels * EB_NR;
+        const int64_t stop = eb_min(p.places, start + at->panels * EB_NR);
         for (int64_t place = start; place < stop; place += EB_NR) {
             const int64_t columns = eb_min(EB_NR, stop - place);
             float *to = y + from * p.places + place;

@@ -16,8 +16,12 @@
 #include "convolution.h"
 #include "gemm.h"
 
-/* private: tiles a task, tasks that transform, whether the transforms of x are shared */
-enum { AT_BLOCK, AT_BLOCKS, AT_SHARED };
+typedef struct {
+    int64_t block;  /* tiles of the transforms a task */
+    int64_t blocks; /* tasks that transform */
+    int64_t shared; /* whether the transforms of x are shared */
+} tiling;
+EB_NODE_PLAN(tiling)
 enum { MOST_POINTS = 6 };
 
 typedef struct {
@@ -283,16 +287,16 @@ static void cut(eb_node *node, const int m) {
     const problem p = describe(node, m);
     const int64_t panels = eb_ceil_div(p.O, EB_NR), fitting = CACHE / (n * n * 4 * (p.row + EB_NR));
     int64_t blocks = eb_ceil_div(p.tiles, eb_max(1, fitting));
-    node->private[AT_SHARED] = panels >= TASKS / 2 && transformed_bytes(&p, p.tiles, n) <= SHARED;
-    if (node->private[AT_SHARED])
+    edit_tiling(node)->shared = panels >= TASKS / 2 && transformed_bytes(&p, p.tiles, n) <= SHARED;
+    if (tiling_of(node)->shared)
         blocks = eb_max(1, eb_min(TASKS, p.tiles / 2));
     else
         blocks = eb_max(blocks, eb_min(TASKS, p.tiles / WORTH));
-    node->private[AT_BLOCK] = eb_ceil_div(p.tiles, blocks);
-    node->private[AT_BLOCKS] = node->tiles = eb_ceil_div(p.tiles, node->private[AT_BLOCK]);
-    const int64_t places = n * n * p.row * 4, rows = node->private[AT_SHARED] ? p.tiles : node->private[AT_BLOCK];
+    edit_tiling(node)->block = eb_ceil_div(p.tiles, blocks);
+    edit_tiling(node)->blocks = node->tiles = eb_ceil_div(p.tiles, tiling_of(node)->block);
+    const int64_t places = n * n * p.row * 4, rows = tiling_of(node)->shared ? p.tiles : tiling_of(node)->block;
     node->scratch_bytes = eb_max(places, sums_bytes(rows, n));
-    if (node->private[AT_SHARED]) {
+    if (tiling_of(node)->shared) {
         node->joins = panels;
         node->shared_bytes = transformed_bytes(&p, p.tiles, n);
     } else {
@@ -357,7 +361,8 @@ EB_INLINE void pack(const eb_node *node, int32_t input, const void *source, void
 EB_INLINE eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch, const int m) {
     const int n = m + 2;
     const problem p = describe(node, m);
-    const int64_t *at = node->private, rows = at[AT_SHARED] ? p.tiles : at[AT_BLOCK], step = point_step(rows, p.row);
+    const tiling *at = tiling_of(node);
+    const int64_t rows = at->shared ? p.tiles : at->block, step = point_step(rows, p.row);
     const float *x = eb_data(eb_input(node, EB_IN_CONV_X), bases);
     const float *weight = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases);
     const epilogue to = {.bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases),
@@ -365,16 +370,16 @@ EB_INLINE eb_status run(const eb_node *node, void *const *bases, int64_t begin, 
                          .y = eb_data(eb_output(node), bases),
                          .activation = activations[node->ints[EB_INT_CONV_ACTIVATION]]};
     float *places = scratch, *sums = scratch; /* one after the other */
-    float *transformed = at[AT_SHARED] ? eb_shared(node, bases)
+    float *transformed = at->shared ? eb_shared(node, bases)
                                        : sums + eb_max(n * n * p.row, sums_bytes(rows, n) / 4);
     for (int64_t task = begin; task < end; task++) {
-        const int64_t first = task * at[AT_BLOCK], last = eb_min(p.tiles, first + at[AT_BLOCK]);
-        if (task < at[AT_BLOCKS])
-            transform_x(&p, m, x, first, last, transformed + (at[AT_SHARED] ? first * p.row : 0), step, places);
-        if (!at[AT_SHARED]) {
+        const int64_t first = task * at->block, last = eb_min(p.tiles, first + at->block);
+        if (task < at->blocks)
+            transform_x(&p, m, x, first, last, transformed + (at->shared ? first * p.row : 0), step, places);
+        if (!at->shared) {
             multiply_points(&p, m, transformed, step, weight, &to, 0, p.O, first, last, sums);
-        } else if (task >= at[AT_BLOCKS]) {
-            const int64_t o = (task - at[AT_BLOCKS]) * EB_NR;
+        } else if (task >= at->blocks) {
+            const int64_t o = (task - at->blocks) * EB_NR;
             multiply_points(&p, m, transformed, step, weight, &to, o, eb_min(p.O, o + EB_NR), 0, p.tiles, sums);
         }
     }
