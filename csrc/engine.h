@@ -58,7 +58,7 @@ typedef struct {
     int64_t scratch_bytes; /* a thread */
     int64_t shared_bytes;  /* of all threads together: what tiles leave for joins */
     int64_t operations;    /* arithmetic that the kernel carries out, where that is not the op's; 0: as the op says */
-    int64_t private[8];    /* the kernel's own notes, numbers: its plan makes them, and the node is copied afterwards */
+    int64_t plan[8];       /* of the kernel's own: a struct that it declares (EB_NODE_PLAN); the node is copied afterwards */
 } eb_node;
 
 /* What one row of kernels.inc says of itself. Strings are static. */
@@ -66,7 +66,7 @@ typedef struct {
     const char *name;    /* <dtype>_<op>__<isa>_<variant> */
     const char *dtype;   /* "f32", ..., or "any" */
     const char *op;      /* as in the op table */
-    const char *isa;     /* "generic", "avx2", "avx512", "neon" */
+    const char *isa;     /* a row of isas.txt */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
     int32_t transforms;  /* its packed weights are computed, not moved; NaN and infinities spread to neighbours */
 } eb_kernel_info;
@@ -75,8 +75,20 @@ typedef struct {
 int32_t eb_kernel_count(void);
 eb_kernel_info eb_kernel_describe(int32_t kernel);
 
-/* ISAs of this machine as a bit mask: 1 generic, 2 avx2 (with FMA), 4 avx512 (F, BW, DQ, VL), 8 neon. */
-int32_t eb_isa_mask(void);
+/* An instruction set: a row of isas.txt. The string is static. */
+typedef struct {
+    const char *name;
+    uint64_t requires; /* a bit for each feature; a machine runs it if it has them all */
+} eb_isa_info;
+
+/* The instruction sets, those of other architectures too, least capable first. */
+int32_t eb_isa_count(void);
+eb_isa_info eb_isa_describe(int32_t isa);
+/* What the instruction set of this name requires; all bits where there is none, which no machine has. */
+uint64_t eb_isa_requires(const char *isa);
+/* The features of this machine, and the name of one by its bit; NULL beyond the last. */
+uint64_t eb_machine_features(void);
+const char *eb_feature_name(int32_t feature);
 
 /* Complete a node whose kernel, operands and attributes are set. Never reads data, nor where operands lie: buffers and
  * offsets are set afterwards. EB_NOT_APPLICABLE also where the plan would need more memory or tiles than any machine has,
@@ -127,8 +139,9 @@ double eb_tick_seconds(void);
  * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */
 void eb_set_sgemm(void *cblas_sgemm);
 
-/* Roofs of the calling thread: FLOP/s of independent fused multiply-adds with `isa` (0: not on this machine), and
- * bytes/s of reading `bytes` (4096 at least) again and again with the widest loads. */
+/* Roofs of the calling thread: FLOP/s of independent fused multiply-adds by the best that `isa` allows, NULL by the best
+ * of the machine (0: not on this machine), and bytes/s of reading `bytes` (4096 at least) again and again with the
+ * widest loads. */
 double eb_measure_fma(const char *isa, double at_least_seconds);
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds);
 /* Bytes/s, read and written counted both, of copying `bytes` to an address aligned to 64 with stores past the caches. */
@@ -151,8 +164,6 @@ eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double
 
 /* --- for kernels only ------------------------------------------------------------------------------------------- */
 
-enum { EB_ISA_GENERIC = 1, EB_ISA_AVX2 = 2, EB_ISA_AVX512 = 4, EB_ISA_NEON = 8 };
-
 typedef struct {
     eb_status (*plan)(eb_node *node);
     eb_status (*run)(const eb_node *node, void *const *bases, int64_t tile_begin, int64_t tile_end, void *scratch);
@@ -160,6 +171,14 @@ typedef struct {
     void (*pack)(const eb_node *node, int32_t input, const void *source, void *destination);
     int32_t transforms; /* see eb_kernel_info */
 } eb_kernel;
+
+/* Has the nodes of a file's kernels hold a struct of `type`, whose members are int64_t: <type>_of(node) reads it, and
+ * edit_<type>(node) is for the plan function, which finds zeros in it. */
+#define EB_NODE_PLAN(type)                                                                                           \
+    _Static_assert(sizeof(type) <= sizeof(((eb_node *)0)->plan), "a node has no room for a " #type);                 \
+    _Static_assert(_Alignof(type) == _Alignof(int64_t), "members of a " #type " are int64_t");                       \
+    static inline const type *type##_of(const eb_node *node) { return (const type *)node->plan; }                    \
+    static inline type *edit_##type(eb_node *node) { return (type *)node->plan; }
 
 /* The shared_bytes of a node. */
 static inline void *eb_shared(const eb_node *node, void *const *bases) {

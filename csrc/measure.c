@@ -1,6 +1,6 @@
 /* Roofs of this machine: arithmetic from registers, reading from each level of the memory, and copying, at any number of
  * threads.
- * The loops are those of kernels/<isa>/measure.c; here is who runs them, and when. Knows no kernel of the registry. */
+ * The loops are those of kernels/vector/measure.c and kernels/<isa>/; here is who runs them, and when. Knows no kernel of the registry. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* processors of a thread */
 #endif
@@ -13,73 +13,39 @@
 #include <string.h>
 #include <time.h>
 
+#include "isa_table.h"
+#include "measure.h"
 #include "memory.h"
 
-typedef double compute_function(int64_t rounds, float *sink);
-typedef double read_function(const void *data, int64_t bytes, int64_t total);
-typedef double copy_function(void *to, const void *from, int64_t bytes);
-
-#define EB_ISA_ROOFS(isa) compute_function eb_fma_##isa; read_function eb_read_##isa; copy_function eb_copy_##isa;
-EB_ISA_ROOFS(generic)
-#ifdef EB_BUILD_AVX512
-EB_ISA_ROOFS(avx2)
-EB_ISA_ROOFS(avx512)
-compute_function eb_dot_avx512bf16, eb_dot_avx512vnni;
-#endif
-#ifdef EB_BUILD_NEON
-EB_ISA_ROOFS(neon)
-#endif
-#undef EB_ISA_ROOFS
-
-typedef struct {
-    const char *what, *isa;
-    int (*here)(void);
-    compute_function *compute;
-    read_function *read;
-    double per_instruction; /* operations or bytes of one vector instruction */
-    copy_function *copy;
-} roof;
-
-/* __builtin_cpu_supports also asks whether the system saves the registers. */
-static int has_generic(void) { return 1; }
-#ifdef EB_BUILD_AVX512
-static int has_avx2(void) { return (eb_isa_mask() & EB_ISA_AVX2) != 0; }
-static int has_avx512(void) { return (eb_isa_mask() & EB_ISA_AVX512) != 0; }
-static int has_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
-static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
-#endif
+#define ROW(isa) extern const eb_roof_loop eb_compute_##isa, eb_read_##isa, eb_copy_##isa;
+EB_VECTOR_ISAS(ROW)
+#undef ROW
+extern const eb_roof_loop eb_dot_avx512bf16, eb_dot_avx512vnni;
 
 /* Of one kind the most capable first. */
-static const roof roofs[] = {
-#ifdef EB_BUILD_AVX512
-    {"int8", "avx512vnni", has_vnni, eb_dot_avx512vnni, NULL, 128, NULL},
-    {"bf16", "avx512bf16", has_bf16, eb_dot_avx512bf16, NULL, 64, NULL},
-    {"fp32", "avx512", has_avx512, eb_fma_avx512, NULL, 32, NULL},
-    {"fp32", "avx2", has_avx2, eb_fma_avx2, NULL, 16, NULL},
-    {"read", "avx512", has_avx512, NULL, eb_read_avx512, 64, NULL},
-    {"copy", "avx512", has_avx512, NULL, NULL, 64, eb_copy_avx512},
-    {"read", "avx2", has_avx2, NULL, eb_read_avx2, 32, NULL},
-    {"copy", "avx2", has_avx2, NULL, NULL, 32, eb_copy_avx2},
+static const eb_roof_loop *const roofs[] = {
+#ifdef EB_BUILD_AVX512VNNI
+    &eb_dot_avx512vnni,
 #endif
-#ifdef EB_BUILD_NEON
-    {"fp32", "neon", has_generic, eb_fma_neon, NULL, 8, NULL},
-    {"read", "neon", has_generic, NULL, eb_read_neon, 16, NULL},
-    {"copy", "neon", has_generic, NULL, NULL, 16, eb_copy_neon},
+#ifdef EB_BUILD_AVX512BF16
+    &eb_dot_avx512bf16,
 #endif
-    {"fp32", "generic", has_generic, eb_fma_generic, NULL, 8, NULL},
-    {"read", "generic", has_generic, NULL, eb_read_generic, 16, NULL},
-    {"copy", "generic", has_generic, NULL, NULL, 16, eb_copy_generic},
+#define ROW(isa) &eb_compute_##isa, &eb_read_##isa, &eb_copy_##isa,
+    EB_VECTOR_ISAS(ROW)
+#undef ROW
 };
 
 enum { ROUNDS = 1000, READ_REPEATED = 1 << 21, READ_PIECE = 1 << 18, CHAIN = 1 << 15, MOST_WINDOWS = 1000 };
 /* Shorter than a scheduler's slice, so that some windows are undisturbed on a busy machine too. */
 static const double WINDOW = 1e-3;
 
-/* The first roof of this machine that is called `what`; with `isa`, that of this instruction set. NULL: it has none. */
-static const roof *find(const char *what, const char *isa) {
+/* The first roof that is called `what`, of this machine and of what `isa` allows; NULL as `isa` allows everything. NULL:
+ * there is none. */
+static const eb_roof_loop *find(const char *what, const char *isa) {
+    const uint64_t here = eb_machine_features(), allowed = isa ? eb_isa_requires(isa) : here;
+    if (allowed & ~here) return NULL;
     for (size_t i = 0; i < sizeof roofs / sizeof roofs[0]; i++)
-        if (strcmp(roofs[i].what, what) == 0 && (!isa || strcmp(roofs[i].isa, isa) == 0) && roofs[i].here())
-            return &roofs[i];
+        if (strcmp(roofs[i]->what, what) == 0 && !(eb_isa_requires(roofs[i]->isa) & ~allowed)) return roofs[i];
     return NULL;
 }
 
@@ -121,7 +87,7 @@ typedef struct {
 
 typedef struct {
     pthread_t thread;
-    const roof *roof;
+    const eb_roof_loop *roof;
     gate *gate;
     char *data, *target; /* a copy goes to the other half of its memory */
     int64_t bytes, place;
@@ -230,7 +196,7 @@ static void best_window(eb_roof *found, const worker *workers, int count) {
 
 eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds) {
     eb_roof found = {0};
-    const roof *row = find(what, NULL);
+    const eb_roof_loop *row = find(what, NULL);
     if (!row || threads < 1 || (!row->compute && bytes < 4096)) return found;
     int windows = seconds < WINDOW ? 1 : seconds < MOST_WINDOWS * WINDOW ? (int)(seconds / WINDOW) : MOST_WINDOWS;
     worker *workers = calloc((size_t)threads, sizeof *workers);

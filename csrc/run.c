@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "isa_table.h"
 #include "iterate.h"
 #include "pool.h"
 
@@ -32,20 +33,6 @@ eb_kernel_info eb_kernel_describe(int32_t kernel) {
     eb_kernel_info info = infos[kernel];
     info.transforms = kernels[kernel]->transforms;
     return info;
-}
-
-int32_t eb_isa_mask(void) {
-    int32_t mask = EB_ISA_GENERIC;
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) mask |= EB_ISA_AVX2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && (mask & EB_ISA_AVX2))
-        mask |= EB_ISA_AVX512;
-#elif defined(__aarch64__)
-    mask |= EB_ISA_NEON;
-#endif
-    return mask;
 }
 
 /* Whether an operand has fewer than EB_MOST_BYTES bytes; of one without elements, whether it would have them if its axes
@@ -82,7 +69,7 @@ static void clear_plan(eb_node *node) {
 
 eb_status eb_plan_node(eb_node *node) {
     clear_plan(node);
-    memset(node->private, 0, sizeof node->private);
+    memset(node->plan, 0, sizeof node->plan);
     if (!has_bounded_operands(node)) return EB_NOT_APPLICABLE;
     eb_status status = kernels[node->kernel]->plan(node);
     if (status == EB_OK && node->tiles == 0 && node->joins == 0) node->scratch_bytes = node->shared_bytes = 0;

@@ -256,7 +256,7 @@ class Config:
         dispatch: ``whole``: one C call for each run; ``per_node``: one C call for each step, arena without reuse.
         outputs: ``recycled``: buffers of large results are recycled once the caller has released them, and up to 256
             MiB of free buffers are kept; ``fresh``: each result gets new memory, and the array can be resized.
-        isa: the most capable instruction set to use; None is the most capable one of this machine.
+        isa: an instruction set; kernels that require more than it are not used. None allows all that this machine has.
         plans: number of bound plans kept for a program whose sizes differ from call to call: those of the latest sizes.
         verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
             `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena.

@@ -398,7 +398,7 @@ def markdown(isa: str, roofs: Roofs, found: list[Row]) -> str:
 def main() -> None:
     """Measure, then print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--isa", default="avx512", help="instruction set: avx512, avx2, neon, generic")
+    parser.add_argument("--isa", default="avx512", help="instruction set, a row of csrc/isas.txt")
     parser.add_argument("--filter", default="", help="part of a kernel's name")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown")

@@ -109,7 +109,7 @@ declare(
 
 # --- embedding_norm ------------------------------------------------------------------------------------------------
 
-TERMS = ("first", "second", "third")  # TERMS of csrc/kernels/vector/norm.h
+TERMS = ("first", "second", "third")  # TERMS of csrc/kernels/vector/norm.c
 
 
 def _terms(inputs: Types) -> list[tuple[TensorType, TensorType | None]]:

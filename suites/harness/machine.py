@@ -16,6 +16,8 @@ import suites
 from suites.harness.surroundings import output, read, surroundings
 
 _PACKAGES = ("enginebench", "numpy", "torch", "onnx", "onnxscript", "onnxruntime", "openvino", "transformers", "triton")
+# Features that a record lists, with or without kernels for them (csrc/isas.txt says for which). Part of the name of a
+# machine's folder, so a change of this list gives every machine another folder.
 _ISA = (
     "sse4_2", "avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
     "avx512_fp16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16", "asimd", "asimdhp", "asimddp", "bf16", "i8mm", "sve",

@@ -59,8 +59,9 @@ def test_every_isa_of_this_machine_can_be_forced():
     for isa in native.isas():
         program = engine.compile(MODEL, (X,), engine.Config(isa=isa))
         torch.testing.assert_close(program(X), expected)
+        allowed = [one for one in native.kernel_isas("f32") if native.is_within(one, native.isa_table()[isa])]
         used = kernels(isa=isa)
-        assert {k.isa for k in native.kernels() if k.name in used} <= {isa, "generic"}
+        assert {k.isa for k in native.kernels() if k.name in used} <= {allowed[-1], "generic"}
 
 
 def test_every_variant_of_linear_computes_linear():

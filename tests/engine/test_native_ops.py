@@ -111,7 +111,7 @@ def test_native_kernels_compute_the_definition(op, lay):
     for case in cases:
         with np.errstate(all="ignore"):
             expected = TABLE[op].reference(*case.inputs(), **case.complete())
-        for isa in native.isas():
+        for isa in native.kernel_isas():
             for threads in (1, 2):
                 g, given = build(case, lay)
                 (result,), _ = run(g, given, Config(isa=isa, threads=threads))
@@ -129,7 +129,7 @@ def test_native_kernels_compute_the_definition(op, lay):
                 )
 
 
-@pytest.mark.parametrize("isa", native.isas())
+@pytest.mark.parametrize("isa", native.kernel_isas())
 def test_the_same_bits_at_any_number_of_threads(isa):
     for case in CASES:
         results = [run(*build(case, constant), Config(isa=isa, threads=t))[0][0].tobytes() for t in (1, 2, 3)]

@@ -84,7 +84,7 @@ def check_sample(sample: Sample, path: Path) -> Outcome:
 def check_file(path: Path) -> Outcome:
     """Check a program file without a seed, for each instruction set; the first outcome with a finding, or the last."""
     outcome = Outcome("refused")
-    for isa in native.isas():
+    for isa in native.kernel_isas():
         outcome = check(path, [], {"isa": isa}, 0, is_valid=False)
         if outcome.finding:
             break

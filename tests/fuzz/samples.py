@@ -105,7 +105,7 @@ def sample(seed: int) -> Sample:
 def _config(rng: Random, op: str) -> dict[str, Any]:
     """Switches that decide how the program of `op` is bound and run."""
     config: dict[str, Any] = {
-        "isa": rng.choice(native.isas()),
+        "isa": rng.choice(native.kernel_isas()),
         "planner": rng.choice(sorted(STRATEGIES)),
         "dispatch": rng.choice(("whole", "whole", "per_node")),
         "outputs": rng.choice(("recycled", "fresh")),

@@ -191,20 +191,14 @@ static void check_function(const char *isa, const char *name, vector_function fu
 static void check_functions(void) {
     const struct {
         const char *isa;
-        int32_t bit;
         const functions *f;
     } sets[] = {
-        {"generic", EB_ISA_GENERIC, &functions_generic},
-#ifdef EB_BUILD_AVX2
-        {"avx2", EB_ISA_AVX2, &functions_avx2},
-        {"avx512", EB_ISA_AVX512, &functions_avx512},
-#endif
-#ifdef EB_BUILD_NEON
-        {"neon", EB_ISA_NEON, &functions_neon},
-#endif
+#define ROW(isa) {#isa, &functions_##isa},
+        EB_VECTOR_ISAS(ROW)
+#undef ROW
     };
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        if (!(eb_isa_mask() & sets[i].bit)) continue;
+        if (!is_isa_here(sets[i].isa)) continue;
         const functions *f = sets[i].f;
         check_function(sets[i].isa, "exp_nonpositive", f->exp_nonpositive, exp, -87.3f, -87.7f, 2, 0);
         check_function(sets[i].isa, "exp2_nonpositive", f->exp2_nonpositive, exp2, -126, -126.6f, 3, 0);

@@ -141,15 +141,8 @@ int32_t find_kernel(const char *name) {
     return -1;
 }
 
-int runs_here(int32_t k) {
-    static const struct {
-        const char *name;
-        int32_t bit;
-    } isas[] = {{"generic", EB_ISA_GENERIC}, {"avx2", EB_ISA_AVX2}, {"avx512", EB_ISA_AVX512}, {"neon", EB_ISA_NEON}};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(eb_kernel_describe(k).isa, isas[i].name) == 0) return (eb_isa_mask() & isas[i].bit) != 0;
-    return 0;
-}
+int is_isa_here(const char *isa) { return (eb_isa_requires(isa) & ~eb_machine_features()) == 0; }
+int runs_here(int32_t k) { return is_isa_here(eb_kernel_describe(k).isa); }
 
 void fail(const char *format, ...) {
     va_list arguments;

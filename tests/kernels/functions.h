@@ -4,17 +4,15 @@
 
 #include <stdint.h>
 
+#include "isa_table.h"
+
 typedef void (*vector_function)(const float *x, float *y, int64_t count);
 typedef struct {
     vector_function exp_nonpositive, exp2_nonpositive, erfc;
 } functions;
 
-extern const functions functions_generic;
-#ifdef EB_BUILD_AVX2
-extern const functions functions_avx2, functions_avx512;
-#endif
-#ifdef EB_BUILD_NEON
-extern const functions functions_neon;
-#endif
+#define ROW(isa) extern const functions functions_##isa;
+EB_VECTOR_ISAS(ROW)
+#undef ROW
 
 #endif

@@ -30,6 +30,12 @@ void test_measure(void) {
     }
     if (eb_measure_roof("fp31", 0, 1, 1e-3).rate != 0) fail("a roof that does not exist has a rate");
     if (eb_measure_roof("read", 64, 1, 1e-3).rate != 0) fail("too little to read has a rate");
+    /* What an instruction set allows counts, not its name alone: some have no multiply-add of floats of their own. */
+    for (int i = 0; i < eb_isa_count(); i++) {
+        const char *isa = eb_isa_describe(i).name;
+        if ((eb_measure_fma(isa, 1e-3) > 0) != is_isa_here(isa)) fail("%s: a rate of multiply-adds without it, or none", isa);
+    }
+    if (eb_measure_fma(NULL, 1e-3) <= 0) fail("no rate of multiply-adds");
     if (eb_measure_fma("nothing", 1e-3) != 0) fail("an instruction set that does not exist has a rate");
 #if defined(__linux__)
     sched_getaffinity(0, sizeof after, &after);

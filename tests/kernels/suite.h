@@ -75,6 +75,7 @@ void test_move(void);
 void test_spatial(void);
 void test_limits(void);
 void test_measure(void);
+void test_isas(void);
 void test_pool(int with_fork);
 void test_threads(void);
 

@@ -38,6 +38,7 @@ int main(int arguments, char **argument) {
     /* qemu-user itself fails when a process with threads forks. */
     test_pool(!(arguments > 1 && strcmp(argument[1], "no-fork") == 0));
     test_threads();
+    test_isas();
     test_measure();
     test_linear();
     test_gated_linear();

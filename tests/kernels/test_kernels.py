@@ -80,3 +80,14 @@ def test_kernels_take_attributes_by_the_names_of_the_generated_header():
     for path in sorted((ROOT / "csrc").rglob("*.[ch]")):
         used = {name for name in re.findall(r"\bEB_(?:INT|REAL)_\w+", path.read_text()) if name.startswith(prefixes)}
         assert used <= declared or path.name == "ops.h", f"{path}: {sorted(used - declared)}"
+
+
+def test_a_macro_of_the_kernels_has_one_meaning():
+    """A name is defined in one file only; variants for compilers and instruction sets stand side by side in it."""
+    defined: dict[str, set[str]] = {}
+    for folder in ("vector", "generic"):
+        for path in sorted((ROOT / "csrc/kernels" / folder).glob("*.[ch]")):
+            if path.name != "isa.h":  # one for each instruction set
+                for name in re.findall(r"^\s*#\s*define\s+(\w+)", path.read_text(), re.MULTILINE):
+                    defined.setdefault(name, set()).add(path.name)
+    assert {name: files for name, files in defined.items() if len(files) > 1} == {}

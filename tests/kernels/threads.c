@@ -158,12 +158,17 @@ typedef struct {
     atomic_ullong early;      /* chunks of a join, or of a later node, that ran before all tiles that they need */
 } counts;
 
+typedef struct {
+    int64_t number, needed; /* of the node; tiles of the node before it */
+} counted;
+EB_NODE_PLAN(counted)
+
 /* Counts in a buffer a node; its joins need its tiles, and its tiles all of the node before it. */
 static eb_status count_tiles(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
-    int number = (int)node->private[0];
+    int number = (int)counted_of(node)->number;
     counts *c = (counts *)bases[0] + number;
-    uint64_t needed = (uint64_t)node->private[1];
+    uint64_t needed = (uint64_t)counted_of(node)->needed;
     int is_join = begin >= node->tiles;
     if (is_join ? atomic_load(&c->tiles) < (uint64_t)node->tiles : number && atomic_load(&c[-1].tiles) != needed)
         atomic_fetch_add(&c->early, 1);
@@ -195,8 +200,7 @@ static void check_many_tiles(void) {
     void *bases[] = {found};
     for (int n = 0; n < NODES; n++) {
         nodes[n] = (eb_node){.tiles = sizes[n][0], .joins = sizes[n][1]};
-        nodes[n].private[0] = n;
-        nodes[n].private[1] = n ? sizes[n - 1][0] + sizes[n - 1][1] : 0;
+        *edit_counted(&nodes[n]) = (counted){n, n ? sizes[n - 1][0] + sizes[n - 1][1] : 0};
     }
     if (!eb_pool_borrow(2)) {
         fail("many tiles: the pool is not free");

@@ -127,14 +127,19 @@ static eb_status copy_loop(const eb_node *node, eb_loop *loop) {
     return EB_OK;
 }
 
+typedef struct {
+    int64_t slices; /* slices a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
+
 static eb_status plan_copy(eb_node *node) {
     eb_loop loop;
     eb_status status = copy_loop(node, &loop);
     if (status != EB_OK || eb_size(eb_input(node, EB_IN_COPY_X)) == 0) return status;
     int64_t size = eb_element_size(eb_output(node)->dtype);
     movement m = plan_movement(&loop, size);
-    node->private[0] = slices_a_tile(&m, size);
-    node->tiles = eb_ceil_div(m.outer.count * m.slices, node->private[0]);
+    edit_tiling(node)->slices = slices_a_tile(&m, size);
+    node->tiles = eb_ceil_div(m.outer.count * m.slices, tiling_of(node)->slices);
     return EB_OK;
 }
 
@@ -142,7 +147,7 @@ static eb_status run_copy(const eb_node *node, void *const *bases, int64_t begin
     (void)scratch;
     eb_loop loop;
     copy_loop(node, &loop);
-    int64_t size = eb_element_size(eb_output(node)->dtype), each = node->private[0];
+    int64_t size = eb_element_size(eb_output(node)->dtype), each = tiling_of(node)->slices;
     movement m = plan_movement(&loop, size);
     move_slices(eb_data(eb_input(node, EB_IN_COPY_X), bases), eb_data(eb_output(node), bases), &m, begin * each,
                 eb_min(end * each, m.outer.count * m.slices), size);

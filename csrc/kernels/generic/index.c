@@ -99,7 +99,10 @@ static int has_rows(const reading *r) {
 
 typedef reading (*read_of)(const eb_node *node);
 
-/* private: elements a tile; whole rows, unless a row is longer */
+typedef struct {
+    int64_t elements; /* elements a tile: whole rows, unless a row is longer */
+} tiling;
+EB_NODE_PLAN(tiling)
 static eb_status plan(eb_node *node, read_of read) {
     if (eb_input(node, SOURCE)->is_packed || node->n_inputs > FIRST_INDEX + MOST_INDICES) return EB_NOT_APPLICABLE;
     for (int i = FIRST_INDEX; i < node->n_inputs; i++)
@@ -109,8 +112,8 @@ static eb_status plan(eb_node *node, read_of read) {
     int rows = has_rows(&r);
     int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = eb_element_size(eb_input(node, SOURCE)->dtype);
     int64_t elements = TILE_BYTES / (rows ? size : size + ELEMENT_BYTES);
-    node->private[0] = elements < row ? elements : elements / row * row;
-    node->tiles = eb_ceil_div(r.loop.count, node->private[0]);
+    edit_tiling(node)->elements = elements < row ? elements : elements / row * row;
+    node->tiles = eb_ceil_div(r.loop.count, tiling_of(node)->elements);
     return EB_OK;
 }
 
@@ -140,7 +143,7 @@ static inline void move_one(char *y, const char *x, int64_t size) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, read_of read) {
     reading r = read(node);
     int rows = has_rows(&r), inner = r.loop.rank - 1;
-    int64_t size = eb_element_size(eb_input(node, SOURCE)->dtype), each = node->private[0];
+    int64_t size = eb_element_size(eb_input(node, SOURCE)->dtype), each = tiling_of(node)->elements;
     const char *x = eb_data(eb_input(node, SOURCE), bases);
     char *y = eb_data(eb_output(node), bases);
     void *indices[MOST_INDICES] = {0};
@@ -166,14 +169,14 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     return EB_OK;
 }
 
-#define KERNEL(op, variant)                                                                                        \
+#define READ_KERNEL(op, variant)                                                                                   \
     static eb_status plan_##op(eb_node *node) { return plan(node, read_##op); }                                    \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
         return run(n, bases, begin, end, read_##op);                                                               \
     }                                                                                                              \
     const eb_kernel any_##op##__generic_##variant = {plan_##op, run_##op, NULL, NULL};
-KERNEL(embedding, rows)
-KERNEL(gather, rows)
-KERNEL(index_select, rows)
-KERNEL(index, rows)
+READ_KERNEL(embedding, rows)
+READ_KERNEL(gather, rows)
+READ_KERNEL(index_select, rows)
+READ_KERNEL(index, rows)

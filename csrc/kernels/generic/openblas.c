@@ -2,7 +2,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "isa.h"
 #include "../vector/activation.h"
 
 /* cblas_sgemm: order, transposes, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc. */
@@ -17,6 +16,11 @@ void eb_set_sgemm(void *cblas_sgemm) {
     atomic_store(&function, given);
 }
 
+typedef struct {
+    int64_t M, N, K;
+} sizes;
+EB_NODE_PLAN(sizes)
+
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
     const eb_tensor *y = eb_output(node);
@@ -29,9 +33,7 @@ static eb_status plan(eb_node *node) {
     /* BLAS does not read x and the weight where alpha is 0: it would make 0 of 0 * NaN. */
     if ((float)node->reals[EB_REAL_LINEAR_ALPHA] == 0) return EB_NOT_APPLICABLE;
     if (K == 0 || M > INT32_MAX || N > INT32_MAX || K > INT32_MAX) return EB_NOT_APPLICABLE;
-    node->private[0] = M;
-    node->private[1] = N;
-    node->private[2] = K;
+    *edit_sizes(node) = (sizes){M, N, K};
     node->tiles = eb_ceil_div(M, TILE_ROWS) * eb_ceil_div(N, TILE_COLUMNS);
     return EB_OK;
 }
@@ -47,7 +49,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     (void)scratch;
     sgemm multiply = atomic_load(&function);
     if (!multiply) return EB_NOT_APPLICABLE;
-    int64_t M = node->private[0], N = node->private[1], K = node->private[2];
+    int64_t M = sizes_of(node)->M, N = sizes_of(node)->N, K = sizes_of(node)->K;
     int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
     const float *x = eb_data(eb_input(node, EB_IN_LINEAR_X), bases);
     const float *weight = eb_data(eb_input(node, EB_IN_LINEAR_WEIGHT), bases);

@@ -6,8 +6,10 @@
 #include "../../ops.h"
 #include "../../ref/element.h"
 
-/* private: rows of the result a tile. A row is the last axis that is padded and all behind it. */
-enum { AT_ROWS };
+typedef struct {
+    int64_t rows; /* rows of the result a tile; a row is the last axis that is padded and all behind it */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 typedef struct {
     int axis;                /* the last one that is padded; those behind it are a run of `run` bytes */
@@ -39,8 +41,8 @@ static eb_status plan(eb_node *node) {
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const problem p = describe(node);
     if (eb_size(y) == 0) return EB_OK;
-    node->private[AT_ROWS] = eb_max(1, TILE_BYTES / (y->shape[p.axis] * p.run));
-    node->tiles = eb_ceil_div(p.rows, node->private[AT_ROWS]);
+    edit_tiling(node)->rows = eb_max(1, TILE_BYTES / (y->shape[p.axis] * p.run));
+    node->tiles = eb_ceil_div(p.rows, tiling_of(node)->rows);
     return EB_OK;
 }
 
@@ -108,7 +110,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     (void)scratch;
     const problem p = describe(node);
     const char *x = eb_data(eb_input(node, EB_IN_PAD_X), bases);
-    const int64_t whole = (p.low + p.n + p.high) * p.run, each = node->private[AT_ROWS], last = eb_min(p.rows, end * each);
+    const int64_t whole = (p.low + p.n + p.high) * p.run, each = tiling_of(node)->rows, last = eb_min(p.rows, end * each);
     const int64_t above = p.axis ? node->ints[EB_INT_PAD_LOW + p.axis - 1] : 0;
     for (int64_t row = begin * each; row < last;) {
         const int64_t plane = plane_of(node, &p, row / p.lines);

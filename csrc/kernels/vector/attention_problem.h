@@ -62,6 +62,6 @@ static int is_of_floats(const eb_node *node) {
 
 /* e^(score - base), base being the largest score. To base 2 from the difference on and not before: a mask may hold the
  * least float, which is finite, and times log2 e is not. */
-EB_INLINE vf weight_of(vf score, vf base) { return vf_exp2_nonpositive((score - base) * LOG2_E); }
+EB_INLINE vf softmax_weight(vf score, vf base) { return vf_exp2_nonpositive((score - base) * LOG2_E); }
 
 #endif

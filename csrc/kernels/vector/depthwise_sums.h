@@ -1,4 +1,4 @@
-/* The sums of a group of places (places.h) where every channel is convolved alone: of depthwise.h and expand_depthwise.h. A
+/* The sums of a group of places (places.h) where every channel is convolved alone: of depthwise.c and expand_depthwise.c. A
  * row of the kernel lies in registers beside the sums, so each vector of x that is loaded serves every tap of the row that
  * reaches it (3 x 3 / 1: 9 + 3 loads for 21 multiply-adds).
  */
@@ -49,16 +49,16 @@ EB_INLINE void sum_group(const group *g, const int KW, const int S, const int ed
     finish_group(g, sum, part);
 }
 
-#define GROUPS(name, KW, S)                                                     \
+#define DEPTHWISE_FUNCTIONS(name, KW, S)                                        \
     static void name##_inner(const group *g) { sum_group(g, KW, S, 0, 0); }     \
     static void name##_edge(const group *g) { sum_group(g, KW, S, 1, 0); }      \
     static void name##_part(const group *g) { sum_group(g, KW, S, 1, 1); }      \
     static const group_function name[KINDS] = {name##_inner, name##_edge, name##_part};
-GROUPS(any_kernel, 0, 0)
-GROUPS(three_by_one, 3, 1)
-GROUPS(three_by_two, 3, 2)
-GROUPS(five_by_one, 5, 1)
-GROUPS(five_by_two, 5, 2)
+DEPTHWISE_FUNCTIONS(any_kernel, 0, 0)
+DEPTHWISE_FUNCTIONS(three_by_one, 3, 1)
+DEPTHWISE_FUNCTIONS(three_by_two, 3, 2)
+DEPTHWISE_FUNCTIONS(five_by_one, 5, 1)
+DEPTHWISE_FUNCTIONS(five_by_two, 5, 2)
 
 static const group_function *functions_of(const problem *p) {
     if (p->dilation_w != 1 || p->stride_w > 2) return any_kernel;

@@ -1,4 +1,4 @@
-/* Matrix products of floats: what linear, matmul and attention are made of. micro.h implements it, once an instruction
+/* Matrix products of floats: what linear, matmul and attention are made of. gemm.c implements it, once an instruction
  * set.
  *
  *   panel      EB_NR = 2 vectors of columns of b, stored row by row (k), zero-padded to EB_NR columns
@@ -101,17 +101,18 @@ static inline int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 
 /* What linear and gated_linear plan alike: x [.., K] and y [.., N] as rows, the bias [..] contiguous. */
 _Static_assert((int)EB_IN_LINEAR_X == (int)EB_IN_GATED_LINEAR_X, "linear and gated_linear differ");
 _Static_assert((int)EB_IN_LINEAR_BIAS == (int)EB_IN_GATED_LINEAR_BIAS, "linear and gated_linear differ");
-enum { AT_M, AT_N, AT_K, AT_X_ROW, AT_Y_ROW, AT_ROWS_END };
-static inline eb_status plan_rows(eb_node *node) {
+typedef struct {
+    int64_t M, N, K, x_row, y_row;
+} product_rows;
+static inline eb_status plan_product_rows(const eb_node *node, product_rows *p) {
     const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
     for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
-    int64_t *p = node->private;
-    p[AT_N] = y->shape[y->rank - 1];
-    p[AT_K] = x->shape[x->rank - 1];
-    p[AT_M] = p[AT_N] ? eb_size(y) / p[AT_N] : 0;
-    if (!rows_of(y, &p[AT_Y_ROW]) || !unit_columns(y)) return EB_NOT_APPLICABLE;
-    if (!rows_of(x, &p[AT_X_ROW])) return EB_NEEDS_DENSE;
+    p->N = y->shape[y->rank - 1];
+    p->K = x->shape[x->rank - 1];
+    p->M = p->N ? eb_size(y) / p->N : 0;
+    if (!rows_of(y, &p->y_row) || !unit_columns(y)) return EB_NOT_APPLICABLE;
+    if (!rows_of(x, &p->x_row)) return EB_NEEDS_DENSE;
     const eb_tensor *bias = eb_optional_input(node, EB_IN_LINEAR_BIAS);
     if (bias && !unit_columns(bias)) return EB_NEEDS_DENSE;
     return EB_OK;

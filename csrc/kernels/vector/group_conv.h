@@ -1,4 +1,4 @@
-/* What conv of groups of channels does around its sums (depthwise.h, grouped.h): planning, tiles, operands.
+/* What conv of groups of channels does around its sums (depthwise.c, grouped.c): planning, tiles, operands.
  *
  *   tile    lines of a picture and vectors of channels, the vectors inside: x is read in the order in which it lies, and
  *           again for the next line of the result from the second-level cache. With the vectors outside those lines would
@@ -9,8 +9,13 @@
 
 #include "places.h"
 
-/* private: lines of the result a tile, tiles a picture over lines, vectors of channels a tile, tiles over vectors */
-enum { AT_LINES, AT_LINE_TILES, AT_VECTORS, AT_VECTOR_TILES };
+typedef struct {
+    int64_t lines;        /* lines of the result a tile */
+    int64_t line_tiles;   /* tiles a picture, over lines */
+    int64_t vectors;      /* vectors of channels a tile */
+    int64_t vector_tiles; /* tiles over vectors */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 /* Of numbers one a spatial axis, that of PLANE, ROW or COLUMN; `otherwise` for one that is not there. */
 static inline int64_t of_axis(const int64_t *numbers, int rank, int axis, int64_t otherwise) {
@@ -60,13 +65,13 @@ static void cut(eb_node *node) {
     int64_t fitting = X_BYTES / 4 / eb_max(1, eb_multiply(p.kernel_d, p.W * p.C));
     int64_t all = p.out_d * p.out_h, lines = eb_max(1, eb_min(all, (fitting - reach) / p.stride_h + 1));
     int64_t vectors = eb_ceil_div(p.O, EB_VL);
-    int64_t *at = node->private;
-    at[AT_LINE_TILES] = eb_ceil_div(all, lines);
-    at[AT_LINES] = eb_ceil_div(all, at[AT_LINE_TILES]);
-    int64_t others = eb_input(node, EB_IN_CONV_X)->shape[0] * at[AT_LINE_TILES];
-    at[AT_VECTORS] = eb_ceil_div(vectors, eb_min(vectors, eb_ceil_div(TILES, others)));
-    at[AT_VECTOR_TILES] = eb_ceil_div(vectors, at[AT_VECTORS]);
-    node->tiles = others * at[AT_VECTOR_TILES];
+    tiling *at = edit_tiling(node);
+    at->line_tiles = eb_ceil_div(all, lines);
+    at->lines = eb_ceil_div(all, at->line_tiles);
+    int64_t others = eb_input(node, EB_IN_CONV_X)->shape[0] * at->line_tiles;
+    at->vectors = eb_ceil_div(vectors, eb_min(vectors, eb_ceil_div(TILES, others)));
+    at->vector_tiles = eb_ceil_div(vectors, at->vectors);
+    node->tiles = others * at->vector_tiles;
 }
 
 static eb_status plan_places(eb_node *node, int fits) {
@@ -87,7 +92,8 @@ static int64_t packed_places(const eb_node *node, int32_t input, int fits) {
 static eb_status run_places(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
                             const group_function *(*functions_of)(const problem *)) {
     const problem p = describe(node);
-    const int64_t *at = node->private, kind = node->ints[EB_INT_CONV_ACTIVATION];
+    const tiling *at = tiling_of(node);
+    const int64_t kind = node->ints[EB_INT_CONV_ACTIVATION];
     const float *x = eb_data(eb_input(node, EB_IN_CONV_X), bases);
     const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
@@ -100,9 +106,9 @@ static eb_status run_places(const eb_node *node, void *const *bases, int64_t beg
                .high = vf_set(clamp > 0 ? clamp : INFINITY),
                .activation = clamp > 0 ? NULL : activations[kind]};
     for (int64_t tile = begin; tile < end; tile++) {
-        int64_t block = tile / at[AT_VECTOR_TILES], picture = block / at[AT_LINE_TILES];
-        int64_t first = block % at[AT_LINE_TILES] * at[AT_LINES], last = eb_min(p.out_d * p.out_h, first + at[AT_LINES]);
-        int64_t o = tile % at[AT_VECTOR_TILES] * at[AT_VECTORS] * EB_VL, o_end = eb_min(p.O, o + at[AT_VECTORS] * EB_VL);
+        int64_t block = tile / at->vector_tiles, picture = block / at->line_tiles;
+        int64_t first = block % at->line_tiles * at->lines, last = eb_min(p.out_d * p.out_h, first + at->lines);
+        int64_t o = tile % at->vector_tiles * at->vectors * EB_VL, o_end = eb_min(p.O, o + at->vectors * EB_VL);
         int64_t from = picture * p.out_d * p.out_h * p.out_w * p.O;
         g.x = x + picture * p.D * p.H * p.W * p.C;
         g.residual = residual ? residual + from : NULL;

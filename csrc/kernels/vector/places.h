@@ -1,4 +1,4 @@
-/* What convolutions share that are no product of matrices (depthwise_sums.h, grouped.h): channels-last images, vectors along the channels of the result.
+/* What convolutions share that are no product of matrices (depthwise_sums.h, grouped.c): channels-last images, vectors along the channels of the result.
  *
  *   group   PLACES neighbouring places of a line of the result, one vector of channels: their sums stay in registers over
  *           all taps.

@@ -1,7 +1,7 @@
 /* A program of pointwise steps in one pass over memory, as threaded code: a block of eight vectors stays in registers, and
  * the function of each step ends by calling that of the next with them. Only operands that are not the step before's
  * result come from memory. Each step computes what the op alone computes, so the bits are those of the ops one after the
- * other. Included by pointwise.h, whose expressions these are.
+ * other. Included by pointwise.c, whose expressions these are.
  *
  * Chain of five, 64 x 768, one core: 15.8 us where each step went over a run in the first-level cache, which then takes
  * two loads and a store a vector and step. */
@@ -255,7 +255,7 @@ static eb_status plan_program(eb_node *node) {
 /* `count` elements of y. The rest of a row that is no whole block is computed in blocks of its own. */
 static void run_row(program_call *calls, int n_calls, program_row *row, const eb_node *node, program_blocks *blocks,
                     float *y, int64_t count) {
-    const int streams = node->private[AT_STREAM] && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
+    const int streams = tiling_of(node)->stream && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
     calls[n_calls] = (program_call){.function = streams ? step_stream : step_store, .x = (char *)y, .step = 4};
     set_row(calls, n_calls, row);
     int64_t i = 0;
@@ -276,7 +276,7 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1;
     int64_t size = loop.shape[inner], rows = loop.count / size;
-    int64_t pieces = node->private[AT_PIECES], elements = node->private[AT_ELEMENTS], each = node->private[AT_ROWS];
+    int64_t pieces = tiling_of(node)->pieces, elements = tiling_of(node)->elements, each = tiling_of(node)->rows;
     program_blocks *blocks = scratch;
     program_call calls[PROGRAM_CALLS];
     const char *filled[PROGRAM_INPUTS] = {NULL}; /* which value its block has */
@@ -308,7 +308,7 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
             if (r + 1 < last) eb_cursor_advance(&loop, &at, size);
         }
     }
-    if (node->private[AT_STREAM]) eb_stream_end();
+    if (tiling_of(node)->stream) eb_stream_end();
     return EB_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What compare.h, integer.h and cast.h have in common: loops of plain C over runs of one or two operands, which the
+/* What compare.c, integer.c and cast.c have in common: loops of plain C over runs of one or two operands, which the
  * compiler makes vectors of for each instruction set. Input 0 is x or a, and the last one b where an op has two. */
 #ifndef EB_RUNS_H
 #define EB_RUNS_H
@@ -26,9 +26,9 @@ static eb_status plan_runs(eb_node *node) {
 }
 
 /* y[0 .. count) of a and b, each contiguous or (step 0) one value. */
-typedef void (*apply)(void *y, const void *a, const void *b, int64_t count, int64_t a_step, int64_t b_step);
+typedef void (*elementwise_function)(void *y, const void *a, const void *b, int64_t count, int64_t a_step, int64_t b_step);
 
-static eb_status run_runs(const eb_node *node, void *const *bases, int64_t begin, int64_t end, apply function) {
+static eb_status run_runs(const eb_node *node, void *const *bases, int64_t begin, int64_t end, elementwise_function function) {
     eb_loop loop = loop_of(node);
     int inner = loop.rank - 1, last = node->n_inputs - 1;
     int64_t flat = begin * TILE_ELEMENTS, flat_end = eb_min(loop.count, end * TILE_ELEMENTS);
@@ -47,7 +47,7 @@ static eb_status run_runs(const eb_node *node, void *const *bases, int64_t begin
     return EB_OK;
 }
 
-#define RUN(op, function)                                                                                          \
+#define ELEMENTWISE_RUN(op, function)                                                                              \
     static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {   \
         (void)scratch;                                                                                             \
         return run_runs(n, bases, begin, end, function);                                                           \

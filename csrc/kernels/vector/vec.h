@@ -1,6 +1,6 @@
 /* Vectors of floats as wide as the instruction set, through the vector extensions of GCC and clang. The kernels of this
- * folder are written once against these few names; csrc/kernels/<isa>/isa.h sets
- *   EB_ISA    the name in kernel symbols
+ * folder are written once against these few names. The build defines EB_ISA, the name in kernel symbols, and includes
+ * csrc/kernels/<isa>/isa.h in front of each file, which sets
  *   EB_VL     floats in a vector
  *   EB_MR     most rows of a GEMM micro-tile; its columns are two vectors
  */
@@ -36,6 +36,8 @@ typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weig
 #endif
 #define EB_PASTE_(a, b, c, d, e, f) a##b##c##d##e##f
 #define EB_PASTE(a, b, c, d, e, f) EB_PASTE_(a, b, c, d, e, f)
+#define EB_TEXT_(name) #name
+#define EB_TEXT(name) EB_TEXT_(name)
 /* f32_<op>__<isa>_<variant> */
 #define EB_SYMBOL(op, variant) EB_PASTE(f32_, op, __, EB_ISA, _, variant)
 

@@ -23,8 +23,6 @@ OK: int = lib.EB_OK
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 address_of: Callable[[np.ndarray], Any] = ffi.from_buffer
 """The memory of a contiguous array, as C takes it. ValueError if the buffer protocol has no format for its dtype."""
-# Bits of eb_isa_mask, from the least to the most capable.
-_ISA_BITS = {"generic": 1, "avx2": 2, "avx512": 4, "neon": 8}
 
 
 @cache
@@ -42,30 +40,65 @@ def kernels() -> tuple[Kernel, ...]:
 
 def _register_switches() -> None:
     """Register instruction sets and kernel variants; ablations use reference kernels only if they are named."""
-    for isa in _ISA_BITS:
-        register(Switch("isa", isa, "", f"no instructions beyond {isa}", available=isa in isas()))
+    used = kernel_isas()
+    for isa in isa_table():
+        summary = f"no instructions beyond {isa}"
+        register(Switch("isa", isa, "", summary, usual=isa in used, available=isa in isas()))
     for op, variant in sorted({(k.op, k.variant): None for k in kernels()}, key=lambda pair: pair[0]):
         summary = f"run {op} by the {variant} kernel where it applies"
         register(Switch("kernel", f"{op}={variant}", "", summary, usual=variant != "reference"))
 
 
+@cache
+def isa_table() -> Mapping[str, int]:
+    """Name of every instruction set, least capable first -> the features that it requires, a bit each."""
+    rows = (lib.eb_isa_describe(index) for index in range(lib.eb_isa_count()))
+    return {ffi.string(row.name).decode(): row.requires for row in rows}
+
+
+def features() -> dict[str, bool]:
+    """Name of every processor feature that an instruction set requires -> whether this machine has it."""
+    found: dict[str, bool] = {}
+    while (name := lib.eb_feature_name(len(found))) != ffi.NULL:
+        found[ffi.string(name).decode()] = bool(machine_mask() >> len(found) & 1)
+    return found
+
+
+def machine_mask() -> int:
+    """The features of this machine, bit i for name i of `features`."""
+    mask: int = lib.eb_machine_features()
+    return mask
+
+
+def is_within(isa: str, allowed: int) -> bool:
+    """True if `isa` requires no feature but those of the mask `allowed`."""
+    return not isa_table()[isa] & ~allowed
+
+
 def isas() -> tuple[str, ...]:
     """Instruction sets of this machine, least capable first."""
-    mask = lib.eb_isa_mask()
-    return tuple(name for name, bit in _ISA_BITS.items() if mask & bit)
+    return tuple(isa for isa in isa_table() if is_within(isa, machine_mask()))
+
+
+def kernel_isas(dtype: str | None = None) -> tuple[str, ...]:
+    """Those of `isas` that the registry has a kernel of; with `dtype` (``f32``), a kernel of that element type."""
+    used = {kernel.isa for kernel in kernels() if dtype in (None, kernel.dtype)}
+    return tuple(isa for isa in isas() if isa in used)
 
 
 @cache
 def kernels_for(isa: str | None) -> Mapping[str, tuple[Kernel, ...]]:
-    """Op -> rows that this machine can run, up to `isa` if given. ConfigError if the machine does not have `isa`."""
-    allowed = isas()
-    if isa is not None:
-        if isa not in allowed:
-            raise ConfigError(f"isa {isa!r}: this machine has {', '.join(allowed)}")
-        allowed = tuple(i for i in allowed if _ISA_BITS[i] <= _ISA_BITS[isa])
+    """Op -> rows that this machine can run; with `isa`, those that require nothing beyond it.
+
+    Raises:
+        ConfigError: this machine does not have `isa`.
+    """
+    if isa is not None and isa not in isas():
+        raise ConfigError(f"isa {isa!r}: this machine has {', '.join(isas())}")
+    allowed = machine_mask() if isa is None else isa_table()[isa]
     found: dict[str, tuple[Kernel, ...]] = {}
     for kernel in kernels():
-        if kernel.isa in allowed:
+        if is_within(kernel.isa, allowed):
             found[kernel.op] = (*found.get(kernel.op, ()), kernel)
     return found
 
@@ -164,9 +197,9 @@ def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
     lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target))
 
 
-def peak_flops(isa: str, seconds: float = 0.02) -> float:
-    """Measured FLOP/s of float32 fused multiply-adds on one core."""
-    return float(lib.eb_measure_fma(isa.encode(), seconds))
+def peak_flops(isa: str | None, seconds: float = 0.02) -> float:
+    """Measured FLOP/s of float32 fused multiply-adds on one core, by what `isa` allows; None allows all."""
+    return float(lib.eb_measure_fma(ffi.NULL if isa is None else isa.encode(), seconds))
 
 
 def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:

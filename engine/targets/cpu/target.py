@@ -104,8 +104,7 @@ class CpuTarget(Target):
 
     def roofs(self, config: Config) -> Roofs:
         """The roofs of one core, with its best instruction set or that of `config`."""
-        isa = config.isa or native.isas()[-1]
-        return Roofs(native.peak_flops(isa), native.read_bandwidth(), _CACHE_BYTES)
+        return Roofs(native.peak_flops(config.isa), native.read_bandwidth(), _CACHE_BYTES)
 
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
         """As `Target.measure_roof`; `nbytes` is at least 4096."""

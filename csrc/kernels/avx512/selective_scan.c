@@ -1,2 +1,0 @@
-#include "isa.h"
-#include "../vector/selective_scan.h"

@@ -1,2 +1,0 @@
-#include "isa.h"
-#include "../vector/attention.h"

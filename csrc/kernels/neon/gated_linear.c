@@ -1,2 +1,0 @@
-#include "isa.h"
-#include "../vector/gated_linear.h"

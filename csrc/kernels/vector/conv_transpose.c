@@ -1,0 +1,388 @@
+/* conv_transpose over one to three spatial axes of channels-last images: products of matrices that compute what is there
+ * and nothing else. Element i of x reaches places stride * i + dilation * tap, so along an axis a place of the result sees
+ * every stride-th tap only. Places that leave one remainder see the same taps: they are a `phase`, an ordinary convolution
+ * in steps of one. Its places are numbered by v, place = stride * v + remainder - low:
+ *
+ *   kernel 4, stride 2    remainder 0:  taps 2 0 of x[v - 1], x[v]      y  0 1 0 1 0 1 0     which phase
+ *                         remainder 1:  taps 3 1                           a b c ...
+ *
+ * A phase's places are cut into `span`s that the same taps reach: near the ends of x some would lie outside, where there is
+ * nothing to add, not even zeros (an infinite weight would make NaN of them). A span of each axis makes a product
+ * (gemm.h), whose rows are found by tables, in x and in y. Nothing is copied.
+ *
+ *   weight   packed as [phase][group][panel][taps of the phase][channels of x a group][EB_NR], taps in the order of x
+ *   tile     some phases of some rows of a plane of the result by some panels of all groups
+ */
+#include "convolution.h"
+#include "gemm.h"
+
+typedef struct {
+    int64_t rows;         /* rows v of a phase a tile */
+    int64_t row_tiles;    /* tiles a plane, over rows */
+    int64_t phases;       /* phases a tile */
+    int64_t phase_tiles;  /* tiles over phases */
+    int64_t panels;       /* panels a tile */
+    int64_t column_tiles; /* tiles over panels */
+} tiling;
+EB_NODE_PLAN(tiling)
+
+typedef struct {
+    int64_t groups, each_in, each_out, panels; /* channels of x and of the result, and panels, a group */
+    int64_t kernel[AXES], stride[AXES], low[AXES], dilation[AXES], in[AXES], out[AXES];
+    int64_t phases, taps; /* of all axes together */
+} problem;
+
+/* All but the images. */
+static problem describe_weight(const eb_node *node) {
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
+    const int64_t *ints = node->ints, groups = ints[EB_INT_CONV_TRANSPOSE_GROUPS];
+    problem p = {.groups = groups, .each_in = w->shape[0] / groups, .each_out = w->shape[1], .phases = 1, .taps = 1};
+    p.panels = eb_ceil_div(p.each_out, EB_NR);
+    for (int a = 0; a < AXES; a++) {
+        int own = axis_of(w->rank, a), present = own >= 0;
+        p.kernel[a] = present ? w->shape[own + 2] : 1;
+        p.stride[a] = present ? ints[EB_INT_CONV_TRANSPOSE_STRIDE + own] : 1;
+        p.dilation[a] = present ? ints[EB_INT_CONV_TRANSPOSE_DILATION + own] : 1;
+        p.low[a] = present ? ints[EB_INT_CONV_TRANSPOSE_LOW + own] : 0;
+        p.phases = eb_multiply(p.phases, p.stride[a]);
+        p.taps *= p.kernel[a];
+    }
+    return p;
+}
+
+/* Time to visit every phase, in bytes (checked.h): `phase_of` divides once for each tap of an axis. */
+static int64_t visit_bytes(const problem *p) {
+    return EB_PRODUCT(p->phases, p->kernel[PLANE] + p->kernel[ROW] + p->kernel[COLUMN], EB_STEP_BYTES);
+}
+
+/* Whether the weight can be packed: its taps lie at places that int64 holds, and its phases, most of which are empty where
+ * strides are long, are in proportion to it. */
+static int is_packable(const eb_node *node) {
+    const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
+    const int64_t *ints = node->ints;
+    if (w->dtype != EB_F32 || !ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] || ints[EB_INT_CONV_TRANSPOSE_GROUPS] < 1) return 0;
+    const problem p = describe_weight(node);
+    for (int a = 0; a < AXES; a++)
+        if (eb_multiply(p.kernel[a], p.dilation[a]) >= EB_MOST_BYTES) return 0;
+    return eb_is_proportionate(visit_bytes(&p), eb_size(w) * 4);
+}
+
+static problem describe(const eb_node *node) {
+    problem p = describe_weight(node);
+    const eb_tensor *x = eb_input(node, EB_IN_CONV_TRANSPOSE_X), *y = eb_output(node);
+    for (int a = 0; a < AXES; a++) {
+        int own = axis_of(x->rank, a);
+        p.in[a] = own >= 0 ? x->shape[own + 1] : 1;
+        p.out[a] = own >= 0 ? y->shape[own + 1] : 1;
+    }
+    return p;
+}
+
+/* --- phases and spans of an axis ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t remainder, taps;
+    int64_t before;      /* taps of smaller remainders */
+    int64_t tap, apart;  /* the first tap's place in the kernel; the next ones lie so far in front of it */
+    int64_t first, gap;  /* it reads x[v + first], the next ones x[v + first + gap], ... */
+    int64_t begin, end;  /* of v */
+} phase;
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+static phase phase_of(const problem *p, int a, int64_t remainder) {
+    const int64_t stride = p->stride[a], dilation = p->dilation[a], common = common_divisor(stride, dilation);
+    phase f = {.remainder = remainder, .apart = stride / common, .gap = dilation / common};
+    for (int64_t tap = 0; tap < p->kernel[a]; tap++) {
+        const int64_t left = tap * dilation % stride;
+        f.before += left < remainder;
+        if (left == remainder) f.taps++, f.tap = tap;
+    }
+    if (f.taps) f.first = (remainder - f.tap * dilation) / stride;
+    f.begin = eb_ceil_div(p->low[a] - remainder, stride); /* above -1, which C rounds to 0 */
+    f.end = eb_ceil_div(p->out[a] + p->low[a] - remainder, stride);
+    return f;
+}
+
+/* Phase `number` of all axes together, one an axis. */
+static void phases_of(const problem *p, int64_t number, phase *f) {
+    for (int a = COLUMN; a >= PLANE; number /= p->stride[a], a--) f[a] = phase_of(p, a, number % p->stride[a]);
+}
+
+/* Where the weight of a phase begins, and how long one of its panels is: floats. */
+static int64_t phase_weight(const problem *p, const phase *f, int64_t *panel) {
+    int64_t taps = f[PLANE].before * p->kernel[ROW] * p->kernel[COLUMN] +
+                   f[PLANE].taps * (f[ROW].before * p->kernel[COLUMN] + f[ROW].taps * f[COLUMN].before);
+    *panel = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps * p->each_in * EB_NR;
+    return taps * p->groups * p->panels * p->each_in * EB_NR;
+}
+
+/* Places [begin, end) of v that taps [tap, tap_end) reach. */
+typedef struct {
+    int64_t begin, end, tap, tap_end;
+} span;
+
+/* One place; no taps are [0, 0). */
+static span reach(const phase *f, int64_t in, int64_t v) {
+    const int64_t place = v + f->first;
+    int64_t tap = place < 0 ? eb_ceil_div(-place, f->gap) : 0;
+    int64_t end = place < in ? eb_min(f->taps, eb_ceil_div(in - place, f->gap)) : 0;
+    return tap < end ? (span){v, v + 1, tap, end} : (span){v, v + 1, 0, 0};
+}
+
+/* From `v` on, as far as the taps stay the same, up to `limit`. */
+static span span_at(const phase *f, int64_t in, int64_t v, int64_t limit) {
+    span s = reach(f, in, v);
+    for (; s.end < limit; s.end++) {
+        span next = reach(f, in, s.end);
+        if (next.tap != s.tap || next.tap_end != s.tap_end) break;
+    }
+    return s;
+}
+
+/* --- planning and packing ----------------------------------------------------------------------------------------- */
+
+/* Multiply-adds of one channel of x and one of the result of a group, over a picture. */
+static int64_t pairs_of(const problem *p) {
+    int64_t pairs = 1;
+    for (int a = 0; a < AXES; a++) {
+        int64_t count = 0, begin, end;
+        for (int64_t tap = 0; tap < p->kernel[a]; tap++) {
+            eb_clip(tap * p->dilation[a] - p->low[a], p->stride[a], p->out[a], p->in[a], &begin, &end);
+            count += end - begin;
+        }
+        pairs = eb_multiply(pairs, count);
+    }
+    return pairs;
+}
+
+/* Places v of an axis that a phase has at most. */
+static int64_t most_places(const problem *p, int a) { return eb_ceil_div(p->out[a], p->stride[a]); }
+
+/* As conv.c: rows whose x stays in the second-level cache, and as many tiles as a few threads need. Phases of few products
+ * share a tile. */
+static void cut(eb_node *node, const problem *p, int64_t products) {
+    enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8, WORTH = 1 << 19 };
+    tiling *at = edit_tiling(node);
+    int64_t planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * most_places(p, PLANE);
+    const int64_t columns = most_places(p, COLUMN), lines = most_places(p, ROW), panels = p->groups * p->panels;
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p->in[COLUMN] * p->groups * p->each_in);
+    int64_t enough = eb_max(eb_ceil_div(eb_multiply(lines * planes, p->phases), TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
+    int64_t rows = eb_max(1, eb_min(eb_min(lines, enough), fitting));
+    at->row_tiles = eb_ceil_div(lines, rows);
+    at->rows = eb_ceil_div(lines, at->row_tiles);
+    int64_t blocks = planes * at->row_tiles, each = products / eb_multiply(blocks, p->phases) + 1;
+    at->phases = eb_min(p->phases, eb_max(1, WORTH / each));
+    at->phase_tiles = eb_ceil_div(p->phases, at->phases);
+    blocks = eb_multiply(blocks, at->phase_tiles);
+    at->panels = eb_ceil_div(panels, eb_min(panels, eb_ceil_div(TILES, blocks)));
+    at->column_tiles = eb_ceil_div(panels, at->panels);
+    node->tiles = eb_multiply(blocks, at->column_tiles);
+}
+
+static eb_status plan(eb_node *node) {
+    if (!is_packable(node)) return EB_NOT_APPLICABLE;
+    eb_status status = check_conv_operands(node);
+    if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
+    problem p = describe(node);
+    const int64_t N = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0];
+    const int64_t products = EB_PRODUCT(N, p.groups, p.each_in, p.each_out, pairs_of(&p));
+    cut(node, &p, products);
+    /* The tiles of a block together visit every phase, those without places too. */
+    const int64_t visited = eb_multiply(node->tiles / tiling_of(node)->phase_tiles, visit_bytes(&p));
+    if (!eb_is_proportionate(visited, eb_add(eb_operand_bytes(node), products))) return EB_NOT_APPLICABLE;
+    node->operations = eb_multiply(2, products);
+    node->scratch_bytes = (2 * tiling_of(node)->rows * most_places(&p, COLUMN) + p.taps) * (int64_t)sizeof(int64_t);
+    return EB_OK;
+}
+
+static int64_t packed_bytes(const eb_node *node, int32_t input) {
+    if (input != EB_IN_CONV_TRANSPOSE_WEIGHT || !is_packable(node)) return 0;
+    const problem p = describe_weight(node);
+    return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
+}
+
+static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
+    const problem p = describe_weight(node);
+    const eb_tensor *w = eb_input(node, input);
+    const int64_t panels = p.groups * p.panels;
+    for (int64_t number = 0; number < p.phases; number++) {
+        phase f[AXES];
+        int64_t panel;
+        phases_of(&p, number, f);
+        float *to = (float *)destination + phase_weight(&p, f, &panel);
+        for (int64_t n = 0; n < panels; n++)
+            for (int64_t t = 0; t < f[PLANE].taps * f[ROW].taps * f[COLUMN].taps; t++, to += p.each_in * EB_NR) {
+                const int64_t o = n % p.panels * EB_NR;
+                int64_t at = n / p.panels * p.each_in * w->stride[0] + o * w->stride[1], left = t;
+                for (int a = COLUMN; a >= PLANE; left /= f[a].taps, a--) {
+                    const int own = axis_of(w->rank, a);
+                    if (own >= 0) at += (f[a].tap - left % f[a].taps * f[a].apart) * w->stride[own + 2];
+                }
+                pack_panel((const eb_float_unaligned *)source + at, w->stride[0], w->stride[1], p.each_in,
+                           eb_min(EB_NR, p.each_out - o), to);
+            }
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+/* What the spans of a tile have in common. */
+typedef struct {
+    const problem *p;
+    phase f[AXES];
+    const float *x, *weight; /* the picture; the phase's */
+    float *y;
+    const float *bias, *residual; /* of y's picture */
+    int64_t panel, panel_begin, panel_end;
+    int64_t *x_places, *y_places, *pieces;
+    int64_t activation;
+} work;
+
+/* Where the places of a span of each axis begin, in x at their first tap and in y; answers how many. */
+static int64_t fill_places(const work *k, const span *s) {
+    const problem *p = k->p;
+    const int64_t C = p->groups * p->each_in, O = p->groups * p->each_out;
+    const int is_reached = s[PLANE].tap_end && s[ROW].tap_end && s[COLUMN].tap_end;
+    int64_t M = 0, from[AXES], to[AXES], v[AXES];
+    for (v[PLANE] = s[PLANE].begin; v[PLANE] < s[PLANE].end; v[PLANE]++)
+        for (v[ROW] = s[ROW].begin; v[ROW] < s[ROW].end; v[ROW]++)
+            for (v[COLUMN] = s[COLUMN].begin; v[COLUMN] < s[COLUMN].end; v[COLUMN]++, M++) {
+                for (int a = 0; a < AXES; a++) {
+                    from[a] = v[a] + k->f[a].first + s[a].tap * k->f[a].gap;
+                    to[a] = v[a] * p->stride[a] + k->f[a].remainder - p->low[a];
+                }
+                k->x_places[M] = 0; /* outside of x the product may overflow */
+                if (is_reached) k->x_places[M] = ((from[PLANE] * p->in[ROW] + from[ROW]) * p->in[COLUMN] + from[COLUMN]) * C;
+                k->y_places[M] = ((to[PLANE] * p->out[ROW] + to[ROW]) * p->out[COLUMN] + to[COLUMN]) * O;
+            }
+    return M;
+}
+
+/* Taps of some planes and rows of the kernel and of the span's columns, which lie side by side in the packed weight. */
+typedef struct {
+    int64_t plane, planes, row, rows;
+} part;
+
+/* Adds the products of a part to y; what lies there only counts behind the first part. */
+static void multiply_part(const work *k, const span *s, const part *t, eb_product product) {
+    const problem *p = k->p;
+    const phase *f = k->f;
+    const int64_t C = p->groups * p->each_in, columns = s[COLUMN].tap_end - s[COLUMN].tap;
+    const int64_t joined = f[COLUMN].gap == 1 && p->groups == 1 ? columns : 1; /* taps that lie in one piece of x */
+    const int64_t line = p->in[COLUMN] * C, plane = p->in[ROW] * line;
+    int64_t n = 0;
+    for (int64_t i = 0; i < t->planes; i++)
+        for (int64_t j = 0; j < t->rows; j++)
+            for (int64_t c = 0; c < columns; c += joined)
+                k->pieces[n++] = (t->plane - s[PLANE].tap + i) * f[PLANE].gap * plane +
+                                 (t->row - s[ROW].tap + j) * f[ROW].gap * line + c * f[COLUMN].gap * C;
+    product.K = joined * p->each_in;
+    product.pieces = n;
+    product.b += ((t->plane * f[ROW].taps + t->row) * f[COLUMN].taps + s[COLUMN].tap) * p->each_in * EB_NR;
+    multiply_panel(&product);
+}
+
+/* One panel of the places in the tables. Where the span lacks columns or rows of the kernel, its taps are no one run of the
+ * packed weight, but several: each adds to what the one before left in y. */
+static void multiply_span(const work *k, const span *s, eb_product product) {
+    const int64_t planes = s[PLANE].tap_end - s[PLANE].tap, rows = s[ROW].tap_end - s[ROW].tap;
+    const int64_t columns = s[COLUMN].tap_end - s[COLUMN].tap;
+    const int whole_lines = columns == k->f[COLUMN].taps, whole_planes = whole_lines && rows == k->f[ROW].taps;
+    const float clamp = clamp_of(k->activation);
+    const eb_activation activation = clamp > 0 ? NULL : activations[k->activation];
+    if (!planes || !rows || !columns) { /* no tap reaches these places */
+        k->pieces[0] = 0;
+        product.pieces = 1, product.K = 0;
+        product.clamp = clamp, product.activation = activation;
+        multiply_panel(&product);
+        return;
+    }
+    part t = {.planes = whole_planes ? planes : 1, .rows = whole_lines ? rows : 1};
+    for (t.plane = s[PLANE].tap; t.plane < s[PLANE].tap_end; t.plane += t.planes)
+        for (t.row = s[ROW].tap; t.row < s[ROW].tap_end; t.row += t.rows) {
+            const int is_last = t.plane + t.planes == s[PLANE].tap_end && t.row + t.rows == s[ROW].tap_end;
+            product.clamp = is_last ? clamp : 0;
+            product.activation = is_last ? activation : NULL;
+            multiply_part(k, s, &t, product);
+            product.bias = NULL;
+            product.residual = product.y;
+        }
+}
+
+/* The panels of a span of each axis. */
+static void run_span(const work *k, const span *s) {
+    const problem *p = k->p;
+    /* Where a line has one place of the phase, no row of the product is as far from the next. */
+    const int64_t ldy = eb_min(eb_multiply(p->stride[COLUMN], p->groups * p->each_out), EB_MOST_BYTES);
+    const eb_product whole = {.M = fill_places(k, s),
+                              .x_row = p->groups * p->each_in,
+                              .x_k = 1,
+                              .ldb = EB_NR,
+                              .ldy = ldy,
+                              .alpha = 1,
+                              .ldr = ldy,
+                              .x_places = k->x_places,
+                              .x_pieces = k->pieces,
+                              .y_places = k->y_places};
+    for (int64_t n = k->panel_begin; n < k->panel_end; n++) {
+        const int64_t group = n / p->panels, o = n % p->panels * EB_NR, channel = group * p->each_out + o;
+        eb_product product = whole;
+        product.columns = eb_min(EB_NR, p->each_out - o);
+        product.x = k->x + group * p->each_in;
+        product.b = k->weight + n * k->panel;
+        product.y = k->y + channel;
+        product.bias = k->bias ? k->bias + channel : NULL;
+        product.residual = k->residual ? k->residual + channel : NULL;
+        multiply_span(k, s, product);
+    }
+}
+
+/* Rows [first, last) of plane `plane` of a phase, all counted from its first ones. */
+static void run_phase(const work *k, int64_t plane, int64_t first, int64_t last) {
+    const phase *f = k->f;
+    span s[AXES];
+    if (f[PLANE].begin + plane >= f[PLANE].end) return;
+    s[PLANE] = reach(&f[PLANE], k->p->in[PLANE], f[PLANE].begin + plane);
+    last = eb_min(f[ROW].end, f[ROW].begin + last);
+    for (int64_t row = f[ROW].begin + first; row < last; row = s[ROW].end) {
+        s[ROW] = span_at(&f[ROW], k->p->in[ROW], row, last);
+        for (int64_t column = f[COLUMN].begin; column < f[COLUMN].end; column = s[COLUMN].end) {
+            s[COLUMN] = span_at(&f[COLUMN], k->p->in[COLUMN], column, f[COLUMN].end);
+            run_span(k, s);
+        }
+    }
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    const problem p = describe(node);
+    const tiling *at = tiling_of(node);
+    const int64_t most = at->rows * most_places(&p, COLUMN), planes = most_places(&p, PLANE);
+    const int64_t x_size = p.in[PLANE] * p.in[ROW] * p.in[COLUMN] * p.groups * p.each_in;
+    const int64_t y_size = p.out[PLANE] * p.out[ROW] * p.out[COLUMN] * p.groups * p.each_out;
+    const float *residual = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_RESIDUAL, bases);
+    work k = {.p = &p,
+              .bias = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_BIAS, bases),
+              .x_places = scratch,
+              .activation = node->ints[EB_INT_CONV_TRANSPOSE_ACTIVATION]};
+    k.y_places = k.x_places + most;
+    k.pieces = k.y_places + most;
+    for (int64_t tile = begin; tile < end; tile++) {
+        const int64_t phases = tile / at->column_tiles, block = phases / at->phase_tiles;
+        const int64_t slice = block / at->row_tiles, picture = slice / planes;
+        const int64_t first = block % at->row_tiles * at->rows, number = phases % at->phase_tiles * at->phases;
+        k.panel_begin = tile % at->column_tiles * at->panels;
+        k.panel_end = eb_min(p.groups * p.panels, k.panel_begin + at->panels);
+        k.x = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_X), bases) + picture * x_size;
+        k.y = (float *)eb_data(eb_output(node), bases) + picture * y_size;
+        k.residual = residual ? residual + picture * y_size : NULL;
+        for (int64_t n = number; n < eb_min(p.phases, number + at->phases); n++) {
+            phases_of(&p, n, k.f);
+            k.weight = (const float *)eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), bases) +
+                       phase_weight(&p, k.f, &k.panel);
+            run_phase(&k, slice % planes, first, first + at->rows);
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel EB_SYMBOL(conv_transpose, phases) = {plan, run, packed_bytes, pack};

@@ -1,0 +1,81 @@
+/* matmul: y = alpha * a @ b over broadcast batch axes, either operand transposed or with any strides. */
+#include "gemm.h"
+
+typedef struct {
+    int64_t row_tiles;    /* tiles over rows */
+    int64_t column_tiles; /* tiles over panels */
+    int64_t panels;       /* panels a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
+
+typedef struct {
+    int64_t M, N, K, a_row, a_k, b_k, b_column, y_row;
+    eb_loop batch; /* operands: a, b, y */
+} shapes;
+
+static shapes describe(const eb_node *node) {
+    const eb_tensor *a = eb_input(node, EB_IN_MATMUL_A), *b = eb_input(node, EB_IN_MATMUL_B), *y = eb_output(node);
+    int a_k = a->rank - 1 - (node->ints[EB_INT_MATMUL_TRANSPOSE_A] != 0), a_row = 2 * a->rank - 3 - a_k;
+    int b_column = b->rank - 1 - (node->ints[EB_INT_MATMUL_TRANSPOSE_B] != 0), b_k = 2 * b->rank - 3 - b_column;
+    shapes s = {.M = y->shape[y->rank - 2],
+                .N = y->shape[y->rank - 1],
+                .K = a->shape[a_k],
+                .a_row = a->stride[a_row],
+                .a_k = a->stride[a_k],
+                .b_k = b->stride[b_k],
+                .b_column = b->stride[b_column],
+                .y_row = y->stride[y->rank - 2],
+                .batch = eb_loop_new(3)};
+    for (int axis = 0; axis < y->rank - 2; axis++) {
+        int64_t strides[3] = {eb_broadcast_stride(a, y->rank, axis), eb_broadcast_stride(b, y->rank, axis),
+                              y->stride[axis]};
+        eb_loop_axis(&s.batch, y->shape[axis], strides);
+    }
+    return s;
+}
+
+static eb_status plan(eb_node *node) {
+    const eb_tensor *y = eb_output(node);
+    for (int i = 0; i < 3; i++)
+        if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
+    if (y->stride[y->rank - 1] != 1 && y->shape[y->rank - 1] > 1) return EB_NOT_APPLICABLE;
+    shapes s = describe(node);
+    eb_cut cut = cut_product(s.M, s.N, s.K);
+    edit_tiling(node)->row_tiles = cut.row_tiles;
+    edit_tiling(node)->column_tiles = cut.column_tiles;
+    edit_tiling(node)->panels = cut.panels_a_tile;
+    node->tiles = s.batch.count * cut.row_tiles * cut.column_tiles;
+    node->scratch_bytes = s.K * EB_NR * 4;
+    return EB_OK;
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    shapes s = describe(node);
+    const float *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases);
+    const float *b = eb_data(eb_input(node, EB_IN_MATMUL_B), bases);
+    float *y = eb_data(eb_output(node), bases);
+    int64_t row_tiles = tiling_of(node)->row_tiles, column_tiles = tiling_of(node)->column_tiles;
+    int64_t width = tiling_of(node)->panels * EB_NR;
+    for (int64_t tile = begin; tile < end; tile++) {
+        eb_cursor at;
+        eb_cursor_seek(&s.batch, &at, tile / (row_tiles * column_tiles));
+        int64_t row_tile = tile / column_tiles % row_tiles, n = tile % column_tiles * width, n_end = eb_min(s.N, n + width);
+        int64_t m = row_tile_begin(s.M, row_tiles, row_tile), m_end = row_tile_begin(s.M, row_tiles, row_tile + 1);
+        for (; n < n_end; n += EB_NR) {
+            eb_product product = {.M = m_end - m,
+                                  .columns = eb_min(EB_NR, n_end - n),
+                                  .K = s.K,
+                                  .x = a + at.offset[0] + m * s.a_row,
+                                  .x_row = s.a_row,
+                                  .x_k = s.a_k,
+                                  .y = y + at.offset[2] + m * s.y_row + n,
+                                  .ldy = s.y_row,
+                                  .alpha = (float)node->reals[EB_REAL_MATMUL_ALPHA]};
+            product.b = panel_of(b + at.offset[1] + n * s.b_column, s.b_k, s.b_column, s.K, product.columns, product.M,
+                                 scratch, &product.ldb);
+            multiply_panel(&product);
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel EB_SYMBOL(matmul, packed) = {plan, run, NULL, NULL};
