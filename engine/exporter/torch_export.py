@@ -51,7 +51,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
         _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
-            raise ConfigError("dynamic_shapes: the model is already exported; its dynamic shapes cannot be changed")
+            raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
         program = model
     else:
         check_module(model)

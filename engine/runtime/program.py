@@ -27,7 +27,7 @@ class Program(CompiledModel[Specialised]):
 
     Made by `engine.compile` and `engine.load`. Calling it takes what the model takes (torch tensors or NumPy arrays)
     and returns what the model returns, in memory that nobody else has. Where sizes may differ from call to call, a
-    memory plan is made for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers
+    plan is bound for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers
     that the model writes to are in a `State`, which every call is given and changes; profile and trace work on a copy
     of it.
 

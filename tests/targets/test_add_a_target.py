@@ -92,9 +92,10 @@ def test_it_is_listed_as_a_switch():
 
 def test_the_page_names_what_there_is():
     """Every `Name.attribute` of the table at its end."""
+    from engine import config
     from engine.targets import base, bound, staging
 
-    known = {n: getattr(module, n) for module in (base, bound, staging) for n in dir(module)}
+    known = {n: getattr(module, n) for module in (base, bound, staging, config) for n in dir(module)}
     for owner, attribute in re.findall(r"`([A-Z]\w+)\.(\w+)`", PAGE.split("## A device", 1)[1]):
         fields = getattr(known[owner], "__annotations__", {})
         assert hasattr(known[owner], attribute) or attribute in fields, f"{owner}.{attribute}"
