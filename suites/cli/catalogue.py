@@ -74,7 +74,7 @@ def _backends(_: Path) -> list[Row]:
 
 
 def _switches(_: Path) -> list[Row]:
-    """The engine's, then then the switches of the other backends."""
+    """The engine's, then the switches of the other backends."""
     from engine.config import all_switches
     from suites import backends
     from suites.harness.case import BackendRef
