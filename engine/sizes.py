@@ -502,7 +502,8 @@ def at(value: Any, values: Mapping[str, int]) -> Any:
     """`value` with each formula in it replaced by its number for these sizes."""
     if isinstance(value, Size):
         return evaluate(value.terms, values)
-    return tuple(at(one, values) for one in value) if isinstance(value, tuple) else value
+    # Called for each size of a plan: a list is built faster than by a generator.
+    return tuple([at(one, values) for one in value]) if isinstance(value, tuple) else value
 
 
 def in_scope(value: Any, scope: Scope) -> Any:

@@ -37,6 +37,7 @@ class Walk:
         refused: the calls that cannot be translated, each with its line; "" if only an input of the call is refused.
         settled: dynamic sizes for which a call works only with the example's size, each with a line about that call.
         inside: the higher-order operators whose bodies are being translated, outermost first.
+        sources: ``file:line`` of each call, found once, since it is parsed from the text of a stack trace.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
@@ -46,6 +47,7 @@ class Walk:
         self.refused: dict[Node, str] = {}
         self.settled: dict[str, str] = {}
         self.inside: list[str] = []
+        self.sources: dict[Node, str] = {}
 
     def run(self, module: GraphModule, env: dict[Node, Translated]) -> list[Translated]:
         """Translate the calls of `module` that its outputs need. `env` has its placeholders. Returns its outputs."""
@@ -79,13 +81,13 @@ class Walk:
         for number, value in enumerate(result if several else [result]):
             if isinstance(value, Value):
                 name = "/".join([*self.inside, node.name]) + (f"[{number}]" if several else "")
-                value.trace_to(Origin(name, module_of(node), _source(node)))
+                value.trace_to(Origin(name, module_of(node), self._source(node)))
         return result
 
     def _call(self, node: Node, env: dict[Node, Translated]) -> Translated:
         args = map_arg(node.args, env.__getitem__)
         kwargs = map_arg(node.kwargs, env.__getitem__)
-        source = _source(node)
+        source = self._source(node)
         meta = node.meta.get("val")
         try:
             if isinstance(meta, torch.SymInt | int):  # arithmetic on sizes, which torch has computed
@@ -113,6 +115,14 @@ class Walk:
             self.offenders.append(line)
             self.refused |= {node: "", call: line}
             return self._stand_in(meta)
+
+    def _source(self, node: Node) -> str:
+        """``file:line`` of a call. A higher-order operator has the line of the first call in its body."""
+        if node not in self.sources:
+            nodes = [node, *(n for body in node.all_input_nodes for n in _body(body))]
+            traces = (n.meta.get("stack_trace") for n in nodes)
+            self.sources[node] = next((source for trace in traces if (source := from_trace(trace))), "")
+        return self.sources[node]
 
     def _note_settled(self, target: OpOverload, source: str) -> None:
         for name, only in self.symbols.scope.settled.items():
@@ -157,12 +167,6 @@ class Walk:
             return Value("stand_in", tensor_type(meta, self.symbols.size))
         except Refusal:
             return Missing(None)
-
-
-def _source(node: Node) -> str:
-    """``file:line`` of a call. A higher-order operator has the line of the first call in its body."""
-    nodes = [node, *(n for body in node.all_input_nodes for n in _body(body))]
-    return next((source for n in nodes if (source := from_trace(n.meta.get("stack_trace")))), "")
 
 
 def _body(node: Node) -> Iterable[Node]:

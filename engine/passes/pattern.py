@@ -150,17 +150,36 @@ class Rule:
 
 def apply(graph: Graph, rules: Sequence[Rule]) -> int:
     """Rewrite every match. At each node the rules are tried in order. Returns the number of rewrites."""
+    by_op: dict[str, list[Rule]] = {}
+    for rule in rules:
+        for op in _root_ops(rule.pattern):
+            by_op.setdefault(op, []).append(rule)
     count = 0
-    users = graph.users()
+    users = None
     for node in list(graph.nodes):
+        if node.op.name not in by_op:
+            continue
+        if users is None:  # computed again only after a rewrite, since it visits the whole graph
+            users = graph.users()
         if not any(v in users or v in graph.outputs for v in node.outputs):
             continue
-        for rule in rules:
+        for rule in by_op[node.op.name]:
             if _rewrite(graph, node, rule, users):
                 count += 1
-                users = graph.users()
+                users = None
                 break
     return count
+
+
+def _root_ops(pattern: Pattern) -> list[str]:
+    """The ops that a node may have at which `pattern` matches."""
+    match pattern:
+        case Call(op):
+            return [op]
+        case OneOf(alternatives):
+            return list(dict.fromkeys(op for alternative in alternatives for op in _root_ops(alternative)))
+        case _:
+            raise TypeError(f"the root of a rule's pattern must be a Call or a OneOf of calls, not {pattern}")
 
 
 def _rewrite(graph: Graph, root: Node, rule: Rule, users: Mapping[Value, list[Node]]) -> bool:

@@ -67,13 +67,15 @@ class _Kinds(NamedTuple):
     """The different types and instructions of an artifact, each once.
 
     Attributes:
-        types: the different types.
+        types: the different types. Those without formulas have been checked.
+        formulas: positions of the types that have formulas.
         type_of: for each value, the position of its type among them.
         kinds: the different instructions.
         varying: position of an instruction that has formulas among its attributes, position of its kind.
     """
 
     types: tuple[TensorType, ...]
+    formulas: tuple[int, ...]
     type_of: tuple[int, ...]
     kinds: tuple[_Kind, ...]
     varying: tuple[tuple[int, int], ...]
@@ -296,7 +298,9 @@ class Artifact:
                 kinds.append(_Kind(i.op, inputs, i.attributes, outputs, names))
             if kinds[number].varying:
                 varying.append((position, number))
-        return _Kinds(tuple(distinct), tuple(type_of), tuple(kinds), tuple(varying))
+        formulas = [number for number, t in enumerate(distinct) if not sizes.is_fixed(t.shape)]
+        _check_sizes(t for t in distinct if sizes.is_fixed(t.shape))
+        return _Kinds(tuple(distinct), tuple(formulas), tuple(type_of), tuple(kinds), tuple(varying))
 
     def at(self, values: Mapping[str, int]) -> Artifact:
         """The artifact for these sizes. Checks every rule of the op table; the constants are shared.
@@ -305,10 +309,12 @@ class Artifact:
             ShapeError: a size is out of its range, or the sizes break a guard.
         """
         self.scope.check(values)
-        kinds = self._kinds
         try:
-            distinct = [TensorType(t.dtype, sizes.at(t.shape, values)) for t in kinds.types]
-            _check_sizes(distinct)
+            kinds = self._kinds
+            distinct = list(kinds.types)
+            for number in kinds.formulas:
+                distinct[number] = TensorType(distinct[number].dtype, sizes.at(distinct[number].shape, values))
+            _check_sizes([distinct[number] for number in kinds.formulas])
             attributes = [kind.at(values, distinct) for kind in kinds.kinds]
             for before, after in zip(self.state_inputs, self.state_outputs, strict=True):
                 if distinct[kinds.type_of[before]] != distinct[kinds.type_of[after]]:

@@ -62,8 +62,8 @@ def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], lanes: in
 
 
 def _conflict(some: Sequence[Access], others: Sequence[Access]) -> bool:
-    return any(
-        (a.writes or b.writes) and a.memory == b.memory and a.start < b.stop and b.start < a.stop
-        for a in some
-        for b in others
-    )
+    for a in some:
+        for b in others:
+            if (a.writes or b.writes) and a.memory == b.memory and a.start < b.stop and b.start < a.stop:
+                return True
+    return False

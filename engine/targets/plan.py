@@ -118,6 +118,8 @@ class Step:
     def working_memory(self, lanes: int) -> int:
         """Bytes of working memory: the part that lanes share, then the scratch of each lane, each part aligned."""
         planned = self.planned
+        if not planned.shared_bytes and not planned.scratch_bytes:  # most steps
+            return 0
         return planner.aligned(planned.shared_bytes) + planner.aligned(planned.scratch_bytes) * lanes
 
 
