@@ -161,9 +161,11 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
 
 
 def check_load(verify: str, mmap: object, config: Config | None) -> None:
-    """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch of common passes, which have run."""
+    """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch that matters only when compiling."""
     if config is not None and config.fallback:
         raise ConfigError("fallback: the calls that torch runs are chosen when compiling, and a file cannot hold them")
+    if config is not None and config.precision is not None:
+        raise ConfigError(f"precision: {config.precision}: weights are encoded when compiling; compile the model anew")
     if config is not None and (common := passes.common_switches(config)):
         field, name = common[0]
         raise ConfigError(f"{field}: {name} is a common pass, which ran when the program was compiled; compile it anew")

@@ -159,16 +159,6 @@ class Flag(Setting):
 
 
 @dataclass(frozen=True)
-class Absent(Setting):
-    """Only None is supported."""
-
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
-        if value is not None:
-            raise ConfigError(f"{name}: only None (the model's own element types) is supported, got {value!r}")
-        return value
-
-
-@dataclass(frozen=True)
 class Passes(Setting):
     """A tuple of passes by name; ``a+b`` as text.
 
@@ -243,7 +233,11 @@ class Config:
         target: the target that runs the program: ``cpu`` (C kernels) or ``interpreter`` (the NumPy definitions).
         threads: threads of one call, the caller included. ``"auto"`` is the number of processors that the process may
             use, by its affinity mask and the CPU quota of its control groups, each time that a plan is bound.
-        precision: None, the model's own element types. Other values are not supported yet.
+        precision: how weights are stored, and in which arithmetic products read them. None: as in the model.
+            ``fp32``: the same, for models that compute in float32. ``bf16``: bfloat16 weights and products, sums in
+            float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
+            each channel, or for 32 neighbours. ``int8_dynamic``: int8 weights, and rows of activations are quantised
+            when a product reads them. ``int8_static`` is not supported yet. Values between nodes keep their types.
         fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.
@@ -266,7 +260,16 @@ class Config:
     threads: int | str = _set(
         1, Count("worker threads of one call", targets=("cpu",), most=MOST_THREADS, words=("auto",), tries=("1",))
     )
-    precision: str | None = _set(None, Absent("element types; None: the model's own", option=False))
+    precision: str | None = _set(
+        None,
+        Choice(
+            "how weights are stored, and the arithmetic of products; by default as in the model",
+            values=("fp32", "bf16", "fp16", "int8_weight", "int8_dynamic", "int8_static", "int4_weight"),
+            optional=True,
+            absent="the model's",
+            option=False,
+        ),
+    )
     fallback: str | None = _set(
         None,
         Choice(

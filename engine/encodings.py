@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 Per = Literal["element", "tensor", "channel", "group"]
 Zero = Literal["none", "middle", "integer", "minimum"]
 Components = Mapping[str, np.ndarray]
-"""By name: ``data``, and ``scale`` and ``zero`` where there are such."""
+"""By name: ``data``, and ``scale`` and ``zero`` if the encoding has them."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +101,29 @@ class Encoding:
 
     def decode(self, components: Components, dtype: str) -> np.ndarray:
         """The elements in element type `dtype`, each rounded once."""
-        data = components["data"]
         if not self.is_integer:
-            return data.astype(dtypes.dtype(dtype).numpy)
-        wide = (self._unpacked(data) if self.bits == 4 else data).astype(np.float64)
-        scale = self._spread(components["scale"], wide.shape).astype(np.float64)
+            return components["data"].astype(dtypes.dtype(dtype).numpy)
+        wide = self.integers(components).astype(np.float64)
+        wide *= self._spread(components["scale"], wide.shape)
         if self.zero == "minimum":
-            wide = wide * scale + self._spread(components["zero"], wide.shape).astype(np.float64)
-        else:
-            zero: Any = {"none": 0, "middle": (self.low + self.high + 1) // 2}.get(self.zero)
-            zero = self._spread(components["zero"], wide.shape) if zero is None else zero
-            wide = (wide - zero) * scale
+            wide += self._spread(components["zero"], wide.shape)
         return wide.astype(dtypes.dtype(dtype).numpy)
+
+    def integers(self, components: Components) -> np.ndarray:
+        """The numbers that scales multiply, int32, in the shape of the tensor: `data`, less an integer zero.
+
+        Raises:
+            ValueError: the encoding stores no integers.
+        """
+        if not self.is_integer:
+            raise ValueError(f"encoding {self} stores no integers")
+        data = components["data"]
+        whole = (self._unpacked(data) if self.bits == 4 else data).astype(np.int32)
+        if self.zero == "middle":
+            whole -= (self.low + self.high + 1) // 2
+        elif self.zero == "integer":
+            whole -= self._spread(components["zero"], whole.shape)
+        return whole
 
     def encode(self, elements: np.ndarray) -> dict[str, np.ndarray]:
         """Components whose decoded elements are near `elements`, which are finite.
@@ -187,45 +198,76 @@ class Encoding:
 
     # --- parts of a tensor, without its elements ---------------------------------------------------------------------
 
-    def slice(self, components: Components, axis: int, start: int, stop: int) -> dict[str, np.ndarray] | None:
-        """Components of the elements from `start` to `stop` of `axis`; None where a block would be cut."""
-        scale_start, scale_stop = start, stop
-        if self.per == "group" and axis == self.axis:
-            if start % self.group or stop % self.group:
-                return None
-            scale_start, scale_stop = start // self.group, stop // self.group
-        halved = self.bits == 4 and axis == self.axis
-        bounds = {"data": (start // 2, stop // 2) if halved else (start, stop)}
-        bounds |= dict.fromkeys(("scale", "zero"), (scale_start, scale_stop))
-        return {name: self._part(name, array, axis, *bounds[name]) for name, array in components.items()}
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names of the components."""
+        zero = ("zero",) if self.zero in ("integer", "minimum") else ()
+        return ("data", *(("scale",) if self.scale else ()), *zero)
 
-    def _part(self, name: str, array: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
-        if name != "data" and self.per != "group":
-            return array[start:stop] if self.per == "channel" and axis == self.axis else array
-        return array[(slice(None),) * axis + (slice(start, stop),)]
+    def cuts(self, axis: int, start: int, stop: int) -> dict[str, tuple[int, int, int] | None] | None:
+        """What to cut out of each component for the elements from `start` to `stop` of `axis`.
 
-    def concatenate(self, parts: Sequence[Components], axis: int) -> dict[str, np.ndarray] | None:
-        """Components of tensors joined along `axis`; None where parts of it would need different scales."""
+        Returns:
+            For each component its axis, start and stop; None for one that stays whole. None in place of all of them
+            where a block would be cut.
+        """
+        scales: tuple[int, int, int] | None = None
+        data = (axis, start, stop)
+        if self.per == "group":
+            scales = data
+            if axis == self.axis:
+                if start % self.group or stop % self.group:
+                    return None
+                scales = (axis, start // self.group, stop // self.group)
+                data = (axis, start // 2, stop // 2) if self.bits == 4 else data
+        elif self.per == "channel" and axis == self.axis:
+            scales = (0, start, stop)
+        return {name: data if name == "data" else scales for name in self._names}
+
+    def joined_axes(self, axis: int) -> dict[str, int] | None:
+        """The axis along which to join each component of tensors that are joined along `axis`.
+
+        None where parts of the whole would need different scales.
+        """
         if self.per == "tensor" or (self.per == "channel" and axis != self.axis):
             return None
-        at = {"data": axis, "scale": 0 if self.per == "channel" else axis}
-        at["zero"] = at["scale"]
-        return {name: np.concatenate([part[name] for part in parts], at[name]) for name in parts[0]}
+        return {name: 0 if name != "data" and self.per == "channel" else axis for name in self._names}
 
-    def permute(self, components: Components, order: Sequence[int]) -> tuple[Encoding, dict[str, np.ndarray]]:
-        """Encoding and components of the tensor with its axes in another order, as NumPy's transpose."""
-        whole = self.per != "group"  # then scales do not have the tensor's axes
-        moved = {
-            name: array if whole and name != "data" else array.transpose(order) for name, array in components.items()
-        }
-        return self.along(list(order).index(self.axis) if self.per in ("channel", "group") else 0), moved
+    def survives_reshape(self, shape: Shape, other: Shape) -> bool:
+        """True where the components of a tensor of `shape`, reshaped, are those of the tensor in shape `other`."""
+        if self.per in ("element", "tensor"):
+            return True
+        after = int(np.prod(shape[self.axis + 1 :])), int(np.prod(other[self.axis + 1 :]))
+        same = self.axis < len(other) and shape[self.axis] == other[self.axis] and after[0] == after[1]
+        return same and shape[: self.axis] == other[: self.axis]
 
-    def take(self, components: Components, rows: np.ndarray) -> dict[str, np.ndarray] | None:
-        """Components of the tensor with `rows` of axis 0 alone; None where groups lie along that axis."""
+    def permuted(self, order: Sequence[int]) -> tuple[Encoding, bool]:
+        """The encoding of the tensor with its axes in another order, and True where scales are permuted with `data`."""
+        if self.per in ("element", "tensor"):
+            return self, False
+        return self.along(list(order).index(self.axis)), self.per == "group"
+
+    def rows(self) -> dict[str, bool] | None:
+        """For each component, True where rows (indices of axis 0) of the tensor are rows of the component.
+
+        None where one row does not have blocks of its own.
+        """
         if self.per == "group" and self.axis == 0:
             return None
         whole = self.per == "tensor" or (self.per == "channel" and self.axis != 0)
-        return {name: array if whole and name != "data" else array[rows] for name, array in components.items()}
+        return {name: name == "data" or not whole for name in self._names}
+
+
+class Stored(NamedTuple):
+    """An encoded constant: its components, and how to read them as elements of type `dtype`."""
+
+    encoding: Encoding
+    components: Components
+    dtype: str
+
+    def elements(self) -> np.ndarray:
+        """The elements, each rounded once."""
+        return self.encoding.decode(self.components, self.dtype)
 
 
 def _nbytes(dtype: str, shape: Shape) -> int:

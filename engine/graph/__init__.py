@@ -1,6 +1,19 @@
-"""The graph between the exporter and the program: values, nodes, text form, verifier."""
+"""The graph between the exporter and the program: values, nodes, forms of constants, text form, verifier."""
 
-from engine.graph.ir import Form, Graph, Joined, Node, Reshaped, Value, identity
+from engine.graph.forms import Decoded, Form, Joined, Reshaped, identity
+from engine.graph.ir import Graph, Node, Value, can_join, can_reshape
 from engine.graph.origin import Origin
 
-__all__ = ["Form", "Graph", "Joined", "Node", "Origin", "Reshaped", "Value", "identity"]
+__all__ = [
+    "Decoded",
+    "Form",
+    "Graph",
+    "Joined",
+    "Node",
+    "Origin",
+    "Reshaped",
+    "Value",
+    "can_join",
+    "can_reshape",
+    "identity",
+]

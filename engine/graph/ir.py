@@ -5,74 +5,38 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from engine import dtypes, sizes
+from engine.encodings import Encoding
 from engine.graph import origin as origins
+from engine.graph.forms import Component, Cut, Decoded, Encoded, Form, Joined, Reshaped
 from engine.graph.origin import Origin
 from engine.ops import TABLE, Op, TensorType
-
-Form = np.ndarray | Callable[[], np.ndarray]
-"""A constant's elements, or a function that computes them at each access."""
-
-
-def identity(form: Form) -> Hashable:
-    """A key, equal for two forms that are the same view of the same memory, or computed from it in the same way."""
-    if callable(form):
-        return getattr(form, "identity", id(form))
-    return (form.ctypes.data, form.shape, form.strides, str(form.dtype))
-
-
-class Joined:
-    """Constants concatenated along an axis; computed at each call."""
-
-    def __init__(self, parts: Sequence[Value], axis: int) -> None:
-        self.parts = parts
-        self.axis = axis
-        self.identity = ("joined", axis, *(identity(part.form) for part in parts if part.form is not None))
-
-    def __call__(self) -> np.ndarray:
-        """The elements."""
-        return np.concatenate([part.elements for part in self.parts], self.axis)
-
-
-class Reshaped:
-    """A constant's elements in row-major order, in another shape; computed at each call.
-
-    Args:
-        base: the constant.
-        shape: the new shape, with the same number of elements.
-    """
-
-    def __init__(self, base: Form, shape: tuple[int, ...]) -> None:
-        self.base = base
-        self.shape = shape
-        self.identity = ("reshaped", shape, identity(base))
-
-    def __call__(self) -> np.ndarray:
-        """The elements."""
-        return np.asarray(self.base() if callable(self.base) else self.base).reshape(self.shape)
 
 
 class Value:
     """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node.
 
     Attributes:
+        components: of a constant that is encoded (`type.encoding` says how), the constant of each component, by name;
+            empty for every other value. `form` then computes the decoded elements.
         origin: the exported value that it equals, with the view between them; None if it equals none. Read-only:
             `trace_to` and `inherit` set it.
     """
 
-    __slots__ = ("form", "name", "node", "origin", "type")
+    __slots__ = ("components", "form", "name", "node", "origin", "type")
 
     def __init__(self, name: str, type_: TensorType, form: Form | None = None, node: Node | None = None) -> None:
         self.name = name
         self.type = type_
         self.form = form
         self.node = node
+        self.components: Mapping[str, Value] = {}
         self.origin: Origin | None = None
 
     def trace_to(self, origin: Origin | None) -> None:
@@ -96,14 +60,19 @@ class Value:
 
     @property
     def data(self) -> np.ndarray | None:
-        """The elements of a constant, computed at each access if `form` is a function; None if it is no constant."""
-        return None if self.form is None else self.elements
+        """The elements of a constant that is not encoded, as `elements` computes them; None for every other value."""
+        return self.elements if self.is_plain else None
 
     @property
     def elements(self) -> np.ndarray:
-        """The elements of a constant. ValueError if this value is no constant."""
-        if self.form is None:
-            raise ValueError(f"{self}: expected a constant")
+        """The elements of a constant, computed at each access if `form` is a function.
+
+        Raises:
+            ValueError: it is no constant, or an encoded one, which a pass that needs elements leaves alone.
+        """
+        if not self.is_plain:
+            raise ValueError(f"{self}: expected a constant that is not encoded")
+        assert self.form is not None  # noqa: S101  (said above; a type checker does not follow a property)
         return self.form() if callable(self.form) else self.form
 
     @property
@@ -122,9 +91,14 @@ class Value:
         return self.form is not None
 
     @property
+    def is_plain(self) -> bool:
+        """True for a constant that is not encoded, whose elements passes may read."""
+        return self.form is not None and self.type.encoding is None
+
+    @property
     def scalar(self) -> float | int | bool | None:
         """The value of a constant with one element; None for everything else."""
-        if self.form is None or self.type.size != 1:
+        if not self.is_plain or self.type.size != 1:
             return None
         return self.elements.reshape(-1)[0].item()
 
@@ -251,28 +225,85 @@ class Graph:
         """
         return Value(self.unique(name), type_, make)
 
+    def encoded(self, components: Mapping[str, Value], encoding: Encoding, type_: TensorType, name: str) -> Value:
+        """A constant of `type_` that is stored as `components`.
+
+        Raises:
+            ValueError: they are not what the encoding wants for that shape.
+        """
+        types = {part: (value.dtype, value.shape) for part, value in components.items() if value.is_plain}
+        if types != encoding.component_types(type_.shape):
+            raise ValueError(f"encoding {encoding} of {type_}: expected other components than {types}")
+        forms = {part: value.form for part, value in components.items() if value.form is not None}
+        whole = self.later(Decoded(forms, encoding, type_.dtype), type_._replace(encoding=encoding), name)
+        whole.components = dict(components)
+        return whole
+
+    def encode(self, constant: Value, encoding: Encoding) -> Value:
+        """`constant` stored as `encoding` says, each component made `later`. Raises ValueError where it cannot be."""
+        types = encoding.component_types(constant.shape)
+        form = constant.form
+        if form is None or constant.type.encoding is not None:
+            raise ValueError(f"{constant!r}: expected a constant that is not encoded")
+        whole = Encoded(form, encoding)
+        components = {
+            part: self.later(Component(whole, part), TensorType(*type_), f"{constant.name}.{part}")
+            for part, type_ in types.items()
+        }
+        return self.encoded(components, encoding, constant.type, constant.name)
+
     def joined(self, parts: Sequence[Value], axis: int) -> Value:
         """A constant, made as by `later`: `parts` concatenated along `axis`, the only axis whose sizes may differ.
 
         Raises:
-            ValueError: one of `parts` is no constant.
+            ValueError: one of `parts` is no constant; or `can_join` says that they cannot be joined.
         """
-        if not all(part.is_constant for part in parts):
-            raise ValueError(f"{', '.join(map(repr, parts))}: expected constants")
-        shape = list(parts[0].shape)
+        forms = [part.form for part in parts if part.form is not None]
+        if len(forms) != len(parts) or not can_join([part.type for part in parts], axis):
+            raise ValueError(f"{', '.join(map(repr, parts))}: expected constants that can be joined")
+        shape, encoding = list(parts[0].shape), parts[0].type.encoding
         shape[axis] = sum(part.shape[axis] for part in parts)
-        name = "+".join(part.name for part in parts)
-        return self.later(Joined(parts, axis), TensorType(parts[0].dtype, tuple(shape)), name)
+        type_, name = TensorType(parts[0].dtype, tuple(shape)), "+".join(part.name for part in parts)
+        axes = None if encoding is None else encoding.joined_axes(axis)
+        if encoding is None or axes is None:
+            return self.later(Joined(forms, axis), type_, name)
+        components = {part: self.joined([one.components[part] for one in parts], at) for part, at in axes.items()}
+        return self.encoded(components, encoding, type_, name)
+
+    def cut(self, constant: Value, axis: int, start: int, stop: int) -> Value:
+        """The elements of `constant` from `start` to `stop` of `axis`, as a constant `later`.
+
+        Raises:
+            ValueError: it is no constant; or `Encoding.cuts` says that a block would be cut.
+        """
+        encoding = constant.type.encoding
+        cuts = {} if encoding is None else encoding.cuts(axis, start, stop)
+        if constant.form is None or cuts is None:
+            raise ValueError(f"{constant!r}: expected a constant that can be cut at {start} and {stop} of axis {axis}")
+        shape = (*constant.shape[:axis], stop - start, *constant.shape[axis + 1 :])
+        type_ = TensorType(constant.dtype, shape)
+        if encoding is None:
+            return self.later(Cut(constant.form, axis, start, stop), type_, constant.name)
+        components = {
+            part: value if (where := cuts[part]) is None else self.cut(value, *where)
+            for part, value in constant.components.items()
+        }
+        return self.encoded(components, encoding, type_, constant.name)
 
     def reshaped(self, constant: Value, shape: tuple[int, ...]) -> Value:
         """A constant, made as by `later`: the elements of `constant` in another shape. Reads no elements now.
 
         Raises:
-            ValueError: `constant` is no constant.
+            ValueError: `constant` is no constant; or `can_reshape` says that it cannot be reshaped.
         """
-        if constant.form is None:
-            raise ValueError(f"{constant!r}: expected a constant")
-        return self.later(Reshaped(constant.form, shape), TensorType(constant.dtype, shape), constant.name)
+        if constant.form is None or not can_reshape(constant.type, shape):
+            raise ValueError(f"{constant!r}: expected a constant that can be reshaped to {list(shape)}")
+        type_, encoding = TensorType(constant.dtype, shape), constant.type.encoding
+        if encoding is None:
+            return self.later(Reshaped(constant.form, shape), type_, constant.name)
+        types = encoding.component_types(shape)
+        components = {part: self.reshaped(value, types[part][1]) for part, value in constant.components.items()}
+        return self.encoded(components, encoding, type_, constant.name)
 
     def scalar(self, value: float, dtype: str) -> Value:
         """A constant of rank 0."""
@@ -306,7 +337,7 @@ class Graph:
         operands = declared.arrange(inputs) if isinstance(inputs, Mapping) else inputs
         declared.check_arity(len(operands))
         node = Node(declared, operands, declared.complete(attributes), source)
-        types = declared.infer(_types(operands), node.attributes)
+        types = declared.infer_types(_types(operands), node.attributes)
         node.outputs = [Value(self.unique(name or op), t, node=node) for t in types]
         if before is None:
             self.nodes.append(node)
@@ -394,3 +425,15 @@ class Graph:
         lines += [f"  {n!r}" for n in self.nodes]
         lines.append(f"  return {', '.join(f'%{v.name}' for v in self.outputs)}")
         return "\n".join(lines)
+
+
+def can_join(types: Sequence[TensorType], axis: int) -> bool:
+    """True where constants of these types can be joined along `axis` without decoding them."""
+    encoding = types[0].encoding
+    alike = all(type_.encoding == encoding for type_ in types)
+    return alike and (encoding is None or encoding.joined_axes(axis) is not None)
+
+
+def can_reshape(type_: TensorType, shape: tuple[int, ...]) -> bool:
+    """True where a constant of this type can be reshaped without decoding it."""
+    return type_.encoding is None or type_.encoding.survives_reshape(type_.shape, shape)

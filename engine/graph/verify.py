@@ -33,7 +33,7 @@ def graph(g: Graph) -> None:
         try:
             node.op.check_arity(len(node.inputs))
             complete = node.op.complete(node.attributes)
-            types = node.op.infer([None if v is None else v.type for v in node.inputs], node.attributes)
+            types = node.op.infer_types([None if v is None else v.type for v in node.inputs], node.attributes)
         except ValueError as error:
             raise VerificationError(f"{where}: {error}") from error
         if dict(node.attributes) != complete:

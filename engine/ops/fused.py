@@ -194,6 +194,7 @@ declare(
         {"norm": Attribute("choice", "layer_norm", choices=("layer_norm", "rms_norm")), "epsilon": Attribute("float")},
         flops=_embedding_norm_flops,
         nbytes=_embedding_norm_bytes,
+        encoded=("first", "second", "third"),
         doc="norm over the last axis of (first + second) + third, float32: a term is the rows of a table [V, n] at its "
         "ids, or has no ids and is added as it is, broadcast; ids outside of [0, V) are an error",
     )
@@ -206,7 +207,12 @@ declare(
 def _expand_parts(attributes: Attributes, channels: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Attributes of the linear and of the conv that the op stands for, of which `channels` lie between."""
     spatial = {name: attributes[name] for name in ("stride", "low", "high", "dilation")}
-    linear = {"transpose_weight": True, "activation": attributes["expand_activation"], "alpha": 1.0}
+    linear = {
+        "transpose_weight": True,
+        "activation": attributes["expand_activation"],
+        "alpha": 1.0,
+        "compute": "element",
+    }
     return linear, {**spatial, "groups": channels, "activation": attributes["activation"], "channels_last": True}
 
 
@@ -260,6 +266,7 @@ declare(
             "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
         },
         flops=_expand_depthwise_flops,
+        encoded=("expand", "weight"),
         doc="conv, every channel alone, of linear(x), whose result is rounded as it is alone; float32, x [N, H, W, C], "
         "expand [E, C], expand_bias [E], weight [E, 1, *K], bias [E]; padding is zeros around the linear's result",
     )

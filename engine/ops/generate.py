@@ -71,7 +71,9 @@ def page() -> str:
         "",
         f"{len(TABLE)} ops. `name?` is an optional input, `name*` takes any number. Operands of one op have one",
         "element type unless its line says otherwise; shapes of pointwise ops broadcast as in NumPy. *View*: shares",
-        "the input's memory where strides permit. *In place*: inputs whose memory the result may take over.",
+        "the input's memory where strides permit. *In place*: inputs whose memory the result may take over. *Encoded*:",
+        "inputs that may be encoded constants. `compute` is the arithmetic of products, which",
+        "`engine/ops/arithmetic.py` defines.",
     ]
     docs = {module.__name__.rsplit(".", 1)[-1]: module.__doc__ or "" for module in FAMILIES}
     for family, ops in _families().items():
@@ -87,6 +89,8 @@ def _row(op: Op) -> str:
         # Positions past the last name are further operands of a variadic one.
         names = dict.fromkeys(op.inputs[min(p, len(op.inputs) - 1)].rstrip("?") for p in op.inplace)
         memory.append("in place: " + ", ".join(names))
+    if op.encoded:
+        memory.append("encoded: " + ", ".join(op.encoded))
     cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), op.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

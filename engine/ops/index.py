@@ -50,6 +50,7 @@ declare(
         _infer_embedding,
         _embedding_reference,
         nbytes=_rows_read,
+        encoded=("table",),
         doc="rows of table [V, ...] at ids; ids outside of [0, V) are an error",
     )
 )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from engine.encodings import Stored
+from engine.ops.arithmetic import COMPUTE, check_product, product
 from engine.ops.check import (
     FLOATS,
     broadcast_of,
@@ -50,12 +52,22 @@ def _infer_matmul(inputs: Types, attributes: Attributes) -> tuple[TensorType, ..
     return result("matmul", a.dtype, (*batch, m, n))
 
 
-def _matmul_reference(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool, alpha: float) -> np.ndarray:
+def _check_matmul(inputs: Types, attributes: Attributes) -> None:
+    check_product("matmul", inputs, attributes, transposed=attributes["transpose_b"], constant=False)
+
+
+def _matmul_reference(
+    a: np.ndarray,
+    b: np.ndarray | Stored,
+    transpose_a: bool,
+    transpose_b: bool,
+    alpha: float,
+    compute: str = "element",
+) -> np.ndarray:
     left = np.swapaxes(a, -1, -2) if transpose_a else a
-    right = np.swapaxes(b, -1, -2) if transpose_b else b
     with np.errstate(all="ignore"):
-        product = np.matmul(widened(left), widened(right))
-        return cast_array(product if alpha == 1 else alpha * product, a.dtype)
+        y = product(left, b, compute, transposed=transpose_b)
+        return cast_array(y if alpha == 1 else alpha * y, a.dtype)
 
 
 def _matmul_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
@@ -75,8 +87,11 @@ declare(
             "transpose_a": Attribute("bool", False),
             "transpose_b": Attribute("bool", False),
             "alpha": Attribute("float", 1.0),
+            "compute": COMPUTE,
         },
         flops=_matmul_flops,
+        encoded=("b",),
+        check_encoded=_check_matmul,
         doc="alpha * (A @ B) over the last two axes; the axes before them broadcast",
     )
 )
@@ -96,18 +111,23 @@ def _infer_linear(inputs: Types, attributes: Attributes) -> tuple[TensorType, ..
     return result("linear", x.dtype, shape)
 
 
+def _check_linear(inputs: Types, attributes: Attributes) -> None:
+    check_product("linear", inputs, attributes, transposed=attributes["transpose_weight"], constant=True)
+
+
 def _linear_reference(
     x: np.ndarray,
-    weight: np.ndarray,
+    weight: np.ndarray | Stored,
     bias: np.ndarray | None,
     residual: np.ndarray | None,
     *,
     transpose_weight: bool,
     activation: str,
     alpha: float,
+    compute: str = "element",
 ) -> np.ndarray:
     with np.errstate(all="ignore"):
-        y = np.matmul(widened(x), widened(weight.T if transpose_weight else weight))
+        y = product(x, weight, compute, transposed=transpose_weight)
         if alpha != 1:
             y = alpha * y
         for addend in (bias, residual):
@@ -134,9 +154,12 @@ declare(
             "transpose_weight": Attribute("bool", True),
             "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
             "alpha": Attribute("float", 1.0),
+            "compute": COMPUTE,
         },
         flops=_linear_flops,
         inplace=(3,),  # the residual is read at the index that is written, and nowhere else
+        encoded=("weight",),
+        check_encoded=_check_linear,
         doc="activation(alpha * x @ W + bias + residual); x [..., K], W [N, K] if transpose_weight else [K, N], "
         "bias [N], residual [..., N]",
     )
@@ -155,11 +178,21 @@ def _infer_gated_linear(inputs: Types, attributes: Attributes) -> tuple[TensorTy
     return result("gated_linear", x.dtype, (*x.shape[:-1], both // 2))
 
 
+def _check_gated_linear(inputs: Types, attributes: Attributes) -> None:
+    check_product("gated_linear", inputs, attributes, transposed=attributes["transpose_weight"], constant=True)
+
+
 def _gated_linear_reference(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, *, transpose_weight: bool, activation: str
+    x: np.ndarray,
+    weight: np.ndarray | Stored,
+    bias: np.ndarray | None,
+    *,
+    transpose_weight: bool,
+    activation: str,
+    compute: str = "element",
 ) -> np.ndarray:
     with np.errstate(all="ignore"):
-        y = np.matmul(widened(x), widened(weight.T if transpose_weight else weight))
+        y = product(x, weight, compute, transposed=transpose_weight)
         if bias is not None:
             y = y + widened(bias)
         gate, up = np.split(y, 2, axis=-1)
@@ -182,8 +215,11 @@ declare(
         {
             "transpose_weight": Attribute("bool", True),
             "activation": Attribute("choice", "silu", tuple(ACTIVATIONS)),
+            "compute": COMPUTE,
         },
         flops=_gated_linear_flops,
+        encoded=("weight",),
+        check_encoded=_check_gated_linear,
         doc="activation(x @ G + g) * (x @ U + u), the gated layer of SwiGLU and its kin (Shazeer 2020); weight is G "
         "and U one after the other, [2N, K] if transpose_weight else [K, 2N], bias g and u, [2N]",
     )

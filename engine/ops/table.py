@@ -13,17 +13,24 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import numpy as np
+
 from engine import dtypes, sizes
+from engine.encodings import Encoding, Stored
 
 Attributes = Mapping[str, Any]
 T = TypeVar("T")
 
 
 class TensorType(NamedTuple):
-    """Element type and shape of a value. A size may be a formula of the sizes of a call (`engine.sizes`)."""
+    """Element type and shape of a value. A size may be a formula of the sizes of a call (`engine.sizes`).
+
+    `encoding` says how a constant is stored; None: as elements of its own type. Only constants have one.
+    """
 
     dtype: str
     shape: tuple[int, ...]
+    encoding: Encoding | None = None
 
     @property
     def size(self) -> int:
@@ -37,11 +44,19 @@ class TensorType(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the dense value."""
+        """Bytes of the dense value; of all components where it is encoded."""
+        if self.encoding is not None:
+            return self.encoding.nbytes(self.shape)
         return self.size * dtypes.dtype(self.dtype).size
 
+    @property
+    def plain(self) -> TensorType:
+        """The same type without an encoding."""
+        return self if self.encoding is None else TensorType(self.dtype, self.shape)
+
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        encoding = "" if self.encoding is None else f" as {self.encoding}"
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]{encoding}"
 
 
 class Layout(NamedTuple):
@@ -153,6 +168,10 @@ class Op:
         view: for ops that can share memory with input 0: layout of the input, attributes and output shape -> layout
             of the output in the same buffer, or None where a copy is needed.
         inplace: positions of inputs whose buffer the output may take over (same size and dtype, last use).
+        encoded: names of inputs that may be encoded constants. `infer` gets types without encodings. `reference` gets
+            decoded elements, or for ``compute="int8"`` each encoded constant as `Stored`.
+        check_encoded: raises ValueError if the op does not take these types, which may have encodings, with these
+            attributes; called before `infer`.
         doc: one line.
     """
 
@@ -166,6 +185,8 @@ class Op:
     nbytes: Callable[[Types, Sequence[TensorType], Attributes], int] = dense_bytes
     view: Callable[[Layout, Attributes, tuple[int, ...]], Layout | None] | None = None
     inplace: tuple[int, ...] = ()
+    encoded: tuple[str, ...] = ()
+    check_encoded: Callable[[Types, Attributes], None] | None = None
     doc: str = ""
 
     def complete(self, given: Attributes) -> dict[str, Any]:
@@ -226,6 +247,30 @@ class Op:
         for name, value in given.items():
             arranged[self.single_position(name)] = value
         return arranged
+
+    def infer_types(self, inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+        """`infer` for inputs that may be encoded.
+
+        Raises:
+            ValueError: the op refuses the inputs or attributes, or an input that may not be encoded is.
+        """
+        if self.check_encoded is not None and len(inputs) > 1:
+            self.check_encoded(inputs, attributes)
+        if all(type_ is None or type_.encoding is None for type_ in inputs):
+            return self.infer(inputs, attributes)
+        for position, type_ in enumerate(inputs):
+            if type_ is not None and type_.encoding is not None:
+                name = self.input_names[min(position, len(self.input_names) - 1)]
+                if name not in self.encoded:
+                    raise ValueError(f"{self.name}: expected {name!r} not to be encoded, got {type_}")
+                type_.encoding.check(type_.shape)
+        return self.infer([None if type_ is None else type_.plain for type_ in inputs], attributes)
+
+    def evaluate(self, operands: Sequence[np.ndarray | Stored | None], attributes: Attributes) -> Any:
+        """`reference` of operands, of which those named by `encoded` may be encoded constants."""
+        if attributes.get("compute") == "int8":
+            return self.reference(*operands, **attributes)
+        return self.reference(*[o.elements() if isinstance(o, Stored) else o for o in operands], **attributes)
 
     def check_arity(self, count: int) -> None:
         """ValueError unless `count` inputs (absent optional ones counted) fit the declaration."""

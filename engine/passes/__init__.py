@@ -19,7 +19,7 @@ from dataclasses import replace
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
-from engine.passes import own
+from engine.passes import own, precision
 from engine.passes.base import Constraint, Pass, violations
 from engine.switches import Switch, register, register_loader, register_source
 from engine.switches import names as switch_names
@@ -175,7 +175,7 @@ def without_common(config: Config) -> Config:
     """`config` for loading a program that was compiled with it: only the target's stage has yet to run."""
     paths = {own.load(path).name: path for path in (*config.passes, *(config.pipeline or ())) if is_path(path)}
     late = tuple(paths.get(one.name, one.name) for one in stages(config)[1])
-    return replace(config, passes=(), disable=(), pipeline=late, fallback=None)
+    return replace(config, passes=(), disable=(), pipeline=late, fallback=None, precision=None)
 
 
 def _check_target(field: str, one: Pass, config: Config) -> None:
@@ -211,20 +211,29 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
 
     Args:
         graph: changed in place.
-        config: `pipeline` and `disable` are read.
+        config: `pipeline`, `disable`, `passes` and `precision` are read.
         check: verify the graph after every pass, as `Config.verify` does.
     """
-    common, late = stages(config)
-    return run_passes(graph, [*common, *late], check=check or config.verify)
+    common = run_common(graph, config, check=check)
+    return (*common, *run_passes(graph, stages(config)[1], check=check or config.verify))
 
 
-def run_common(graph: Graph, config: Config) -> tuple[tuple[str, int], ...]:
-    """Run the common stage that `config` selects on `graph`. Returns (pass, changes) in order.
+def run_common(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
+    """Run the common stage that `config` selects on `graph`, then encode weights for its precision.
+
+    Returns:
+        (pass, changes) in order, and at the end (``precision=NAME``, nodes with encoded weights) if there is one.
 
     Raises:
-        ConfigError: as `stages`.
+        ConfigError: as `stages`; or the precision does not fit the graph.
     """
-    return run_passes(graph, stages(config)[0], check=config.verify)
+    log = run_passes(graph, stages(config)[0], check=check or config.verify)
+    if config.precision is None:
+        return log
+    log = (*log, (f"precision={config.precision}", precision.apply(graph, config.precision)))
+    if check or config.verify:
+        verify.graph(graph)
+    return log
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:

@@ -74,7 +74,7 @@ def run(graph: Graph) -> int:
         mask = node["mask"] if node.op.name == "attention" else None
         if mask is None or mask.type.size == 0:
             continue
-        new = _without(graph, node, mask) if mask.is_constant else _of_bools(graph, node, mask)
+        new = _without(graph, node, mask) if mask.is_plain else _of_bools(graph, node, mask)
         if new is not None:
             graph.replace(node.output, new)
             graph.remove([node])

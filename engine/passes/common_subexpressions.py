@@ -31,7 +31,7 @@ def _key(value: Value | None) -> Hashable:
     """Small constants are equal by content, everything else by identity."""
     if value is None:
         return None
-    if not value.is_constant or value.type.nbytes > COMPARED_BYTES:
+    if not value.is_plain or value.type.nbytes > COMPARED_BYTES:
         return id(value)
     return (value.type, value.elements.tobytes())
 

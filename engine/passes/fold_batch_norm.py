@@ -23,7 +23,7 @@ def _constant(found: Match) -> bool:
     conv = _conv(found)
     constants = [v for v in (conv.operand("weight"), conv["bias"]) if v is not None]
     bare = conv["residual"] is None and conv.attributes["activation"] == "none"
-    return bare and conv.output.dtype in _DTYPES and all(v.is_constant for v in constants)
+    return bare and conv.output.dtype in _DTYPES and all(v.is_plain for v in constants)
 
 
 def _a_channel(found: Match) -> bool:
@@ -32,7 +32,7 @@ def _a_channel(found: Match) -> bool:
     shape = (*[1] * (len(conv.shape) - len(other.shape)), *other.shape)
     others = shape[:1] + shape[2:]
     fits = len(shape) == len(conv.shape) and math.prod(others) == 1 and shape[1] in (1, conv.shape[1])
-    return fits and other.is_constant and other.dtype == conv.dtype
+    return fits and other.is_plain and other.dtype == conv.dtype
 
 
 def _vector(value: Value, channels: int) -> np.ndarray:

@@ -18,9 +18,9 @@ def run(graph: Graph) -> int:
     new: dict[Value, Value] = {}
     for node in graph.nodes:
         inputs = [v if v is None else new.get(v, v) for v in node.inputs]
-        if not all(v is None or v.is_constant for v in inputs) or _varies(node) or _grows(node):
+        if not all(v is None or v.is_plain for v in inputs) or _varies(node) or _grows(node):
             continue
-        arrays = [None if v is None else v.data for v in inputs]
+        arrays = [None if v is None else v.elements for v in inputs]
         try:
             result = node.op.reference(*arrays, **node.attributes)
         except (IndexError, ZeroDivisionError):

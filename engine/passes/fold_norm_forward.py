@@ -28,7 +28,7 @@ def _multiplies(found: Match) -> bool:
 def _a_channel(found: Match) -> bool:
     """A constant with one element, or one a channel of x [N, C, *S]."""
     x, other = found.values["x"], found.values["other"]
-    if not other.is_constant or len(x.shape) < 3 or len(other.shape) > len(x.shape) or x.dtype not in _DTYPES:
+    if not other.is_plain or len(x.shape) < 3 or len(other.shape) > len(x.shape) or x.dtype not in _DTYPES:
         return False
     shape = (*[1] * (len(x.shape) - len(other.shape)), *other.shape)
     return shape[1] in (1, x.shape[1]) and {*shape[:1], *shape[2:]} == {1} and other.dtype == x.dtype
@@ -42,7 +42,7 @@ def _whole(found: Match) -> bool:
 def _known(found: Match) -> bool:
     """Weight and bias are constants."""
     reader = found.calls["reader"]
-    return all(v is None or v.is_constant for v in (reader.operand("weight"), reader["bias"]))
+    return all(v is None or v.is_plain for v in (reader.operand("weight"), reader["bias"]))
 
 
 def _images(found: Match) -> bool:

@@ -14,7 +14,7 @@ from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
-_SCORES = call("matmul", Var("query"), Var("key"), transpose_a=False, name="scores")
+_SCORES = call("matmul", Var("query"), Var("key"), transpose_a=False, compute="element", name="scores")
 _MASKED = OneOf(
     (
         _SCORES,
@@ -23,7 +23,14 @@ _MASKED = OneOf(
         call("where", Var("drop"), Scalar("fill"), _SCORES, name="where"),
     )
 )
-_PATTERN = call("matmul", call("softmax", _MASKED, name="softmax"), Var("value"), transpose_a=False, transpose_b=False)
+_PATTERN = call(
+    "matmul",
+    call("softmax", _MASKED, name="softmax"),
+    Var("value"),
+    transpose_a=False,
+    transpose_b=False,
+    compute="element",
+)
 
 
 def _over_keys(found: Match) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Value, can_join
+from engine.ops import TensorType
 from engine.passes.base import Pass
 from engine.passes.fuse_epilogue import ACTIVATIONS
 from engine.passes.pattern import Call, Match, Rule, Var, apply, call
@@ -30,6 +31,7 @@ def _can_pair(found: Match) -> bool:
         and _is_plain(gate)
         and _is_plain(up)
         and gate.operand("weight").type == up.operand("weight").type
+        and can_join([gate.operand("weight").type], 0 if gate.attributes["transpose_weight"] else 1)
         and gate.attributes == up.attributes
     )
 
@@ -53,6 +55,7 @@ def _pair(activation: str) -> Any:
             source=gate.source,
             transpose_weight=transposed,
             activation=activation,
+            compute=gate.attributes["compute"],
         )
 
     return rewrite
@@ -80,7 +83,13 @@ def _can_split(found: Match) -> bool:
         and _is_half(gate, whole)
         and _is_half(up, whole)
         and gate.attributes["start"] != up.attributes["start"]
+        and _can_swap_halves(linear.operand("weight").type, 0 if linear.attributes["transpose_weight"] else 1)
     )
+
+
+def _can_swap_halves(weight: TensorType, axis: int) -> bool:
+    half, encoding = weight.shape[axis] // 2, weight.encoding
+    return can_join([weight], axis) and (encoding is None or encoding.cuts(axis, 0, half) is not None)
 
 
 def _split(activation: str) -> Any:
@@ -98,14 +107,15 @@ def _split(activation: str) -> Any:
             source=linear.source,
             transpose_weight=transposed,
             activation=activation,
+            compute=linear.attributes["compute"],
         )
 
     return rewrite
 
 
 def _swap_halves(graph: Graph, value: Value, axis: int) -> Value:
-    first, second = (graph.constant(half, value.name) for half in np.split(value.elements, 2, axis))
-    return graph.joined([second, first], axis)
+    half = value.shape[axis] // 2
+    return graph.joined([graph.cut(value, axis, half, 2 * half), graph.cut(value, axis, 0, half)], axis)
 
 
 def _rules() -> tuple[Rule, ...]:

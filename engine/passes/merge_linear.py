@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from engine.graph import Graph, Node
+from engine.graph import Graph, Node, can_join
 from engine.passes.base import Pass
 
 
 def _key(node: Node) -> Hashable | None:
     """Linears with the same key can be one; None where a linear cannot be merged at all."""
     weight, bias = node.operand("weight"), node["bias"]
-    if not weight.is_constant or node["residual"] is not None:
+    if not weight.is_constant or node["residual"] is not None or not can_join([weight.type], _rows(node)):
         return None
     if bias is not None and not bias.is_constant:
         return None
-    return (id(node["x"]), weight.dtype, bias is None, tuple(node.attributes.items()))
+    return (id(node["x"]), weight.dtype, weight.type.encoding, bias is None, tuple(node.attributes.items()))
+
+
+def _rows(node: Node) -> int:
+    """The axis of a linear's weight that has an element for each feature of the result."""
+    return 0 if node.attributes["transpose_weight"] else 1
 
 
 def _merge(graph: Graph, nodes: list[Node]) -> None:
     """One linear over the concatenated weights in place of `nodes`."""
     first = nodes[0]
-    rows = 0 if first.attributes["transpose_weight"] else 1
-    weight = graph.joined([n.operand("weight") for n in nodes], rows)
+    weight = graph.joined([n.operand("weight") for n in nodes], _rows(first))
     biases = [n["bias"] for n in nodes]  # all of them or none: the key says so
     bias = graph.joined([b for b in biases if b is not None], 0) if biases[0] is not None else None
     merged = graph.emit_again(first, {"weight": weight, "bias": bias})

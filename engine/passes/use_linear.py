@@ -43,8 +43,8 @@ def _from_left(graph: Graph, found: Match) -> Value:
 
 
 RULES = (
-    Rule(call("matmul", Var("x"), Var("weight"), transpose_a=False), _rewrite, (_constant_matrix,)),
-    Rule(call("matmul", Var("weight"), Var("x"), transpose_b=True), _from_left, (_constant_matrix,)),
+    Rule(call("matmul", Var("x"), Var("weight"), transpose_a=False, compute="element"), _rewrite, (_constant_matrix,)),
+    Rule(call("matmul", Var("weight"), Var("x"), transpose_b=True, compute="element"), _from_left, (_constant_matrix,)),
 )
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine import sizes, tree
+from engine.encodings import Stored
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
 from engine.graph import Form, Reshaped
 from engine.graph.origin import common_module
@@ -232,6 +233,7 @@ class Artifact:
         scope: the sizes that differ from call to call; shapes and attributes may be formulas of them.
         states: buffers that keep their contents between calls.
         origins: value -> origin, for each value that equals an exported value.
+        components: encoded constant, which is not among `constants` -> the constant of each of its components, by name.
         lowered: the target whose own passes have been applied; "" for none.
     """
 
@@ -248,6 +250,16 @@ class Artifact:
     states: tuple[Slot, ...] = ()
     origins: origins.Origins = field(default_factory=dict)
     lowered: str = ""
+    components: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def stored(self, value: int) -> np.ndarray | Stored:
+        """A constant: its elements, or its components if it is encoded. KeyError for every other value."""
+        if value not in self.components:
+            return self.constants[value]
+        type_, parts = self.types[value], self.components[value]
+        encoding = type_.encoding
+        assert encoding is not None  # noqa: S101  (checked when the artifact was made)
+        return Stored(encoding, {name: self.constants[part] for name, part in parts.items()}, type_.dtype)
 
     @property
     def call_inputs(self) -> tuple[int, ...]:
@@ -280,7 +292,7 @@ class Artifact:
         distinct: list[TensorType] = []
         type_of: list[int] = []
         for t in self.types:
-            key = _canonical([t.dtype, sizes.encode(t.shape)])  # == of formulas could record a guard
+            key = _canonical(_encode_type(t))  # == of formulas could record a guard
             if key not in numbers:
                 numbers[key] = len(distinct)
                 distinct.append(t)
@@ -313,7 +325,7 @@ class Artifact:
             kinds = self._kinds
             distinct = list(kinds.types)
             for number in kinds.formulas:
-                distinct[number] = TensorType(distinct[number].dtype, sizes.at(distinct[number].shape, values))
+                distinct[number] = distinct[number]._replace(shape=sizes.at(distinct[number].shape, values))
             _check_sizes([distinct[number] for number in kinds.formulas])
             attributes = [kind.at(values, distinct) for kind in kinds.kinds]
             for before, after in zip(self.state_inputs, self.state_outputs, strict=True):
@@ -344,7 +356,7 @@ class Artifact:
             "sizes": {name: list(symbol) for name, symbol in self.scope.symbols.items()},
             "guards": [[g.relation, sizes.encode_terms(g.terms), g.holds] for g in self.scope.guards],
             "states": [list(slot) for slot in self.states],
-            "types": [[t.dtype, sizes.encode(t.shape)] for t in self.types],
+            "types": [_encode_type(t) for t in self.types],
             "names": list(self.names),
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
@@ -358,6 +370,7 @@ class Artifact:
                 for i in self.instructions
             ],
             "constants": {str(v): tensor_name(v) for v in self.constants},
+            "components": {str(v): dict(parts) for v, parts in self.components.items()},
             "signature": {
                 "input_tree": tree.encode(s.input_tree),
                 "output_tree": tree.encode(s.output_tree),
@@ -413,6 +426,12 @@ def tensor_name(value: int) -> str:
     return f"constant.{value}"
 
 
+def _encode_type(type_: TensorType) -> list[Any]:
+    """Element type and shape, and the encoding where there is one, as JSON-able values."""
+    encoding = [] if type_.encoding is None else [str(type_.encoding)]
+    return [type_.dtype, sizes.encode(type_.shape), *encoding]
+
+
 def _canonical(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
@@ -435,7 +454,7 @@ def with_modules(instructions: Sequence[Instruction], traced: origins.Origins) -
 
 
 def _check_follows(op: str, inputs: Types, attributes: Mapping[str, Any], outputs: Sequence[TensorType]) -> None:
-    if tuple(outputs) != tuple(TABLE[op].infer(inputs, attributes)):
+    if tuple(outputs) != tuple(TABLE[op].infer_types(inputs, attributes)):
         raise ValueError(f"{op}: output types do not follow from its inputs")
 
 

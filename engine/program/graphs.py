@@ -10,7 +10,7 @@ import numpy as np
 from engine import sizes
 from engine.graph import Form, Graph, Node, Value
 from engine.graph.origin import Origin
-from engine.ops import TABLE, TensorType
+from engine.ops import TABLE
 from engine.program.artifact import Artifact, Constants, Instruction, Signature, Slot, with_modules
 
 
@@ -18,11 +18,15 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
     """The artifact of `graph`: its values are numbered, its nodes become instructions."""
     numbers: dict[Value, int] = {}
     constants: dict[int, Form] = {}
+    components: dict[int, dict[str, int]] = {}
 
     def number(value: Value) -> int:
         if value not in numbers:
+            parts = {name: number(part) for name, part in value.components.items()}
             numbers[value] = len(numbers)
-            if value.form is not None:
+            if parts:
+                components[numbers[value]] = parts
+            elif value.form is not None:
                 constants[numbers[value]] = value.form
         return numbers[value]
 
@@ -56,6 +60,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         graph.scope,
         states,
         traced,
+        components=components,
     )
 
 
@@ -80,9 +85,13 @@ def to_graph(artifact: Artifact) -> Graph:
 
     def value(number: int, node: Node | None = None) -> Value:
         if number not in values:
-            type_ = artifact.types[number]
-            form = artifact.constants.form(number) if number in artifact.constants else None
-            found = Value(graph.unique(artifact.names[number]), TensorType(type_.dtype, own(type_.shape)), form, node)
+            type_, name = artifact.types[number], graph.unique(artifact.names[number])
+            if type_.encoding is not None:
+                parts = {part: value(component) for part, component in artifact.components[number].items()}
+                found = graph.encoded(parts, type_.encoding, type_.plain, name)
+            else:
+                form = artifact.constants.form(number) if number in artifact.constants else None
+                found = Value(name, type_._replace(shape=own(type_.shape)), form, node)
             found.origin = artifact.origins.get(number)
             values[number] = found
         return values[number]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import sizes, tree
+from engine.encodings import encoding
 from engine.errors import ProgramError
 from engine.graph import Form
 from engine.ops import MAX_RANK, TABLE, Op, TensorType
@@ -101,7 +102,7 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
     s, scope = header["signature"], sizes.scope_of(header["sizes"], header["guards"])
     artifact = Artifact(
         name=str(header["name"]),
-        types=tuple(TensorType(d, tuple(_extent(size, scope) for size in shape)) for d, shape in header["types"]),
+        types=tuple(_type(*parts, scope=scope) for parts in header["types"]),
         names=tuple(map(str, header["names"])),
         inputs=tuple(map(_size, header["inputs"])),
         outputs=tuple(map(_size, header["outputs"])),
@@ -128,6 +129,10 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
         origins=_origins(header, scope),
         lowered=_name(header["lowered"]),
+        components={
+            _size(int(value)): {str(name): _size(part) for name, part in parts.items()}
+            for value, parts in header["components"].items()
+        },
     )
     _check(artifact)
     return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins))
@@ -137,6 +142,12 @@ def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"not a name: {value!r}")
     return value
+
+
+def _type(dtype: str, shape: Any, text: str | None = None, *, scope: sizes.Scope) -> TensorType:
+    """A type from its JSON form: element type, shape, and the encoding if there is one."""
+    found = None if text is None else encoding(text)
+    return TensorType(dtype, tuple(_extent(size, scope) for size in shape), found)
 
 
 def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:
@@ -188,6 +199,7 @@ def _check(artifact: Artifact) -> None:
         if value in known or not fixed or artifact.constants.type_of(value) != types[value]:
             raise ValueError(f"constant {value} does not fit its type")
         known.add(value)
+    _check_components(artifact, known)
     for i in artifact.instructions:
         op = TABLE[i.op]
         op.check_arity(len(i.inputs))
@@ -203,6 +215,21 @@ def _check(artifact: Artifact) -> None:
     _check_states(artifact)
     artifact.at(artifact.scope.example)  # other sizes are checked when a call has them
     _check_signature(artifact)
+
+
+def _check_components(artifact: Artifact, known: set[int]) -> None:
+    """Encoded constants have the components that their encoding wants, and nothing else is encoded."""
+    encoded = {value for value, type_ in enumerate(artifact.types) if type_.encoding is not None}
+    if encoded != set(artifact.components) or encoded & known:
+        raise ValueError("encoded values and values with components differ")
+    for value, parts in artifact.components.items():
+        type_ = artifact.types[value]
+        if not sizes.is_fixed(type_.shape) or not all(p in artifact.constants and p < value for p in parts.values()):
+            raise ValueError(f"encoded constant {value}: a component is no constant in front of it")
+        found = {name: (artifact.types[part].dtype, artifact.types[part].shape) for name, part in parts.items()}
+        if type_.encoding is None or found != type_.encoding.component_types(type_.shape):
+            raise ValueError(f"encoded constant {value}: its components do not fit {type_}")
+        known.add(value)
 
 
 def _check_states(artifact: Artifact) -> None:

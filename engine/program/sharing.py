@@ -47,8 +47,9 @@ class _Tables:
         to: dict[int, int] = {}
         for value, (type_, name) in enumerate(zip(artifact.types, artifact.names, strict=True)):
             form = artifact.constants.form(value) if value in artifact.constants else None
-            key = value if form is None else (type_, identity(form))
-            if form is not None and key in self._known:
+            parts = {name: to[part] for name, part in artifact.components.get(value, {}).items()}
+            key = (type_, *parts.items()) if form is None else (type_, identity(form))
+            if (form is not None or parts) and key in self._known:
                 to[value] = self._known[key]
                 continue
             to[value] = len(self.types)
@@ -56,6 +57,7 @@ class _Tables:
             self.names.append(name)
             if form is not None:
                 self.constants[to[value]] = form
+            if form is not None or parts:
                 self._known[key] = to[value]
         numbered = replace(
             artifact,
@@ -64,6 +66,7 @@ class _Tables:
             instructions=tuple(_renumbered(i, to) for i in artifact.instructions),
             states=tuple(Slot(s.name, None if s.initial is None else to[s.initial]) for s in artifact.states),
             origins={to[v]: origin for v, origin in artifact.origins.items()},
+            components={to[v]: {n: to[p] for n, p in parts.items()} for v, parts in artifact.components.items()},
         )
         return numbered, set(to.values())
 

@@ -12,7 +12,7 @@ from typing import Any
 from engine.errors import ProgramError
 
 FORMAT = "enginebench"
-VERSION = 3
+VERSION = 4
 """Of the files that are written."""
 
 Document = dict[str, Any]
@@ -23,7 +23,12 @@ def _upgrade_2(document: Document) -> Document:
     return {**document, "lowered": "cpu"}
 
 
-UPGRADES: dict[int, Callable[[Document], Document]] = {2: _upgrade_2}
+def _upgrade_3(document: Document) -> Document:
+    """Programs of version 3 have no encoded constants."""
+    return {**document, "components": {}}
+
+
+UPGRADES: dict[int, Callable[[Document], Document]] = {2: _upgrade_2, 3: _upgrade_3}
 """Version -> makes the document of one program of that version into one of the next version."""
 
 

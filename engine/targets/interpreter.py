@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.config import Config
+from engine.encodings import Stored
 from engine.errors import ExecutionError, ProgramError
 from engine.memory import check_total
 from engine.ops import TABLE
@@ -40,7 +41,9 @@ def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | No
         for value in (*instruction.outputs, *(v for v in instruction.inputs if v is not None)):
             if unread.get(value) == position:
                 values.pop(value, None)
-    return [np.array(_read(artifact, values, v), order="C", copy=True) for v in artifact.outputs]
+    results = (_read(artifact, values, v) for v in artifact.outputs)
+    plain = (one.elements() if isinstance(one, Stored) else one for one in results)
+    return [np.array(one, order="C", copy=True) for one in plain]
 
 
 def _last_uses(artifact: Artifact) -> dict[int, int]:
@@ -67,9 +70,9 @@ def _peak_bytes(artifact: Artifact, unread: dict[int, int]) -> int:
     return max(peak, live + sum(types[value].nbytes for value in artifact.outputs))
 
 
-def _read(artifact: Artifact, values: dict[int, np.ndarray], value: int) -> np.ndarray:
+def _read(artifact: Artifact, values: dict[int, np.ndarray], value: int) -> np.ndarray | Stored:
     """An input, a result or a constant. Constants are not stored in `values`: some are computed at each access."""
-    return values[value] if value in values else artifact.constants[value]
+    return values[value] if value in values else artifact.stored(value)
 
 
 def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], observe: Observer | None) -> None:
@@ -78,7 +81,7 @@ def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], o
     operands = [None if v is None else _read(artifact, values, v) for v in instruction.inputs]
     start = time.perf_counter()
     try:
-        result = TABLE[instruction.op].reference(*operands, **instruction.attributes)
+        result = TABLE[instruction.op].evaluate(operands, instruction.attributes)
     except (IndexError, ZeroDivisionError) as e:
         what = str(e).removeprefix(f"{instruction.op}: ")
         raise ExecutionError(f"{instruction.op}{instruction.where}: {what}") from None
@@ -88,7 +91,8 @@ def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], o
     results = list(result) if isinstance(result, tuple) else [result]
     values |= zip(instruction.outputs, results, strict=True)
     if observe is not None:
-        observe(position, instruction, operands, results, seconds)
+        inputs = [one.elements() if isinstance(one, Stored) else one for one in operands]
+        observe(position, instruction, inputs, results, seconds)
 
 
 class _Plain(Prepared):

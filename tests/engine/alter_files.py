@@ -1,6 +1,6 @@
 """Alters one place after the other in the header of a program file, and loads and calls what comes of it.
 
-    python tests/engine/alter_files.py FILE FOLDER EVERY
+    python tests/engine/alter_files.py FILE FOLDER EVERY [TARGET]
 
 FILE is loaded from FOLDER with each EVERY-th alteration. Prints how many were refused, and each error that is none of
 those that a file or a call may cause. Runs in a process of its own, whose memory is limited: a hostile file could end
@@ -16,6 +16,7 @@ import resource
 import struct
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -92,17 +93,17 @@ def attempt(load, path):
     return "ran"
 
 
-def main(source, folder, every):
+def main(source, folder, every, target):
     """Try all alterations."""
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     raw = Path(source).read_bytes()
     start = 8 + struct.unpack("<Q", raw[:8])[0]
     index = json.loads(raw[8:start])
     document = json.loads(index["__metadata__"]["program"])
-    load = engine.load_decoder if "entries" in document else engine.load
+    load = partial(engine.load_decoder if "entries" in document else engine.load, config=engine.Config(target=target))
     changes = [(part, path, value) for part in (0, 1) for path in places((document, index)[part]) for value in VALUES]
     counts = {"refused": 0, "ran": 0, "failed": 0}
-    target = Path(folder) / "altered.engine"
+    file = Path(folder) / "altered.engine"
     for part, path, value in changes[::every]:
         one, other = (altered(d, path, value) if n == part else d for n, d in enumerate((document, index)))
         if part == 0:
@@ -110,8 +111,8 @@ def main(source, folder, every):
             metadata = {"program": text, "program_sha256": hashlib.sha256(text.encode()).hexdigest()}
             other = {**index, "__metadata__": metadata}
         encoded = json.dumps(other).encode()
-        target.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[start:])
-        outcome = attempt(load, target)
+        file.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[start:])
+        outcome = attempt(load, file)
         if outcome not in counts:
             sys.stdout.write(f"{path} = {value!r:.60}: {outcome}\n")
         counts[outcome] = counts.get(outcome, 0) + 1
@@ -119,4 +120,4 @@ def main(source, folder, every):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), (*sys.argv, "cpu")[4])

@@ -165,47 +165,65 @@ def test_empty_tensors(shape):
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
+def types_of(components):
+    return {name: (array.dtype.name, array.shape) for name, array in components.items()}
+
+
 @pytest.mark.parametrize("one", instances(), ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(("start", "stop"), [(0, 128), (64, 128), (32, 96), (0, 7), (5, 9), (128, 128)])
-def test_a_slice_decodes_as_the_slice_of_the_whole(one, axis, start, stop):
-    components = one.encode(elements())
-    found = one.slice(components, axis, start, stop)
-    cut = one.per == "group" and axis == one.axis and (start % one.group or stop % one.group)
-    assert (found is None) == bool(cut)
-    if found is not None:
-        where = (slice(None),) * axis + (slice(start, stop),)
-        np.testing.assert_array_equal(one.decode(found, "float32"), one.decode(components, "float32")[where])
-        shape = tuple(stop - start if a == axis else n for a, n in enumerate(SHAPE))
-        assert one.component_types(shape) == {n: (a.dtype.name, a.shape) for n, a in found.items()}
+def test_a_cut_decodes_as_the_cut_of_the_whole(one, axis, start, stop):
+    components, cuts = one.encode(elements()), one.cuts(axis, start, stop)
+    assert (cuts is None) == bool(one.per == "group" and axis == one.axis and (start % one.group or stop % one.group))
+    if cuts is None:
+        return
+    found = {}
+    for name, array in components.items():
+        found[name] = array if cuts[name] is None else np.take(array, range(*cuts[name][1:]), cuts[name][0])
+    where = (slice(None),) * axis + (slice(start, stop),)
+    np.testing.assert_array_equal(one.decode(found, "float32"), one.decode(components, "float32")[where])
+    assert types_of(found) == one.component_types(tuple(stop - start if a == axis else n for a, n in enumerate(SHAPE)))
 
 
 @pytest.mark.parametrize("one", instances(), ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_joined_tensors_decode_as_their_elements_joined(one, axis):
-    parts = [one.encode(elements(seed=seed)) for seed in (0, 1)]
-    found = one.concatenate(parts, axis)
-    if found is None:
-        assert one.per == "tensor" or (one.per == "channel" and axis != one.axis)
-        return
-    whole = np.concatenate([one.decode(part, "float32") for part in parts], axis)
-    np.testing.assert_array_equal(one.decode(found, "float32"), whole)
+    parts, axes = [one.encode(elements(seed=seed)) for seed in (0, 1)], one.joined_axes(axis)
+    assert (axes is None) == (one.per == "tensor" or (one.per == "channel" and axis != one.axis))
+    if axes is not None:
+        found = {name: np.concatenate([part[name] for part in parts], axes[name]) for name in parts[0]}
+        whole = np.concatenate([one.decode(part, "float32") for part in parts], axis)
+        np.testing.assert_array_equal(one.decode(found, "float32"), whole)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0), (0, 2, 1)])
 def test_a_permuted_tensor_decodes_as_its_elements_permuted(order):
     shape = (64, 128, 32)
     for one in instances(shape):
-        components = one.encode(elements(shape))
-        other, moved = one.permute(components, order)
+        components, (other, with_scales) = one.encode(elements(shape)), one.permuted(order)
+        moved = {n: a.transpose(order) if n == "data" or with_scales else a for n, a in components.items()}
         expected = one.decode(components, "float32").transpose(order)
         np.testing.assert_array_equal(other.decode(moved, "float32"), expected, str(one))
 
 
+@pytest.mark.parametrize("other", [(32, 64, 2, 2), (32, 256, 1), (32, 256), (8192,), (64, 128), (32, 128, 2)])
+def test_a_tensor_that_survives_a_reshape_decodes_as_its_elements_reshaped(other):
+    shape = (32, 64, 4)
+    survived = 0
+    for one in instances(shape):
+        if one.survives_reshape(shape, other):
+            components, types = one.encode(elements(shape)), one.component_types(other)
+            moved = {name: array.reshape(types[name][1]) for name, array in components.items()}
+            expected = one.decode(components, "float32").reshape(other)
+            np.testing.assert_array_equal(one.decode(moved, "float32"), expected, str(one))
+            survived += 1
+    assert survived >= 3
+
+
 @pytest.mark.parametrize("one", instances(), ids=str)
-def test_rows_that_are_taken_decode_as_those_rows(one):
-    components, rows = one.encode(elements()), np.array([5, 3, 5, 255])
-    found = one.take(components, rows)
-    assert (found is None) == (one.per == "group" and one.axis == 0)
-    if found is not None:
-        np.testing.assert_array_equal(one.decode(found, "float32"), one.decode(components, "float32")[rows])
+def test_rows_decode_as_the_rows_of_the_whole(one):
+    components, rows, where = one.encode(elements()), one.rows(), np.array([5, 3, 5, 255])
+    assert (rows is None) == (one.per == "group" and one.axis == 0)
+    if rows is not None:
+        found = {name: array[where] if rows[name] else array for name, array in components.items()}
+        np.testing.assert_array_equal(one.decode(found, "float32"), one.decode(components, "float32")[where])

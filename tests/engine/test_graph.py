@@ -108,7 +108,7 @@ def test_a_node_emitted_again_differs_in_what_is_given_alone():
     g.emit("neg", [x])
     new = g.emit_again(old, {"bias": None}, alpha=2.0).node
     assert new.inputs == (x, weight, None, None)
-    assert new.attributes == {"transpose_weight": True, "activation": "relu", "alpha": 2.0}
+    assert new.attributes == {"transpose_weight": True, "activation": "relu", "alpha": 2.0, "compute": "element"}
     assert new.source == "model.py:7"
     assert (old.inputs, old.attributes["alpha"]) == ((x, weight, bias, None), 1.0)
     assert [new, old] == g.nodes[:2]

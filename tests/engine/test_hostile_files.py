@@ -22,10 +22,19 @@ from tests.golden import models as golden
 PROGRAM, DECODER = golden.file("program"), golden.file("decoder")
 
 
-@pytest.mark.parametrize(("path", "every"), [(PROGRAM, 31), (golden.file("program", 2), 61), (DECODER, 97)])
-def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every, tmp_path):
+@pytest.mark.parametrize(
+    ("path", "every", "target"),
+    [
+        (PROGRAM, 31, "cpu"),
+        (golden.file("program", 2), 61, "cpu"),
+        (DECODER, 97, "cpu"),
+        (golden.file("encoded"), 11, "interpreter"),
+    ],
+)
+def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every, target, tmp_path):
     """Each value replaced by 37 others; a part of all combinations, since all of them take minutes."""
     command = [sys.executable, str(Path(__file__).parent / "alter_files.py"), str(path), str(tmp_path), str(every)]
+    command.append(target)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     *unexpected, counts = done.stdout.strip().split("\n")
     assert done.returncode == 0, done.stderr[-2000:]

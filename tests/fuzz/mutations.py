@@ -56,7 +56,9 @@ def infer_again(document: Document) -> bool:
                 op = TABLE[instruction["op"]]
                 given = {name: sizes.decode(value, scope) for name, value in instruction["attributes"].items()}
                 inputs = [None if value is None else types[value] for value in instruction["inputs"]]
-                for value, inferred in zip(instruction["outputs"], op.infer(inputs, op.complete(given)), strict=True):
+                for value, inferred in zip(
+                    instruction["outputs"], op.infer_types(inputs, op.complete(given)), strict=True
+                ):
                     types[value] = inferred
     except Exception:  # noqa: BLE001  # the op's rule refuses it, or breaks: loading must find that out by itself
         return False

@@ -16,13 +16,15 @@ from torch import nn
 import engine
 
 FOLDER = Path(__file__).resolve().parent
-VERSIONS = (2, 3)
-"""Format versions of the files. Programs of version 2 are lowered for the cpu, those of version 3 are not."""
+VERSIONS = (2, 3, 4)
+"""Format versions of the files. Programs of version 2 are lowered for the cpu, later ones are not. From version 4 on
+constants may be encoded, as in the file ``encoded``.
+"""
 MAX_LENGTH = 12
 
 
 def file(name: str, version: int = VERSIONS[-1]) -> Path:
-    """The file ``program``, ``decoder`` or ``images`` of a format version."""
+    """The file ``program``, ``decoder``, ``images`` or ``encoded`` of a format version."""
     return FOLDER / f"{name}-{version}.engine"
 
 
@@ -95,6 +97,19 @@ class Images(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Encoded(nn.Module):
+    """Weights that `Config.precision` ``int4_weight`` stores as groups of 4 bits, or as channels of 8 bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 64)
+        self.up = nn.Linear(64, 40)
+        self.down = nn.Linear(40, 6)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.relu(self.up(self.table(ids))))
+
+
 def image() -> torch.Tensor:
     """Input of `Images`: float32 [1, 3, 192, 192]."""
     return ((torch.arange(3 * 192 * 192) * 29 % 255) / 255).reshape(1, 3, 192, 192)
@@ -112,6 +127,8 @@ def main() -> None:
     engine.compile(set_weights(Small()), example(), dynamic_shapes=sizes).save(file("program"))
     engine.compile(set_weights(Images()), (image(),)).save(file("images"))
     engine.compile_decoder(set_weights(Tied()), MAX_LENGTH).save(file("decoder"))
+    encoded = engine.Config(target="interpreter", precision="int4_weight")
+    engine.compile(set_weights(Encoded()), (torch.arange(10),), config=encoded).save(file("encoded"))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def _moved(function: Any) -> Any:
 
 
 @_moved
-def _conv(x, weight, bias, residual, *, stride, low, high, dilation, groups, activation):
+def _conv(x, weight, bias, residual, *, stride, low, high, dilation, groups, activation, compute="element"):
+    assert compute == "element"  # test_arithmetic.py has the others
     y = _of_rank("conv", x)(_padded(x, low, high), weight, bias, stride, 0, dilation, groups)
     return activated(activation, y if residual is None else y + residual)
 

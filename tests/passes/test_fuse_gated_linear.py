@@ -39,7 +39,11 @@ def test_two_linears_of_one_value_become_a_gated_one(activation, biases, transpo
     g.outputs = [g.emit("mul", [up, activate(g, activation, gate)])]
     assert run_pass(g, "fuse_gated_linear", "dead_code")[0] == 1
     assert ops(g) == ["gated_linear"]
-    assert g.nodes[0].attributes == {"transpose_weight": transposed, "activation": activation}
+    assert g.nodes[0].attributes == {
+        "transpose_weight": transposed,
+        "activation": activation,
+        "compute": "element",
+    }
 
 
 @pytest.mark.parametrize("gate_half", [0, 1])

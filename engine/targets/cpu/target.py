@@ -63,8 +63,12 @@ class CpuTarget(Target):
     device = HOST
 
     def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """None: every op of the table is a view or has a kernel for each of its element types."""
-        del artifact
+        """None if the op is a view, or has kernels, which exist for each element type and read no encoded constants."""
+        encodings = [artifact.types[v].encoding for v in instruction.inputs if v is not None]
+        if found := next(filter(None, encodings), None):
+            return f"no kernel reads {found} weights yet; Config(target='interpreter') does, slowly"
+        if (compute := instruction.attributes.get("compute", "element")) != "element":
+            return f"no kernel computes in {compute} yet; Config(target='interpreter') does, slowly"
         known = TABLE[instruction.op].view is not None or instruction.op in native.kernels_for(None)
         return None if known else "no kernel in this build"
 

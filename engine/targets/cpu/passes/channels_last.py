@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Value, can_reshape
 from engine.passes.base import Pass
 from engine.sizes import same
 
@@ -73,10 +73,11 @@ def _conv(graph: Graph, node: Node) -> Value | None:
         return None
     images = {"x": _permuted(graph, x, node), "residual": _permuted(graph, node["residual"], node)}
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
-    if in_place and a["groups"] == 1 and len(x.shape) > 3:
+    in_place &= a["compute"] != "int8"  # then a convolution has a scale for each image, a linear for each row
+    if in_place and a["groups"] == 1 and len(x.shape) > 3 and can_reshape(weight.type, weight.shape[:2]):
         matrix = graph.reshaped(weight, weight.shape[:2])
         inputs = {**images, "weight": matrix, "bias": node["bias"]}
-        how = {"transpose_weight": True, "activation": a["activation"]}
+        how = {"transpose_weight": True, "activation": a["activation"], "compute": a["compute"]}
         return _back(graph, node, graph.emit("linear", inputs, before=node, source=node.source, **how))
     return _back(graph, node, graph.emit_again(node, images, channels_last=True))
 

@@ -24,7 +24,7 @@ def _fits(found: Match) -> bool:
     return (
         x.dtype == "float32"
         and len(x.shape) == 4
-        and all(v is None or v.is_constant for v in (expand, linear["bias"], weight, conv["bias"]))
+        and all(v is None or v.is_plain for v in (expand, linear["bias"], weight, conv["bias"]))
         and linear["residual"] is None
         and conv["residual"] is None
         and linear.attributes["transpose_weight"]
@@ -55,8 +55,8 @@ def _fuse(graph: Graph, found: Match) -> Value:
     return graph.emit("expand_depthwise", inputs, before=conv, source=conv.source, **how)
 
 
-_LINEAR = call("linear", Var("x"), Var("expand"), name="linear")
-RULES = (Rule(call("conv", _LINEAR, Var("weight"), name="conv"), _fuse, (_fits,)),)
+_LINEAR = call("linear", Var("x"), Var("expand"), compute="element", name="linear")
+RULES = (Rule(call("conv", _LINEAR, Var("weight"), compute="element", name="conv"), _fuse, (_fits,)),)
 
 
 def run(graph: Graph) -> int:

@@ -1,0 +1,143 @@
+"""Stores weights in fewer bits, as `Config.precision` says, and sets the arithmetic of the products that read them.
+
+This changes what a graph computes, so it is no pass of the pipeline. It runs after the common passes: those that fold
+numbers into weights come first, so that each weight is rounded once. Weights that two nodes read in the same encoding
+are stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
+from engine.errors import ConfigError
+from engine.graph import Graph, Node, Value
+
+GROUP = 32
+
+
+class Weight(NamedTuple):
+    """A weight of a node.
+
+    Attributes:
+        name: of the input.
+        value: the constant.
+        channel: the axis that has an index for each channel of the result, or each row of a table.
+        summed: the axis along which products are summed, or the last axis of a table.
+    """
+
+    name: str
+    value: Value
+    channel: int
+    summed: int
+
+
+class Precision(NamedTuple):
+    """What a name of `Config.precision` means.
+
+    Attributes:
+        encode: the encoding of a weight; None leaves it as it is.
+        compute: the arithmetic of products that read an encoded weight.
+    """
+
+    encode: Callable[[Weight], Encoding | None]
+    compute: str = "element"
+
+
+def _narrow(encoding: Encoding) -> Callable[[Weight], Encoding | None]:
+    """`encoding` for elements that have more bits."""
+    return lambda weight: encoding if weight.value.type.itemsize * 8 > encoding.bits else None
+
+
+def _int8(weight: Weight) -> Encoding:
+    return INT8_CHANNEL.along(weight.channel)
+
+
+def _int4(weight: Weight) -> Encoding:
+    """Groups along the summed axis of a matrix; 8 bits for a convolution, and if groups do not fit."""
+    value = weight.value
+    fits = len(value.shape) == 2 and value.shape[weight.summed] % GROUP == 0
+    return INT4[GROUP].along(weight.summed) if fits else _int8(weight)
+
+
+PRECISIONS: dict[str, Precision] = {
+    "fp32": Precision(lambda _weight: None),
+    "bf16": Precision(_narrow(BFLOAT16), "bfloat16"),
+    "fp16": Precision(_narrow(FLOAT16)),
+    "int8_weight": Precision(_int8),
+    "int8_dynamic": Precision(_int8, "int8"),
+    "int4_weight": Precision(_int4),
+}
+
+
+def apply(graph: Graph, name: str) -> int:
+    """Encode the weights of `graph` for a precision. Returns the number of nodes that changed.
+
+    Raises:
+        ConfigError: the precision needs measurements of activations, or cannot store a weight of the model.
+    """
+    if name not in PRECISIONS:
+        raise ConfigError(f"precision: {name}: scales of activations, which it needs, cannot be measured yet")
+    if name == "fp32":
+        _check_float32(graph)
+    precision = PRECISIONS[name]
+    stored: dict[tuple[Value, Encoding], Value] = {}
+    count = 0
+    for node in list(graph.nodes):
+        encoded: dict[str, Value | None] = {}
+        for weight in _weights(node):
+            encoding = precision.encode(weight)
+            if encoding is not None:
+                key = weight.value, encoding
+                if key not in stored:
+                    _check_finite(name, *key)
+                    stored[key] = graph.encode(weight.value, encoding)
+                encoded[weight.name] = stored[key]
+        if encoded:
+            how: dict[str, Any] = {"compute": precision.compute} if "compute" in node.op.attributes else {}
+            graph.replace(node.output, graph.emit_again(node, encoded, **how))
+            graph.remove([node])
+            count += 1
+    return count
+
+
+def _weights(node: Node) -> Iterator[Weight]:
+    """The inputs of `node` that can be encoded: floating-point constants that are not encoded."""
+    for name, (channel, summed) in _axes(node).items():
+        value = node[name]
+        if value is not None and value.is_plain and value.dtype in ("float64", "float32", "float16", "bfloat16"):
+            yield Weight(name, value, channel, summed % len(value.shape))
+
+
+def _axes(node: Node) -> dict[str, tuple[int, int]]:
+    """For each input that may be a weight, the axes `Weight.channel` and `Weight.summed`."""
+    match node.op.name:
+        case "linear" | "gated_linear":
+            return {"weight": (0, 1) if node.attributes["transpose_weight"] else (1, 0)}
+        case "matmul" if len(node.operand("b").shape) == 2:
+            return {"b": (0, 1) if node.attributes["transpose_b"] else (1, 0)}
+        case "conv":
+            return {"weight": (0, 1)}
+        case "embedding":
+            return {"table": (0, -1)}
+        case "embedding_norm":
+            terms = ("first", "second", "third")
+            return {term: (0, -1) for term in terms if node[f"{term}_ids"] is not None}
+    return {}
+
+
+def _check_finite(name: str, weight: Value, encoding: Encoding) -> None:
+    """ConfigError if the weight has an infinity or a NaN and the encoding stores integers."""
+    if encoding.is_integer and not np.isfinite(weight.elements.astype(np.float32, copy=False)).all():
+        raise ConfigError(f"precision: {name}: weight {weight.name!r} is not finite, and integers cannot say so")
+
+
+def _check_float32(graph: Graph) -> None:
+    """ConfigError if a node computes in another floating-point type."""
+    for node in graph.nodes:
+        dtype = node.output.dtype
+        if dtype in ("float64", "float16", "bfloat16"):
+            raise ConfigError(f"precision: fp32: the model computes {node.op.name} in {dtype}; convert it by .float()")

@@ -1,0 +1,60 @@
+"""docs/add-an-encoding.md, followed literally."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine import config, encodings
+from engine.ops import TABLE
+from engine.ops.arithmetic import quantised_rows
+from engine.passes import precision
+
+PAGE = (Path(__file__).parents[2] / "docs" / "add-an-encoding.md").read_text()
+
+
+@pytest.fixture
+def ternary(monkeypatch):
+    """The encoding and the precision of the page; both tables are as before afterwards."""
+    monkeypatch.setattr(encodings, "FAMILIES", dict(encodings.FAMILIES))
+    monkeypatch.setattr(precision, "PRECISIONS", dict(precision.PRECISIONS))
+    names = config.settings()["precision"]
+    monkeypatch.setitem(names.__dict__, "values", (*names.values, "ternary_weight"))
+    declared, chosen = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(declared, scope := vars(encodings).copy())
+    exec(chosen, vars(precision) | {"TERNARY": scope["TERNARY"]})
+    return scope["TERNARY"]
+
+
+def test_the_encoding_on_the_page_is_in_the_table_and_decodes(ternary):
+    assert encodings.encoding("ternary@1") == ternary.along(1)
+    weight = np.array([[4, -4, 1, 0], [0.5, 0.2, -0.1, 0.5]], np.float32)
+    decoded = ternary.decode(ternary.encode(weight), "float32")
+    np.testing.assert_array_equal(decoded, np.array([[4, -4, 0, 0], [0.5, 0, 0, 0.5]], np.float32))
+
+
+def test_a_model_runs_with_it_and_is_saved(ternary, tmp_path):
+    model = nn.Linear(8, 4).eval().requires_grad_(requires_grad=False)
+    x = torch.randn(2, 8)
+    program = engine.compile(model, (x,), engine.Config(target="interpreter", precision="ternary_weight"))
+    scale = model.weight.abs().amax(1, keepdim=True)
+    model.weight.copy_(torch.round(model.weight / scale) * scale)
+    torch.testing.assert_close(program(x), model(x))
+    program.save(tmp_path / "p")
+    torch.testing.assert_close(engine.load(tmp_path / "p", config=engine.Config(target="interpreter"))(x), model(x))
+
+
+def test_integer_products_read_it(ternary):
+    x, weight = (np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32) for _ in range(2))
+    components = ternary.encode(weight)
+    stored = encodings.Stored(ternary, components, "float32")
+    how = {"transpose_weight": True, "activation": "none", "alpha": 1.0, "compute": "int8"}
+    rows = quantised_rows(x)
+    expected = (rows.data @ components["data"].astype(np.int32).T) * rows.scale * components["scale"]
+    np.testing.assert_allclose(TABLE["linear"].reference(x, stored, None, None, **how), expected, rtol=1e-6)

@@ -1,0 +1,219 @@
+"""`Config.precision`: which weights are stored how, what that does to results, and where it is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+import engine
+from engine.encodings import FAMILIES
+from engine.errors import ConfigError, ProgramError
+from engine.graph import Graph
+from engine.ops import TensorType
+from engine.passes.precision import PRECISIONS
+from engine.program import Signature, container, from_graph
+from engine.targets import interpreter
+from suites import models
+
+TINY = [name for name in models.names() if name.endswith("-tiny") and name != "attention-tiny"]  # which has no weights
+ENCODED = [name for name in PRECISIONS if name != "fp32"]
+
+
+def compiled(model, inputs, precision, **switches):
+    config = engine.Config(target="interpreter", precision=precision, verify=True, **switches)
+    return engine.compile(model, inputs, config)
+
+
+def arrays(result):
+    return [np.asarray(one) for one in tree_leaves(result)]
+
+
+def encodings(program):
+    return {str(t.encoding) for t in program.artifact.types if t.encoding is not None}
+
+
+@pytest.mark.parametrize("precision", ENCODED)
+@pytest.mark.parametrize("name", TINY)
+def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precision, tmp_path):
+    model, inputs = models.get(name).build()
+    plain, program = (compiled(model, inputs, one) for one in (None, precision))
+    assert program.artifact.weight_bytes < plain.artifact.weight_bytes
+    assert encodings(program)
+    state = {"state": program.new_state()} if program.artifact.states else {}
+    got = arrays(program(*inputs, **state))
+    program.save(tmp_path / "p.engine")
+    loaded = engine.load(tmp_path / "p.engine", config=engine.Config(target="interpreter"))
+    assert loaded.digest == program.digest
+    state = {"state": loaded.new_state()} if loaded.artifact.states else {}
+    for mine, again in zip(got, arrays(loaded(*inputs, **state)), strict=True):
+        np.testing.assert_array_equal(mine, again)
+
+
+class Net(nn.Module):
+    """One of each op that reads an encoded weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(12, 64)
+        self.linear = nn.Linear(64, 96)
+        self.odd = nn.Linear(96, 40)
+        self.last = nn.Linear(40, 8)
+        self.conv = nn.Conv1d(8, 6, 3)
+        self.plain = nn.LayerNorm(8)
+
+    def forward(self, ids):
+        x = self.last(torch.tanh(self.odd(torch.relu(self.linear(self.table(ids))))))
+        return self.conv(self.plain(x).transpose(1, 2))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(3)
+    return Net().eval().requires_grad_(requires_grad=False), (torch.arange(12).reshape(2, 6),)
+
+
+def test_int4_stores_groups_where_they_fit_and_channels_elsewhere(net):
+    program = compiled(*net, "int4_weight")
+    stored = {i.op: [] for i in program.artifact.instructions}
+    for i in program.artifact.instructions:
+        stored[i.op] += [str(program.artifact.types[v].encoding) for v in i.inputs if v in program.artifact.components]
+    assert stored["embedding"] == ["int4_group32@1"]
+    assert stored["linear"] == ["int4_group32@1", "int4_group32@1", "int8_channel@0"]  # 40 is no multiple of 32
+    assert stored["conv"] == ["int8_channel@0"]
+    assert stored["layer_norm"] == []
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int4_weight"])
+def test_results_are_those_of_the_model_with_decoded_weights(net, precision):
+    """The model's own weights are replaced by what torch, or the formula of the encoding, makes of them."""
+    model, inputs = net
+    got = arrays(compiled(model, inputs, precision)(*inputs))[0]
+    for module in (model.table, model.linear, model.odd, model.last, model.conv):
+        weight = module.weight
+        if precision in ("bf16", "fp16"):
+            weight.copy_(weight.to({"bf16": torch.bfloat16, "fp16": torch.float16}[precision]).float())
+            continue
+        grouped = precision == "int4_weight" and weight.ndim == 2 and weight.shape[1] % 32 == 0
+        blocks = weight.reshape(len(weight), -1, 32) if grouped else weight.reshape(len(weight), 1, -1)
+        scale = blocks.abs().amax(-1, keepdim=True) / (7 if grouped else 127)
+        weight.copy_((torch.round(blocks / scale) * scale).reshape(weight.shape))
+    if precision == "bf16":  # products round the other factor, too
+        for module in (model.linear, model.odd, model.last, model.conv):
+            module.register_forward_pre_hook(lambda _module, args: (args[0].bfloat16().float(),))
+    expected = model(*inputs).numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_more_bits_are_nearer_to_the_model(net):
+    model, inputs = net
+    exact = model(*inputs).numpy()
+    order = ("int4_weight", "int8_weight", "fp16")
+    errors = [np.abs(arrays(compiled(model, inputs, one)(*inputs))[0] - exact).max() for one in order]
+    assert all(more > fewer for more, fewer in pairwise(errors)), errors
+
+
+def test_a_tied_table_is_stored_once():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(20, 32)
+
+        def forward(self, ids):
+            return nn.functional.linear(self.table(ids), self.table.weight)
+
+    program = compiled(Tied().eval(), (torch.arange(4),), "int8_weight")
+    assert len(program.artifact.components) == 1
+    assert program.artifact.weight_bytes == 20 * 32 + 20 * 4
+
+
+@pytest.mark.parametrize("precision", ENCODED)
+def test_prefill_and_decode_of_a_decoder_share_encoded_weights(precision, tmp_path):
+    class Causal(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(20, 32)
+            self.mix = nn.Linear(32, 32)
+            self.register_buffer("seen", torch.zeros(1, 8, 32))
+
+        def forward(self, ids, position, lengths):
+            places = position[0] + torch.arange(ids.shape[1])
+            self.seen.index_copy_(1, places, self.mix(self.table(ids)))
+            kept = (torch.arange(8) < lengths[0])[None, :, None]
+            return nn.functional.linear(torch.where(kept, self.seen, 0.0).sum(1), self.table.weight)
+
+    torch.manual_seed(0)
+    config = engine.Config(target="interpreter", precision=precision)
+    decoder = engine.compile_decoder(Causal().eval(), 8, config=config)
+    decoder.save(tmp_path / "d.engine")
+    bits = {"bf16": 16, "fp16": 16, "int4_weight": 4}.get(precision, 8)
+    found = [len(data) for data in tensors_of(tmp_path / "d.engine").values()]
+    assert found.count(20 * 32 * bits // 8) == 1  # the table, of both programs and of both ops that read it
+    assert found.count(32 * 32 * bits // 8) == 1
+    again = engine.load_decoder(tmp_path / "d.engine", config=engine.Config(target="interpreter"))
+    ids = torch.tensor([[3, 1, 4]])
+    np.testing.assert_array_equal(again.prefill(ids), decoder.prefill(ids))
+    np.testing.assert_array_equal(again.decode(torch.tensor([[5]])), decoder.decode(torch.tensor([[5]])))
+
+
+def tensors_of(path):
+    with container.opened(path, mapped=False) as (_header, tensors):
+        return {name: read().tobytes() for name, read in tensors.items()}
+
+
+def test_every_encoding_of_a_weight_runs():
+    """Those too that no precision chooses, such as blocks of GGUF files."""
+    generator = np.random.default_rng(0)
+    weight, x = (generator.normal(size=shape).astype(np.float32) for shape in ((6, 128), (3, 128)))
+    for family, declared in FAMILIES.items():
+        encoding = declared.along(1 if declared.per == "group" else 0)
+        decoded = encoding.decode(encoding.encode(weight), "float32").astype(np.float64)
+        graph = Graph("one")
+        value = graph.add_input("x", TensorType("float32", (3, 128)))
+        stored = graph.encode(graph.constant(weight, "w"), encoding)
+        graph.outputs = [graph.emit("linear", [value, stored, None, None])]
+        signature = Signature("*", "*", (0,), (0,), ("x",))
+        (found,) = interpreter.run(from_graph(graph, signature, ()), [x])
+        np.testing.assert_allclose(
+            found, (x.astype(np.float64) @ decoded.T).astype(np.float32), rtol=1e-6, err_msg=family
+        )
+
+
+# --- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_cpu_says_which_weights_no_kernel_reads(net):
+    with pytest.raises(
+        ProgramError, match=r"no kernel reads int8_channel@0 weights yet; Config\(target='interpreter'\)"
+    ):
+        engine.compile(*net, engine.Config(precision="int8_weight"))
+
+
+def test_int8_static_is_refused_with_its_reason(net):
+    with pytest.raises(ConfigError, match="int8_static: scales of activations"):
+        compiled(*net, "int8_static")
+
+
+def test_fp32_takes_models_that_compute_in_float32_only(net):
+    model, inputs = net
+    np.testing.assert_array_equal(*(arrays(compiled(model, inputs, one)(*inputs))[0] for one in ("fp32", None)))
+    with pytest.raises(ConfigError, match=r"the model computes .* in bfloat16; convert it"):
+        compiled(model.bfloat16(), inputs, "fp32")
+
+
+def test_a_precision_cannot_be_chosen_when_loading(net, tmp_path):
+    compiled(*net, None).save(tmp_path / "p")
+    with pytest.raises(ConfigError, match="precision: bf16: weights are encoded when compiling"):
+        engine.load(tmp_path / "p", config=engine.Config(precision="bf16", target="interpreter"))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_have_no_integers(net, bad):
+    model, inputs = net
+    model.linear.weight[3, 4] = bad
+    with pytest.raises(ConfigError, match=r"int8_weight: weight 'linear.weight' is not finite"):
+        compiled(model, inputs, "int8_weight")
