@@ -30,12 +30,35 @@ typedef enum {
     EB_DIVISION_BY_ZERO = 4    /* run: integer division by zero */
 } eb_status;
 
-/* One operand. Strides count elements and may be 0 (broadcast). dtype -1: an absent optional input. */
+/* What one scale of an encoding is for, and what its zero points are; as in engine/encodings.py (a test compares them). */
+typedef enum { EB_PER_ELEMENT, EB_PER_TENSOR, EB_PER_CHANNEL, EB_PER_GROUP } eb_per;
+typedef enum { EB_ZERO_NONE, EB_ZERO_MIDDLE, EB_ZERO_INTEGER, EB_ZERO_MINIMUM } eb_zero;
+
+/* How the elements of a constant are stored: a row of encodings.h. Row 0 is `plain`: one element after the other. */
+typedef struct {
+    const char *name;
+    int32_t stored;    /* eb_dtype of the data; -1 for plain */
+    int32_t bits;      /* of one element of the data: 8 or more, or 4: two in a byte, the first one low */
+    int32_t low, high; /* the least and the largest stored integer */
+    int32_t per;       /* eb_per */
+    int32_t group;     /* elements of a group, along the axis of the operand */
+    int32_t scale;     /* eb_dtype of scales; -1: none */
+    int32_t zero;      /* eb_zero */
+} eb_encoding;
+
+int32_t eb_encoding_count(void);
+eb_encoding eb_encoding_describe(int32_t encoding);
+
+/* One operand. Strides count elements and may be 0 (broadcast). dtype -1: an absent optional input. Where it is encoded,
+ * dtype, shape and strides are those of its data. */
 typedef struct {
     int32_t buffer; /* index into bases */
     int32_t dtype;
     int32_t rank;
     int32_t is_packed; /* weights: the buffer holds what the kernel's own `pack` made of this operand */
+    int16_t encoding;  /* row of encodings.h */
+    int16_t axis;      /* of channels or groups */
+    int32_t parts;     /* encoded: the input that holds its scales; zero points, if it has any, are the next input */
     int64_t offset;    /* bytes from the buffer's base */
     int64_t shape[8];
     int64_t stride[8];
@@ -45,7 +68,7 @@ typedef struct {
 typedef struct {
     int32_t kernel; /* index into the registry */
     int32_t n_inputs, n_outputs, n_ints, n_reals;
-    eb_tensor *operands; /* inputs, then outputs */
+    eb_tensor *operands; /* inputs, behind them the scales and zero points of encoded ones, then outputs */
     int64_t *ints;       /* attributes, in the order of csrc/ops.h */
     double *reals;
     int32_t scratch_buffer; /* set by Python after planning: where scratch_bytes x threads lie, 64-byte aligned, with */
@@ -63,17 +86,19 @@ typedef struct {
 
 /* What one row of kernels.inc says of itself. Strings are static. */
 typedef struct {
-    const char *name;    /* <dtype>_<op>__<isa>_<variant> */
-    const char *dtype;   /* "f32", ..., or "any" */
+    const char *name;    /* <types>_<op>__<isa>_<variant> */
+    const char *types;   /* a row of signatures.inc: the types of operands that it accepts */
     const char *op;      /* as in the op table */
     const char *isa;     /* a row of isas.txt */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
     int32_t transforms;  /* its packed weights are computed, not moved; NaN and infinities spread to neighbours */
 } eb_kernel_info;
 
-/* The registry, best first: the first row whose op, dtype, variant and ISA fit and whose plan answers EB_OK is used. */
+/* The registry, best first: the first row whose op, types, variant and ISA fit and whose plan answers EB_OK is used. */
 int32_t eb_kernel_count(void);
 eb_kernel_info eb_kernel_describe(int32_t kernel);
+/* Whether the types of a kernel permit an encoding of an operand (0: plain) and a value of the attribute `compute`. */
+int32_t eb_kernel_accepts(int32_t kernel, int32_t encoding, int32_t compute);
 
 /* An instruction set: a row of isas.txt. The string is static. */
 typedef struct {
@@ -179,6 +204,9 @@ typedef struct {
     _Static_assert(_Alignof(type) == _Alignof(int64_t), "members of a " #type " are int64_t");                       \
     static inline const type *type##_of(const eb_node *node) { return (const type *)node->plan; }                    \
     static inline type *edit_##type(eb_node *node) { return (type *)node->plan; }
+
+/* Size of an axis of the elements that an operand stands for; that of its data, where it is not encoded. */
+int64_t eb_decoded_size(const eb_tensor *t, int axis);
 
 /* The shared_bytes of a node. */
 static inline void *eb_shared(const eb_node *node, void *const *bases) {

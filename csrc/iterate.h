@@ -7,6 +7,7 @@
 #define EB_ITERATE_H
 
 #include "checked.h"
+#include "encodings.h"
 #include "engine.h"
 
 enum { EB_LOOP_OPERANDS = 7 }; /* an output and MAX_INPUTS of engine/targets/cpu/passes/fuse_pointwise.py */
@@ -102,7 +103,7 @@ static inline int64_t eb_loop_offset(const eb_loop *loop, int64_t flat) {
 }
 
 static inline int64_t eb_element_size(int32_t dtype) {
-    static const int64_t sizes[] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+    static const int64_t sizes[] = EB_ELEMENT_SIZES;
     return sizes[dtype];
 }
 

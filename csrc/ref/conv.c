@@ -1,5 +1,6 @@
 /* Reference of conv and conv_transpose: every element of the result alone, its sum in double. */
 #include "activate.h"
+#include "weight.h"
 #include "window.h"
 
 /* Both ops have the same inputs and attributes. */
@@ -8,18 +9,19 @@ _Static_assert((int)EB_IN_CONV_WEIGHT == (int)EB_IN_CONV_TRANSPOSE_WEIGHT, "conv
 _Static_assert((int)EB_IN_CONV_BIAS == (int)EB_IN_CONV_TRANSPOSE_BIAS, "conv and conv_transpose differ");
 _Static_assert((int)EB_IN_CONV_RESIDUAL == (int)EB_IN_CONV_TRANSPOSE_RESIDUAL, "conv and conv_transpose differ");
 
-static eb_status plan_conv(eb_node *node) {
+static eb_status plan_tiles(eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *weight = eb_input(node, EB_IN_CONV_WEIGHT);
-    const eb_tensor *y = eb_output(node);
-    if (!eb_is_real(x->dtype) || weight->dtype != x->dtype || weight->is_packed) return EB_NOT_APPLICABLE;
+    if (!eb_is_real(x->dtype) || (!eb_is_encoded(weight) && weight->dtype != x->dtype) || weight->is_packed)
+        return EB_NOT_APPLICABLE;
     if (node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
-    node->tiles = eb_tile_count(eb_size(y), eb_size(weight) / eb_max(1, weight->shape[0]));
+    node->tiles = eb_tile_count(eb_size(eb_output(node)), eb_size(weight) / eb_max(1, weight->shape[0]));
     return EB_OK;
 }
 
 typedef struct {
     eb_window w;
-    int64_t tap_step[EB_SPATIAL], groups;
+    int64_t tap_step[EB_SPATIAL]; /* of a weight that is not encoded */
+    int64_t groups;
 } problem;
 
 static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor *y) {
@@ -28,7 +30,9 @@ static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor
     eb_window_set(p.w.stride, &node->ints[EB_INT_CONV_STRIDE], x->rank);
     eb_window_set(p.w.low, &node->ints[EB_INT_CONV_LOW], x->rank);
     eb_window_set(p.w.dilation, &node->ints[EB_INT_CONV_DILATION], x->rank);
-    eb_window_set(p.w.kernel, &weight->shape[2], x->rank);
+    int64_t kernel[EB_MAX_RANK];
+    for (int axis = 2; axis < weight->rank; axis++) kernel[axis] = eb_decoded_size(weight, axis);
+    eb_window_set(p.w.kernel, &kernel[2], x->rank);
     eb_window_set(p.tap_step, &weight->stride[2], x->rank);
     return p;
 }
@@ -63,45 +67,102 @@ static void finish(const eb_node *node, void *const *bases, const problem *p, co
                   eb_activate(node->ints[EB_INT_CONV_ACTIVATION], sum));
 }
 
-/* One channel of x under one channel of the kernel. Elements of the padding are zeros that count: an infinite weight
- * makes NaN of them. */
-static double conv_channel(const problem *p, const eb_place *y, int32_t dtype, const void *x, int64_t x_at,
-                           const void *weight, int64_t w_at) {
+/* Elements of a weight that make one channel of the result: [channels, *kernel]. */
+static int64_t count_taps(const eb_tensor *weight) {
+    int64_t taps = 1;
+    for (int axis = 1; axis < weight->rank; axis++) taps *= eb_decoded_size(weight, axis);
+    return taps;
+}
+
+/* Each tile has room for the taps of one channel. To quantise x is to read all of an image, so few tiles do that. */
+static eb_status plan_conv(eb_node *node) {
+    enum { MOST_TILES = 16 };
+    eb_status status = plan_tiles(node);
+    if (status != EB_OK) return status;
+    if (node->ints[EB_INT_CONV_COMPUTE] == EB_COMPUTE_INT8) node->tiles = eb_min(node->tiles, MOST_TILES);
+    node->scratch_bytes = count_taps(eb_input(node, EB_IN_CONV_WEIGHT)) * 8;
+    return EB_OK;
+}
+
+/* The taps of channel `o` as the arithmetic reads them; returns what multiplies their sums with a quantised x. */
+static double read_taps(const eb_weight *w, int64_t compute, int64_t o, double *taps) {
+    int64_t at[EB_MAX_RANK] = {o}, size[EB_MAX_RANK], count = count_taps(w->t);
+    for (int axis = 0; axis < w->t->rank; axis++) size[axis] = eb_decoded_size(w->t, axis);
+    for (int64_t i = 0, left = 0; i < count; left = ++i) {
+        for (int axis = w->t->rank - 1; axis > 0; left /= size[axis--]) at[axis] = left % size[axis];
+        taps[i] = compute == EB_COMPUTE_INT8 ? (double)eb_integer_at(w, at) : eb_factor(compute, eb_element_at(w, at));
+    }
+    return compute == EB_COMPUTE_INT8 ? eb_scale_at(w, at) : 1;
+}
+
+/* The scale of image `n` of x, all of whose elements are quantised together. */
+static float scale_of_image(const eb_tensor *x, const void *data, int64_t n) {
+    eb_loop loop = eb_loop_axes(x, 1, x->rank);
+    float most = 0;
+    int is_finite = 1;
+    for (int64_t i = 0; i < loop.count; i++) {
+        const float value = (float)eb_load_real(x->dtype, data, n * x->stride[0] + eb_loop_offset(&loop, i));
+        most = fmaxf(most, fabsf(value));
+        is_finite &= isfinite(value);
+    }
+    return eb_dynamic_scale(most, is_finite);
+}
+
+/* How elements of x are read. */
+typedef struct {
+    int32_t dtype;
+    const void *data;
+    int64_t compute;
+    float scale; /* of the image, for EB_COMPUTE_INT8 */
+} pixels;
+
+static double read_pixel(const pixels *x, int64_t at) {
+    const double element = eb_load_real(x->dtype, x->data, at);
+    return x->compute == EB_COMPUTE_INT8 ? eb_quantised((float)element, x->scale) : eb_factor(x->compute, element);
+}
+
+/* One channel of x under the taps of one channel of the kernel. Elements of the padding are zeros that count: an infinite
+ * weight makes NaN of them. */
+static double conv_channel(const problem *p, const eb_place *y, const pixels *x, int64_t x_at, const double *taps) {
     const eb_window *w = &p->w;
     double sum = 0;
     for (int64_t i = 0; i < w->kernel[0]; i++)
         for (int64_t j = 0; j < w->kernel[1]; j++)
             for (int64_t k = 0; k < w->kernel[2]; k++) {
-                int64_t tap[EB_SPATIAL] = {i, j, k}, at = x_at, inside = 1, tap_at = w_at;
+                int64_t tap[EB_SPATIAL] = {i, j, k}, at = x_at, inside = 1;
                 for (int a = 0; a < EB_SPATIAL; a++) {
                     int64_t place = y->at[a] * w->stride[a] - w->low[a] + tap[a] * w->dilation[a];
                     inside &= place >= 0 && place < w->in[a];
                     if (inside) at += place * w->x_step[a]; /* outside the product may overflow */
-                    tap_at += tap[a] * p->tap_step[a];
                 }
-                sum += (inside ? eb_load_real(dtype, x, at) : 0) * eb_load_real(dtype, weight, tap_at);
+                sum += (inside ? read_pixel(x, at) : 0) * *taps++;
             }
     return sum;
 }
 
 static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
     const images i = images_of(node);
-    const eb_tensor *x = &i.x, *weight = eb_input(node, EB_IN_CONV_WEIGHT), *y = &i.y;
+    const eb_tensor *x = &i.x, *y = &i.y;
+    const eb_weight weight = eb_weight_of(node, bases, EB_IN_CONV_WEIGHT, x->dtype);
     problem p = describe(node, x, y);
-    int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups, each_in = weight->shape[1];
+    pixels source = {x->dtype, eb_data(x, bases), node->ints[EB_INT_CONV_COMPUTE], 1};
+    double *taps = scratch, scale = 1;
+    int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups;
+    int64_t each_in = eb_decoded_size(weight.t, 1), area = EB_PRODUCT(p.w.kernel[0], p.w.kernel[1], p.w.kernel[2]);
+    int64_t image = -1, channel = -1; /* of `source` and of `taps` */
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
         eb_place at = eb_place_of(&p.w, channels, flat);
+        if (at.channel != channel) scale = read_taps(&weight, source.compute, channel = at.channel, taps);
+        if (at.n != image && source.compute == EB_COMPUTE_INT8) source.scale = scale_of_image(x, source.data, image = at.n);
         double sum = 0;
         for (int64_t c = 0; c < each_in; c++)
-            sum += conv_channel(&p, &at, x->dtype, eb_data(x, bases),
-                                at.n * x->stride[0] + (at.channel / each_out * each_in + c) * x->stride[1],
-                                eb_data(weight, bases), at.channel * weight->stride[0] + c * weight->stride[1]);
-        finish(node, bases, &p, &i, &at, sum);
+            sum += conv_channel(&p, &at, &source, at.n * x->stride[0] + (at.channel / each_out * each_in + c) * x->stride[1],
+                                taps + c * area);
+        finish(node, bases, &p, &i, &at, source.compute == EB_COMPUTE_INT8 ? sum * (source.scale * scale) : sum);
     }
     return EB_OK;
 }
-const eb_kernel any_conv__generic_reference = {plan_conv, run_conv, NULL, NULL};
+const eb_kernel any_anyw_conv__generic_reference = {plan_conv, run_conv, NULL, NULL};
 
 /* --- conv_transpose: what of one channel of x reaches an element of the result ------------------------------------ */
 
@@ -143,4 +204,4 @@ static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int
     }
     return EB_OK;
 }
-const eb_kernel any_conv_transpose__generic_reference = {plan_conv, run_conv_transpose, NULL, NULL};
+const eb_kernel any_conv_transpose__generic_reference = {plan_tiles, run_conv_transpose, NULL, NULL};

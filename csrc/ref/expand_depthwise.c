@@ -1,7 +1,7 @@
 /* Reference of expand_depthwise: every element of the result alone. What lies between is made anew for each tap, in double,
  * and rounded to float as a linear of its own would round it. */
 #include "activate.h"
-#include "element.h"
+#include "weight.h"
 
 _Static_assert((int)EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "one list of activations");
 
@@ -10,7 +10,8 @@ static eb_status plan(eb_node *node) {
     const eb_tensor *expand = eb_input(node, EB_IN_EXPAND_DEPTHWISE_EXPAND);
     const eb_tensor *weight = eb_input(node, EB_IN_EXPAND_DEPTHWISE_WEIGHT);
     if (x->dtype != EB_F32 || expand->is_packed || weight->is_packed) return EB_NOT_APPLICABLE;
-    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(weight->shape[2], weight->shape[3], x->shape[3]));
+    const int64_t height = eb_decoded_size(weight, 2), width = eb_decoded_size(weight, 3);
+    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(height, width, x->shape[3]));
     return EB_OK;
 }
 
@@ -21,30 +22,29 @@ static double bias_of(const eb_node *node, void *const *bases, int input, int64_
 }
 
 /* Channel e of linear(x) at a place of x. */
-static double expanded(const eb_node *node, void *const *bases, int64_t n, int64_t row, int64_t column, int64_t e) {
+static double expanded(const eb_node *node, void *const *bases, const eb_weight *expand, int64_t n, int64_t row,
+                       int64_t column, int64_t e) {
     const eb_tensor *x = eb_input(node, EB_IN_EXPAND_DEPTHWISE_X);
-    const eb_tensor *expand = eb_input(node, EB_IN_EXPAND_DEPTHWISE_EXPAND);
     const float *at = (const float *)eb_data(x, bases) + n * x->stride[0] + row * x->stride[1] + column * x->stride[2];
-    const float *by = (const float *)eb_data(expand, bases) + e * expand->stride[0];
     double sum = 0;
-    for (int64_t c = 0; c < x->shape[3]; c++) sum += (double)at[c * x->stride[3]] * by[c * expand->stride[1]];
+    for (int64_t c = 0; c < x->shape[3]; c++) sum += (double)at[c * x->stride[3]] * eb_element_at(expand, (int64_t[]){e, c});
     sum += bias_of(node, bases, EB_IN_EXPAND_DEPTHWISE_EXPAND_BIAS, e);
     return (float)eb_activate(node->ints[EB_INT_EXPAND_DEPTHWISE_EXPAND_ACTIVATION], sum);
 }
 
 static double convolved(const eb_node *node, void *const *bases, const int64_t *at) {
     const eb_tensor *x = eb_input(node, EB_IN_EXPAND_DEPTHWISE_X);
-    const eb_tensor *weight = eb_input(node, EB_IN_EXPAND_DEPTHWISE_WEIGHT);
+    const eb_weight expand = eb_weight_of(node, bases, EB_IN_EXPAND_DEPTHWISE_EXPAND, EB_F32);
+    const eb_weight taps = eb_weight_of(node, bases, EB_IN_EXPAND_DEPTHWISE_WEIGHT, EB_F32);
     const int64_t *ints = node->ints, *stride = ints + EB_INT_EXPAND_DEPTHWISE_STRIDE;
     const int64_t *low = ints + EB_INT_EXPAND_DEPTHWISE_LOW, *dilation = ints + EB_INT_EXPAND_DEPTHWISE_DILATION;
-    const float *taps = (const float *)eb_data(weight, bases) + at[3] * weight->stride[0];
     double sum = 0;
-    for (int64_t i = 0; i < weight->shape[2]; i++)
-        for (int64_t j = 0; j < weight->shape[3]; j++) {
+    for (int64_t i = 0; i < eb_decoded_size(taps.t, 2); i++)
+        for (int64_t j = 0; j < eb_decoded_size(taps.t, 3); j++) {
             int64_t row = at[1] * stride[0] - low[0] + i * dilation[0], column = at[2] * stride[1] - low[1] + j * dilation[1];
             int inside = row >= 0 && row < x->shape[1] && column >= 0 && column < x->shape[2];
-            sum += (inside ? expanded(node, bases, at[0], row, column, at[3]) : 0) *
-                   taps[i * weight->stride[2] + j * weight->stride[3]];
+            sum += (inside ? expanded(node, bases, &expand, at[0], row, column, at[3]) : 0) *
+                   eb_element_at(&taps, (int64_t[]){at[3], 0, i, j});
         }
     return sum + bias_of(node, bases, EB_IN_EXPAND_DEPTHWISE_BIAS, at[3]);
 }
@@ -62,4 +62,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel any_expand_depthwise__generic_reference = {plan, run, NULL, NULL};
+const eb_kernel any_anyw_expand_depthwise__generic_reference = {plan, run, NULL, NULL};

@@ -2,6 +2,7 @@
 #include "../ops.h"
 #include "element.h"
 #include "indexed.h"
+#include "weight.h"
 
 /* Input 0 is what is read: the table of embedding, x of the others. */
 static eb_status plan_output(eb_node *node) {
@@ -29,16 +30,6 @@ static eb_status run_source(const eb_node *node, void *const *bases, int64_t beg
 static int64_t read_index(const eb_node *node, void *const *bases, int input, const int64_t *at) {
     const eb_tensor *t = eb_input(node, input);
     return eb_load_int(t->dtype, eb_data(t, bases), eb_offset_at(t, at));
-}
-
-/* table [V, ...], ids [...] */
-static int64_t embedding_source(const eb_node *node, void *const *bases, const int64_t *out) {
-    const eb_tensor *table = eb_input(node, EB_IN_EMBEDDING_TABLE), *ids = eb_input(node, EB_IN_EMBEDDING_IDS);
-    int64_t id = read_index(node, bases, EB_IN_EMBEDDING_IDS, out);
-    if (id < 0 || id >= table->shape[0]) return -1;
-    int64_t offset = id * table->stride[0];
-    for (int axis = 1; axis < table->rank; axis++) offset += out[ids->rank + axis - 1] * table->stride[axis];
-    return offset;
 }
 
 static int64_t gather_source(const eb_node *node, void *const *bases, const int64_t *out) {
@@ -70,7 +61,28 @@ static int64_t index_source(const eb_node *node, void *const *bases, const int64
         return run_source(n, bases, begin, end, op##_source);                                                      \
     }                                                                                                              \
     const eb_kernel any_##op##__generic_reference = {plan_output, run_##op, NULL, NULL};
-KERNEL(embedding)
 KERNEL(gather)
 KERNEL(index_select)
 KERNEL(index)
+
+/* table [V, ...], which may be encoded, ids [...] */
+static eb_status run_embedding(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *ids = eb_input(node, EB_IN_EMBEDDING_IDS), *y = eb_output(node);
+    const eb_weight table = eb_weight_of(node, bases, EB_IN_EMBEDDING_TABLE, y->dtype);
+    const int64_t size = eb_element_size(y->dtype), rows = eb_decoded_size(table.t, 0);
+    int64_t index[EB_MAX_RANK], at[EB_MAX_RANK];
+    for (int64_t i = begin * EB_REFERENCE_TILE; i < eb_min(eb_size(y), end * EB_REFERENCE_TILE); i++) {
+        eb_coordinates(y, i, index);
+        at[0] = read_index(node, bases, EB_IN_EMBEDDING_IDS, index);
+        if (at[0] < 0 || at[0] >= rows) return EB_INDEX_OUT_OF_RANGE;
+        for (int axis = 1; axis < table.t->rank; axis++) at[axis] = index[ids->rank + axis - 1];
+        char *target = (char *)eb_data(y, bases) + eb_offset_at(y, index) * size;
+        if (eb_is_encoded(table.t))
+            eb_store_real(y->dtype, target, 0, eb_element_at(&table, at));
+        else /* of any type, bit for bit */
+            memcpy(target, (const char *)table.data + eb_offset_at(table.t, at) * size, (size_t)size);
+    }
+    return EB_OK;
+}
+const eb_kernel any_anyw_embedding__generic_reference = {plan_output, run_embedding, NULL, NULL};

@@ -1,6 +1,6 @@
-/* Reference of matmul and linear: a dot product an output element, in double or int64. */
+/* Reference of matmul, linear and gated_linear: a dot product for each element of the result. */
 #include "activate.h"
-#include "element.h"
+#include "weight.h"
 
 /* --- matmul: a [..., M, K] @ b [..., K, N] ------------------------------------------------------------------------ */
 
@@ -33,45 +33,42 @@ static product describe(const eb_node *node) {
 }
 
 static eb_status plan_matmul(eb_node *node) {
-    int32_t dtype = eb_input(node, EB_IN_MATMUL_A)->dtype;
-    if (dtype == EB_BOOL || eb_input(node, EB_IN_MATMUL_B)->dtype != dtype || eb_output(node)->dtype != dtype)
+    const eb_tensor *a = eb_input(node, EB_IN_MATMUL_A), *b = eb_input(node, EB_IN_MATMUL_B);
+    const int has_types = eb_is_real(a->dtype) && eb_output(node)->dtype == a->dtype;
+    if (!has_types || (!eb_is_encoded(b) && b->dtype != a->dtype) || (eb_is_encoded(b) && b->rank != 2))
         return EB_NOT_APPLICABLE;
     product p = describe(node);
     node->tiles = eb_tile_count(p.N ? p.M * p.batch.count : 0, p.N * (p.K + 1));
+    node->scratch_bytes = 2 * eb_line_room(p.K) * 8;
     return EB_OK;
 }
 
 /* A tile is a range of rows of the output. */
 static eb_status run_matmul(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
-    int32_t dtype = eb_output(node)->dtype;
-    const void *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases), *b = eb_data(eb_input(node, EB_IN_MATMUL_B), bases);
-    void *y = eb_data(eb_output(node), bases);
-    double alpha = node->reals[EB_REAL_MATMUL_ALPHA];
+    const int32_t dtype = eb_output(node)->dtype;
+    const int64_t compute = node->ints[EB_INT_MATMUL_COMPUTE];
+    const int b_axis = node->ints[EB_INT_MATMUL_TRANSPOSE_B] ? 1 : 0; /* of a `b` of two axes: the one that is summed */
+    const void *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases);
+    const eb_weight b = eb_weight_of(node, bases, EB_IN_MATMUL_B, dtype);
     product p = describe(node);
-    int64_t rows = p.M * p.batch.count, first = eb_piece(rows, node->tiles, begin), last = eb_piece(rows, node->tiles, end);
-    for (int64_t row = first; row < last; row++) {
+    double *room = scratch, *column_room = room + eb_line_room(p.K);
+    int64_t rows = p.M * p.batch.count;
+    for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {
         eb_cursor c;
         eb_cursor_seek(&p.batch, &c, row / p.M);
-        int64_t m = row % p.M;
+        const int64_t m = row % p.M;
+        const eb_line x = eb_plain_line(compute, dtype, a, c.offset[0] + m * p.a_row, p.a_k, p.K, room);
         for (int64_t n = 0; n < p.N; n++) {
-            double real = 0;
-            uint64_t whole = 0;
-            for (int64_t k = 0; k < p.K; k++) {
-                int64_t i = c.offset[0] + m * p.a_row + k * p.a_k, j = c.offset[1] + k * p.b_k + n * p.b_column;
-                if (eb_is_real(dtype))
-                    real += eb_load_real(dtype, a, i) * eb_load_real(dtype, b, j);
-                else
-                    whole += (uint64_t)eb_load_int(dtype, a, i) * (uint64_t)eb_load_int(dtype, b, j);
-            }
-            if (alpha != 1) whole = (uint64_t)eb_real_to_int(EB_I64, alpha * (double)(int64_t)whole);
-            eb_store_any(dtype, y, c.offset[2] + m * p.y_row + n * p.y_column, eb_is_real(dtype), alpha * real,
-                         (int64_t)whole);
+            const eb_line w = eb_is_encoded(b.t) ? eb_weight_line(compute, &b, b_axis, n, column_room)
+                                                 : eb_plain_line(compute, dtype, b.data, c.offset[1] + n * p.b_column,
+                                                                 p.b_k, p.K, column_room);
+            eb_store_real(dtype, eb_data(eb_output(node), bases), c.offset[2] + m * p.y_row + n * p.y_column,
+                          node->reals[EB_REAL_MATMUL_ALPHA] * eb_dot(compute, &x, &w));
         }
     }
     return EB_OK;
 }
-const eb_kernel any_matmul__generic_reference = {plan_matmul, run_matmul, NULL, NULL};
+const eb_kernel any_anyw_matmul__generic_reference = {plan_matmul, run_matmul, NULL, NULL};
 
 /* --- linear: x [..., K], weight [N, K] or [K, N] ------------------------------------------------------------------ */
 
@@ -81,72 +78,74 @@ _Static_assert((int)EB_IN_LINEAR_WEIGHT == (int)EB_IN_GATED_LINEAR_WEIGHT, "line
 static eb_status plan_linear(eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
     const eb_tensor *y = eb_output(node);
-    if (!eb_is_real(x->dtype) || weight->dtype != x->dtype || weight->is_packed) return EB_NOT_APPLICABLE;
+    if (!eb_is_real(x->dtype) || (!eb_is_encoded(weight) && weight->dtype != x->dtype) || weight->is_packed)
+        return EB_NOT_APPLICABLE;
     int64_t K = x->shape[x->rank - 1], N = y->shape[y->rank - 1];
     node->tiles = eb_tile_count(N ? eb_size(y) / N : 0, N * (K + 1));
+    node->scratch_bytes = 2 * eb_line_room(K) * 8;
     return EB_OK;
 }
 
 static eb_status run_linear(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
-    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
-    const eb_tensor *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
     const eb_tensor *bias = eb_optional_input(node, EB_IN_LINEAR_BIAS);
     const eb_tensor *residual = eb_optional_input(node, EB_IN_LINEAR_RESIDUAL);
-    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0, last = y->rank - 1;
-    int64_t K = x->shape[x->rank - 1], N = y->shape[last], w_n = weight->stride[!transposed], w_k = weight->stride[transposed];
-    int64_t rows = eb_size(y) / N;
+    const eb_weight weight = eb_weight_of(node, bases, EB_IN_LINEAR_WEIGHT, x->dtype);
+    const int summed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] ? 1 : 0, last = y->rank - 1;
+    const int64_t compute = node->ints[EB_INT_LINEAR_COMPUTE], K = x->shape[x->rank - 1], N = y->shape[last];
+    const int64_t rows = eb_size(y) / N;
+    double *room = scratch, *column_room = room + eb_line_room(K);
     eb_loop x_rows = eb_loop_axes(x, 0, x->rank - 1), y_rows = eb_loop_axes(y, 0, last);
     eb_loop residual_rows = residual ? eb_loop_axes(residual, 0, last) : y_rows;
     for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {
-        int64_t x_start = eb_loop_offset(&x_rows, row), y_start = eb_loop_offset(&y_rows, row);
+        const eb_line line = eb_plain_line(compute, x->dtype, eb_data(x, bases), eb_loop_offset(&x_rows, row),
+                                           x->stride[x->rank - 1], K, room);
         for (int64_t n = 0; n < N; n++) {
-            double sum = 0;
-            for (int64_t k = 0; k < K; k++)
-                sum += eb_load_real(x->dtype, eb_data(x, bases), x_start + k * x->stride[x->rank - 1]) *
-                       eb_load_real(x->dtype, eb_data(weight, bases), n * w_n + k * w_k);
-            sum *= node->reals[EB_REAL_LINEAR_ALPHA];
+            const eb_line column = eb_weight_line(compute, &weight, summed, n, column_room);
+            double sum = eb_dot(compute, &line, &column) * node->reals[EB_REAL_LINEAR_ALPHA];
             if (bias) sum += eb_load_real(bias->dtype, eb_data(bias, bases), n * bias->stride[bias->rank - 1]);
             if (residual)
                 sum += eb_load_real(residual->dtype, eb_data(residual, bases),
                                     eb_loop_offset(&residual_rows, row) + n * residual->stride[last]);
-            eb_store_real(y->dtype, eb_data(y, bases), y_start + n * y->stride[last],
+            eb_store_real(y->dtype, eb_data(y, bases), eb_loop_offset(&y_rows, row) + n * y->stride[last],
                           eb_activate(node->ints[EB_INT_LINEAR_ACTIVATION], sum));
         }
     }
     return EB_OK;
 }
-const eb_kernel any_linear__generic_reference = {plan_linear, run_linear, NULL, NULL};
+const eb_kernel any_anyw_linear__generic_reference = {plan_linear, run_linear, NULL, NULL};
 
 /* --- gated_linear: x [..., K], weight [2N, K] or [K, 2N] ----------------------------------------------------------- */
 
-/* Row `row` of x times column `n` of the weight, plus bias[n]. */
-static double project(const eb_node *node, void *const *bases, int64_t x_start, int64_t n) {
-    const eb_tensor *x = eb_input(node, EB_IN_GATED_LINEAR_X), *weight = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
-    int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0, last = x->rank - 1;
-    double sum = 0;
-    for (int64_t k = 0; k < x->shape[last]; k++)
-        sum += eb_load_real(x->dtype, eb_data(x, bases), x_start + k * x->stride[last]) *
-               eb_load_real(x->dtype, eb_data(weight, bases), n * weight->stride[!transposed] + k * weight->stride[transposed]);
+/* A row of x times column `n` of the weight, plus bias[n]. */
+static double project(const eb_node *node, void *const *bases, const eb_weight *weight, const eb_line *row, int64_t n,
+                      double *room) {
+    const int64_t compute = node->ints[EB_INT_GATED_LINEAR_COMPUTE];
+    const int summed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] ? 1 : 0;
+    const eb_line column = eb_weight_line(compute, weight, summed, n, room);
+    const double sum = eb_dot(compute, row, &column);
     if (!eb_is_present(node, EB_IN_GATED_LINEAR_BIAS)) return sum;
     const eb_tensor *bias = eb_input(node, EB_IN_GATED_LINEAR_BIAS);
     return sum + eb_load_real(bias->dtype, eb_data(bias, bases), n * bias->stride[0]);
 }
 
 static eb_status run_gated_linear(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
     const eb_tensor *x = eb_input(node, EB_IN_GATED_LINEAR_X), *y = eb_output(node);
-    int last = y->rank - 1;
-    int64_t N = y->shape[last], rows = eb_size(y) / N;
+    const eb_weight weight = eb_weight_of(node, bases, EB_IN_GATED_LINEAR_WEIGHT, x->dtype);
+    const int last = y->rank - 1;
+    const int64_t N = y->shape[last], rows = eb_size(y) / N, K = x->shape[x->rank - 1];
+    double *room = scratch, *column_room = room + eb_line_room(K);
     eb_loop x_rows = eb_loop_axes(x, 0, x->rank - 1), y_rows = eb_loop_axes(y, 0, last);
     for (int64_t row = eb_piece(rows, node->tiles, begin); row < eb_piece(rows, node->tiles, end); row++) {
-        int64_t x_start = eb_loop_offset(&x_rows, row), y_start = eb_loop_offset(&y_rows, row);
+        const eb_line line = eb_plain_line(node->ints[EB_INT_GATED_LINEAR_COMPUTE], x->dtype, eb_data(x, bases),
+                                           eb_loop_offset(&x_rows, row), x->stride[x->rank - 1], K, room);
         for (int64_t n = 0; n < N; n++) {
-            double gate = eb_activate(node->ints[EB_INT_GATED_LINEAR_ACTIVATION], project(node, bases, x_start, n));
-            eb_store_real(y->dtype, eb_data(y, bases), y_start + n * y->stride[last],
-                          gate * project(node, bases, x_start, N + n));
+            double gate = eb_activate(node->ints[EB_INT_GATED_LINEAR_ACTIVATION],
+                                      project(node, bases, &weight, &line, n, column_room));
+            eb_store_real(y->dtype, eb_data(y, bases), eb_loop_offset(&y_rows, row) + n * y->stride[last],
+                          gate * project(node, bases, &weight, &line, N + n, column_room));
         }
     }
     return EB_OK;
 }
-const eb_kernel any_gated_linear__generic_reference = {plan_linear, run_gated_linear, NULL, NULL};
+const eb_kernel any_anyw_gated_linear__generic_reference = {plan_linear, run_gated_linear, NULL, NULL};

@@ -1,16 +1,23 @@
-"""Writes what follows from the op table: `csrc/ops.h` and `docs/ops.md`. Run as `python -m engine.ops.generate`."""
+"""Writes what follows from the tables of ops, element types and encodings. Run as `python -m engine.ops.generate`.
+
+`csrc/ops.h` and `docs/ops.md` follow from the ops, `csrc/encodings.h` from element types and encodings.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from engine import dtypes, encodings
 from engine.ops import FAMILIES, MAX_RANK, TABLE, Attribute, Op
+from engine.ops.arithmetic import COMPUTE
 from engine.ops.table import REQUIRED
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "csrc/ops.h"
+ENCODINGS = "csrc/encodings.h"
 PAGE = "docs/ops.md"
-_MARK = "Generated from the op table by `python -m engine.ops.generate`; do not edit."
+_BY = "by `python -m engine.ops.generate`; do not edit."
+_MARK = f"Generated from the op table {_BY}"
 
 
 def _families() -> dict[str, list[Op]]:
@@ -40,7 +47,8 @@ def header() -> str:
         " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
         " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
         " * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:",
-        " * four a step, the step's code and its operands.",
+        " * four a step, the step's code and its operands. EB_COMPUTE_<CHOICE> is a value of the attribute `compute`,",
+        " * and EB_COMPUTE_OF_<op> its position in eb_node.ints, -1 for an op without it.",
         " */",
         "#ifndef ENGINE_OPS_H",
         "#define ENGINE_OPS_H",
@@ -49,6 +57,33 @@ def header() -> str:
         constants = _constants(op)
         if constants:
             lines += ["", f"enum {{ /* {op.name} */", *(f"    {name} = {value}," for name, value in constants), "};"]
+    arithmetic = [(f"EB_COMPUTE_{choice.upper()}", value) for value, choice in enumerate(COMPUTE.choices)]
+    arithmetic += [(f"EB_COMPUTE_OF_{op.name}", positions(op).get("compute", ("INT", -1))[1]) for op in TABLE.values()]
+    lines += ["", "enum {", *(f"    {name} = {value}," for name, value in arithmetic), "};"]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def encodings_header() -> str:
+    """The text of csrc/encodings.h."""
+    codes = {d.name: f"EB_{d.code}" for d in dtypes.DTYPES}
+    rows = [
+        f"    ROW({e.family}, {codes[e.stored]}, {e.bits}, {e.low}, {e.high}, EB_PER_{e.per.upper()}, {e.group}, "
+        f"{codes.get(e.scale, '-1')}, EB_ZERO_{e.zero.upper()})"
+        for e in encodings.FAMILIES.values()
+    ]
+    lines = [
+        f"/* Generated from the tables of element types and encodings {_BY}",
+        " *",
+        " * EB_ELEMENT_SIZES: bytes of an element, in the order of eb_dtype. EB_ENCODINGS: what an eb_encoding holds.",
+        " */",
+        "#ifndef ENGINE_ENCODINGS_H",
+        "#define ENGINE_ENCODINGS_H",
+        "",
+        f"#define EB_ELEMENT_SIZES {{{', '.join(str(d.size) for d in dtypes.DTYPES)}}}",
+        "",
+        "#define EB_ENCODINGS(ROW) \\",
+        " \\\n".join(["    ROW(plain, -1, 0, 0, 0, EB_PER_ELEMENT, 0, -1, EB_ZERO_NONE)", *rows]),
+    ]
     return "\n".join([*lines, "", "#endif", ""])
 
 
@@ -102,8 +137,9 @@ def _attribute(name: str, attribute: Attribute) -> str:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files."""
     (ROOT / HEADER).write_text(header())
+    (ROOT / ENCODINGS).write_text(encodings_header())
     (ROOT / PAGE).write_text(page())
 
 

@@ -261,6 +261,11 @@ class Artifact:
         assert encoding is not None  # noqa: S101  (checked when the artifact was made)
         return Stored(encoding, {name: self.constants[part] for name, part in parts.items()}, type_.dtype)
 
+    def elements(self, value: int) -> np.ndarray:
+        """The elements of a constant, decoded if it is encoded. KeyError for every other value."""
+        found = self.stored(value)
+        return found.elements() if isinstance(found, Stored) else found
+
     @property
     def call_inputs(self) -> tuple[int, ...]:
         """Values that a call passes."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from engine import targets
 from engine.config import Config
 
 
@@ -63,6 +64,10 @@ class Report:
         executed_flops: operations that the chosen kernels compute: fewer than `flops` where a convolution goes by
             Winograd.
         bytes: bytes a run moves at least, each operand of each instruction once.
+        reference_launches: launches of reference kernels, which define results and are slow.
+        reference_flops: the part of `flops` that they compute.
+        reference_slowdown: how many times as long a product takes by a reference kernel as by the roof of one core,
+            measured when the report is made; None if there is no such launch.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
         packing_seconds: of that, or of loading, what packing weights took.
@@ -91,6 +96,9 @@ class Report:
     flops: int
     executed_flops: int
     bytes: int
+    reference_launches: int
+    reference_flops: int
+    reference_slowdown: float | None
     export_seconds: float | None
     compile_seconds: float
     packing_seconds: float
@@ -114,6 +122,7 @@ class Report:
         skip = {"passes", "kernels", "switches", "segments"}
         facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
         facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
+        facts = [(k, v) for k, v in facts if v or not k.startswith("reference_")]
         switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
         return "\n\n".join(
             [
@@ -121,7 +130,19 @@ class Report:
                 table(("pass", "changes"), self.passes),
                 table(("kernel", "launches"), self.kernels),
                 *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
+                *([self._warning()] if self.reference_launches else []),
             ]
+        )
+
+    def _warning(self) -> str:
+        """What a reader must know about reference kernels."""
+        share = f" ({self.reference_flops / self.flops:.0%} of the FLOPs)" if self.flops else ""
+        slow = ""
+        if self.reference_slowdown is not None:
+            slow = f" A product takes about {self.reference_slowdown:,.0f} times as long by them as at a core's roof."
+        return (
+            f"{self.reference_launches} of {self.launches} launches{share} run on reference kernels. These kernels "
+            f"define the results and are slow.{slow}"
         )
 
 
@@ -141,6 +162,8 @@ class Counts:
     flops: int = 0
     executed_flops: int = 0
     bytes: int = 0
+    reference_launches: int = 0
+    reference_flops: int = 0
     packing_seconds: float = 0.0
     passes: tuple[tuple[str, int], ...] = ()
     kernels: tuple[tuple[str, int], ...] = ()
@@ -168,11 +191,13 @@ def build_report(
     totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
     passes = zip(*(part.passes for part in parts if part.passes), strict=True)
     kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
+    target = targets.get(config.target)
     return Report(
         name=name,
         sizes=sizes,
         guards=guards,
         **totals,
+        reference_slowdown=target.measure_slowdown(config) if totals["reference_launches"] else None,
         export_seconds=export_seconds,
         compile_seconds=compile_seconds,
         passes=tuple((each[0][0], sum(changes for _, changes in each)) for each in passes),

@@ -105,6 +105,8 @@ class Specialised:
             bytes=sum(nbytes for _, nbytes in work),
             packing_seconds=self._prepared.packing_seconds,
             passes=artifact.passes,
+            reference_launches=len(summary.reference),
+            reference_flops=sum(work[number][0] for number in summary.reference if number is not None),
             kernels=tuple(Counter(summary.kernels).most_common()),
         )
 

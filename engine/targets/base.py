@@ -135,6 +135,7 @@ class Summary(NamedTuple):
         lower_bound: no memory plan for these values can need less.
         kernels: name of the kernel of each launch.
         operations: instruction -> arithmetic that its kernel carries out, where that is not the op's.
+        reference: for each launch of a reference kernel its instruction, or None for a copy.
     """
 
     launches: int
@@ -144,6 +145,7 @@ class Summary(NamedTuple):
     lower_bound: int = 0
     kernels: tuple[str, ...] = ()
     operations: Mapping[int, int] = {}  # never written to
+    reference: tuple[int | None, ...] = ()
 
 
 Observer = Callable[[int, Instruction, list["np.ndarray | None"], list[np.ndarray], float], None]
@@ -348,9 +350,15 @@ class Target(ABC):
         return None
 
     def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """Why the target cannot run `instruction`, in a few words; None where it can."""
-        del instruction, artifact
-        return None
+        """Why the target cannot run `instruction`, in a few words; None if it can.
+
+        Unless a target overrides this, it reads no encoded constants and computes products in ``element`` alone.
+        """
+        encodings = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
+        if found := next(filter(None, encodings), None):
+            return f"it does not read constants in the encoding {found}"
+        compute = instruction.attributes.get("compute", "element")
+        return None if compute == "element" else f"it does not compute in {compute}"
 
     @abstractmethod
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
@@ -395,6 +403,14 @@ class Target(ABC):
         """The roofs of one lane, measured now (0.1 s)."""
         del config
         return Roofs()
+
+    def measure_slowdown(self, config: Config) -> float | None:
+        """How many times as long a product takes by a reference kernel as by the roof of one lane, measured now.
+
+        None if the target has no reference kernels.
+        """
+        del config
+        return None
 
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
         """The roof `what` of `lanes` workers at once; None where this machine has none.

@@ -9,7 +9,7 @@ for all targets.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from engine.planner import verify
 from engine.program import Artifact, Instruction
 from engine.targets.base import StepPlanner
 from engine.targets.order import allow_overlap
-from engine.targets.plan import BoundPlan, NeedsDense, Place, Step, Storage
+from engine.targets.plan import BoundPlan, EncodedOperand, NeedsDense, Place, Step, Storage
 
 
 def bind(
@@ -92,7 +92,7 @@ class _Binder:
     def add(self, position: int, instruction: Instruction) -> None:
         """Add the steps of one instruction. A view adds none, or a copy."""
         op = TABLE[instruction.op]
-        inputs = [None if v is None else self.places[v] for v in instruction.inputs]
+        inputs = [None if v is None else self._place_of(v) for v in instruction.inputs]
         output = self.artifact.types[instruction.outputs[0]]
         if op.view is not None:
             source = inputs[0]
@@ -107,13 +107,29 @@ class _Binder:
             self.places[instruction.outputs[0]] = self._place(source.storage, source.dtype, layout)
             return
         outputs = [self._allocate(self.artifact.types[v]) for v in instruction.outputs]
+        encoded = self._add_parts(instruction, inputs)
         ints, reals = op.native_attributes(instruction.attributes)
-        step = self._choose(position, instruction.op, inputs, outputs, ints, reals)
+        step = self._choose(position, instruction.op, inputs, outputs, ints, reals, encoded)
         if step is None:
             operands = ", ".join("none" if p is None else f"{p.dtype}{list(p.layout.shape)}" for p in inputs)
             raise ProgramError(f"no kernel runs {instruction.op}({operands}){instruction.where}")
         self.steps.append(step)
         self.places |= zip(instruction.outputs, outputs, strict=True)
+
+    def _place_of(self, value: int) -> Place:
+        """The place of a value, or of its data if it is encoded."""
+        return self.places[self.artifact.components.get(value, {}).get("data", value)]
+
+    def _add_parts(self, instruction: Instruction, inputs: list[Place | None]) -> dict[int, EncodedOperand]:
+        """Append scales and zero points of encoded inputs to `inputs`. Returns how to read these inputs."""
+        found: dict[int, EncodedOperand] = {}
+        for position, value in enumerate(instruction.inputs):
+            encoding = None if value is None else self.artifact.types[value].encoding
+            if value is not None and encoding is not None:
+                parts = self.artifact.components[value]
+                found[position] = EncodedOperand(encoding, len(inputs) if "scale" in parts else 0)
+                inputs += [self.places[parts[name]] for name in ("scale", "zero") if name in parts]
+        return found
 
     def _copy(self, source: Place) -> Place:
         target = self._allocate(TensorType(source.dtype, source.layout.shape))
@@ -121,7 +137,7 @@ class _Binder:
         return target
 
     def _copy_into(self, source: Place, target: Place) -> None:
-        step = self._choose(None, "copy", [source], [target], [], [])
+        step = self._choose(None, "copy", [source], [target], [], [], {})
         if step is None:
             raise ProgramError(f"no kernel copies {source.dtype}{list(source.layout.shape)}")
         self.steps.append(step)
@@ -134,6 +150,7 @@ class _Binder:
         outputs: Sequence[Place],
         ints: list[int],
         reals: list[float],
+        encoded: Mapping[int, EncodedOperand],
     ) -> Step | None:
         """The planned step, or None if no kernel can run it. Inserts dense copies of inputs if kernels need them."""
         operands = [*inputs, *outputs]
@@ -144,11 +161,12 @@ class _Binder:
             len(inputs),
             tuple(ints),
             struct.pack(f"{len(reals)}d", *reals),
+            *encoded.items(),
             *[None if p is None else (p.dtype, p.layout, p.storage.kind == "constant") for p in operands],
         )
         if (like := self.chosen.get(looks)) is not None:
             return like.again(position, operands)
-        step = Step(position, op, operands, len(inputs), ints, reals)
+        step = Step(position, op, operands, len(inputs), ints, reals, encoded)
         planned = self.planner.plan(step, copied=False)
         if isinstance(planned, NeedsDense):
             dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]

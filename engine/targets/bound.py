@@ -71,6 +71,7 @@ class BoundExecutable(Executable):
                 for s in plan.steps
                 if s.instruction is not None and s.planned.operations
             },
+            reference=tuple(step.instruction for step in plan.steps if step.kernel.is_reference),
         )
 
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
@@ -81,11 +82,15 @@ class BoundExecutable(Executable):
         types = [artifact.types[v] for v in artifact.call_outputs]
         context.run(inputs, [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types])
         context.synchronize()
+
+        def look(value: int) -> np.ndarray:
+            if value in artifact.components:
+                return artifact.elements(value)
+            return before[value] if value in before else context.look(places[value])
+
         for number, instruction in enumerate(artifact.instructions):
-            read = [
-                None if v is None else before[v] if v in before else context.look(places[v]) for v in instruction.inputs
-            ]
-            observe(number, instruction, read, [context.look(places[v]) for v in instruction.outputs], 0.0)
+            read = [None if v is None else look(v) for v in instruction.inputs]
+            observe(number, instruction, read, [look(v) for v in instruction.outputs], 0.0)
 
     def identity(self) -> Any:
         """Steps, where their operands lie, and the number of lanes."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from engine import planner
+from engine.encodings import Encoding
 from engine.ops import Layout
 
 
@@ -15,19 +16,22 @@ class Kernel(NamedTuple):
 
     Attributes:
         name: unique within the target.
-        variant: its name in `Config.variant`; unique among the kernels of an op for one instruction set and type.
+        variant: its name in `Config.variant`; unique among the kernels of an op for one instruction set and types.
+        types: the types of operands that it accepts, in the target's words; "" if its planner decides.
         isa: the instruction set that it is written for; "" if the target has only one.
         transforms: True if packing computes new numbers from the weights (Winograd), and does not only move elements.
         row: a number that only the target uses.
+        is_reference: True if it defines the result that other kernels are compared with; it is slow.
     """
 
     name: str
     op: str
     variant: str
-    dtype: str = ""
+    types: str = ""
     isa: str = ""
     transforms: bool = False
     row: int = 0
+    is_reference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,19 @@ class Place:
     layout: Layout
 
 
+class EncodedOperand(NamedTuple):
+    """How to read an input whose place holds the data of an encoded constant.
+
+    Attributes:
+        encoding: of the constant.
+        parts: position of the input that holds its scales; its zero points, if it has any, are the next input. 0 if the
+            encoding has no scales.
+    """
+
+    encoding: Encoding
+    parts: int = 0
+
+
 @dataclass(slots=True)
 class Step:
     """One kernel call.
@@ -87,10 +104,11 @@ class Step:
     Attributes:
         instruction: position in the artifact, or None for a copy that the binder inserted.
         op: name of the op.
-        operands: inputs, then outputs; None for an absent input.
-        n_inputs: how many of them are inputs.
+        operands: the inputs of the op, scales and zero points of encoded ones, then outputs; None for an absent input.
+        n_inputs: how many of them are not outputs.
         ints: the op's attributes that kernels read as whole numbers.
         reals: the op's attributes that kernels read as real numbers.
+        encoded: position of an encoded input -> how to read it.
         planned: how a kernel will run it.
         scratch_offset: bytes from the arena's start; lane t uses the t-th share.
         overlap: number of steps directly before it that may run at the same time.
@@ -102,6 +120,7 @@ class Step:
     n_inputs: int
     ints: list[int]
     reals: list[float]
+    encoded: Mapping[int, EncodedOperand] = field(default_factory=dict)
     planned: Planned = UNPLANNED
     scratch_offset: int = 0
     overlap: int = 0
@@ -113,7 +132,7 @@ class Step:
 
     def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
         """The step on other operands of the same types and layouts, with the same plan; before memory is planned."""
-        return Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.planned)
+        return Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.encoded, self.planned)
 
     def working_memory(self, lanes: int) -> int:
         """Bytes of working memory: the part that lanes share, then the scratch of each lane, each part aligned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -12,12 +13,13 @@ from torch.utils._pytree import tree_leaves
 
 import engine
 from engine.encodings import FAMILIES
-from engine.errors import ConfigError, ProgramError
+from engine.errors import ConfigError
 from engine.graph import Graph
 from engine.ops import TensorType
 from engine.passes.precision import PRECISIONS
 from engine.program import Signature, container, from_graph
 from engine.targets import interpreter
+from engine.targets.cpu import native
 from suites import models
 
 TINY = [name for name in models.names() if name.endswith("-tiny") and name != "attention-tiny"]  # which has no weights
@@ -49,9 +51,34 @@ def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precis
     program.save(tmp_path / "p.engine")
     loaded = engine.load(tmp_path / "p.engine", config=engine.Config(target="interpreter"))
     assert loaded.digest == program.digest
-    state = {"state": loaded.new_state()} if loaded.artifact.states else {}
-    for mine, again in zip(got, arrays(loaded(*inputs, **state)), strict=True):
-        np.testing.assert_array_equal(mine, again)
+    on_cpu = engine.load(tmp_path / "p.engine", config=references_of(program))
+    for again in (loaded, on_cpu):
+        state = {"state": again.new_state()} if again.artifact.states else {}
+        for expected, result in zip(got, arrays(again(*inputs, **state)), strict=True):
+            np.testing.assert_array_equal(expected, result)
+
+
+def references_of(program):
+    """The cpu, with a reference kernel for every op of `program` that has one."""
+    known = {kernel.op for kernel in native.kernels() if kernel.is_reference}
+    used = {instruction.op for instruction in program.artifact.instructions}
+    return engine.Config(variant=dict.fromkeys(used & known, "reference"))
+
+
+@pytest.mark.parametrize("precision", ENCODED)
+def test_the_cpu_runs_every_precision_and_reports_that_it_is_slow(net, precision):
+    model, inputs = net
+    program = engine.compile(model, inputs, engine.Config(precision=precision))
+    expected = compiled(model, inputs, precision)(*inputs)
+    torch.testing.assert_close(program(*inputs), expected, rtol=1e-5, atol=1e-5)  # float32 kernels between the products
+    report = program.report()
+    assert report.reference_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == 5
+    assert 0 < report.reference_flops < report.flops
+    assert report.reference_slowdown > 10
+    assert re.search(r"5 of \d+ launches \(\d+% of the FLOPs\) run on reference kernels\.", str(report))
+    plain = engine.compile(model, inputs).report()
+    assert (plain.reference_launches, plain.reference_slowdown) == (0, None)
+    assert "reference" not in str(plain)
 
 
 class Net(nn.Module):
@@ -184,13 +211,6 @@ def test_every_encoding_of_a_weight_runs():
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_cpu_says_which_weights_no_kernel_reads(net):
-    with pytest.raises(
-        ProgramError, match=r"no kernel reads int8_channel@0 weights yet; Config\(target='interpreter'\)"
-    ):
-        engine.compile(*net, engine.Config(precision="int8_weight"))
 
 
 def test_int8_static_is_refused_with_its_reason(net):

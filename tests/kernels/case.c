@@ -141,6 +141,14 @@ int32_t find_kernel(const char *name) {
     return -1;
 }
 
+int32_t find_reference(const char *op) {
+    for (int32_t k = 0; k < eb_kernel_count(); k++) {
+        eb_kernel_info info = eb_kernel_describe(k);
+        if (strcmp(info.op, op) == 0 && strcmp(info.variant, "reference") == 0) return k;
+    }
+    return -1;
+}
+
 int is_isa_here(const char *isa) { return (eb_isa_requires(isa) & ~eb_machine_features()) == 0; }
 int runs_here(int32_t k) { return is_isa_here(eb_kernel_describe(k).isa); }
 
@@ -229,9 +237,7 @@ static void compare(const test_case *c, int32_t k, const char *value, const char
 }
 
 void case_check(test_case *c) {
-    char reference_name[80];
-    snprintf(reference_name, sizeof reference_name, "any_%s__generic_reference", c->op);
-    int32_t reference = find_kernel(reference_name);
+    int32_t reference = find_reference(c->op);
     eb_status expected_status, status;
     char *expected = case_run(c, reference, 1, &expected_status);
     total.cases++;

@@ -71,7 +71,8 @@ char *case_run(const test_case *c, int32_t k, int threads, eb_status *status);
 
 int64_t tensor_bytes(const eb_tensor *t); /* from the first to past the last element */
 int64_t dtype_size(int32_t dtype);
-int32_t find_kernel(const char *name); /* -1 where there is none */
+int32_t find_kernel(const char *name);  /* -1 where there is none */
+int32_t find_reference(const char *op); /* the kernel that defines an op; -1 where there is none */
 int is_isa_here(const char *isa);      /* this machine has the instruction set */
 int runs_here(int32_t k);              /* ... that of the kernel */
 

@@ -6,6 +6,7 @@ Only this module and `executable.py` use `engine._native`. Knows steps; knows no
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,9 +16,12 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ConfigError
+from engine.memory import ALIGNMENT
+from engine.ops import TABLE, Layout
+from engine.ops.arithmetic import COMPUTE
 from engine.switches import Switch, register
 from engine.targets.base import Roof
-from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, Place, Planned, Step
+from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, Place, Planned, Step, Storage
 
 OK: int = lib.EB_OK
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
@@ -31,11 +35,24 @@ def kernels() -> tuple[Kernel, ...]:
     rows = []
     for index in range(lib.eb_kernel_count()):
         info = lib.eb_kernel_describe(index)
-        name, dtype, op, isa, variant = (
-            ffi.string(getattr(info, f)).decode() for f in ("name", "dtype", "op", "isa", "variant")
+        name, types, op, isa, variant = (
+            ffi.string(getattr(info, f)).decode() for f in ("name", "types", "op", "isa", "variant")
         )
-        rows.append(Kernel(name, op, variant, dtype, isa, bool(info.transforms), index))
+        rows.append(Kernel(name, op, variant, types, isa, bool(info.transforms), index, variant == "reference"))
     return tuple(rows)
+
+
+@cache
+def encodings() -> Mapping[str, int]:
+    """Name of every encoding that kernels know -> its number; 0 is ``plain``."""
+    rows = (lib.eb_encoding_describe(number) for number in range(lib.eb_encoding_count()))
+    return {ffi.string(row.name).decode(): number for number, row in enumerate(rows)}
+
+
+def accepts(kernel: Kernel, family: str, compute: str) -> bool:
+    """True if the types of `kernel` permit operands in the encoding `family` and the arithmetic `compute`."""
+    number = encodings().get(family)
+    return number is not None and bool(lib.eb_kernel_accepts(kernel.row, number, COMPUTE.choices.index(compute)))
 
 
 def _register_switches() -> None:
@@ -80,9 +97,9 @@ def isas() -> tuple[str, ...]:
     return tuple(isa for isa in isa_table() if is_within(isa, machine_mask()))
 
 
-def kernel_isas(dtype: str | None = None) -> tuple[str, ...]:
-    """Those of `isas` that the registry has a kernel of; with `dtype` (``f32``), a kernel of that element type."""
-    used = {kernel.isa for kernel in kernels() if dtype in (None, kernel.dtype)}
+def kernel_isas(types: str | None = None) -> tuple[str, ...]:
+    """Those of `isas` that the registry has a kernel of; with `types` (``f32``), a kernel of that signature."""
+    used = {kernel.isa for kernel in kernels() if types in (None, kernel.types)}
     return tuple(isa for isa in isas() if isa in used)
 
 
@@ -165,6 +182,9 @@ def _node(step: Step, kernel: Kernel, *, wanted: bool = False) -> Node:
     node, operands = ffi.new("eb_node *"), ffi.new("eb_tensor[]", len(step.operands))
     for tensor, place in zip(operands, step.operands, strict=True):
         _describe(tensor, place)
+    for position, how in step.encoded.items():
+        operands[position].encoding = encodings()[how.encoding.family]
+        operands[position].axis, operands[position].parts = how.encoding.axis, how.parts
     ints, reals = ffi.new("int64_t[]", step.ints or [0]), ffi.new("double[]", step.reals or [0.0])
     node.kernel, node.wanted = kernel.row, wanted
     node.n_inputs, node.n_outputs = step.n_inputs, len(step.operands) - step.n_inputs
@@ -207,6 +227,31 @@ def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
     data = np.zeros(nbytes, np.uint8)
     data[:] = 1
     return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), nbytes, seconds))
+
+
+def reference_flops(seconds: float = 0.01) -> float:
+    """Measured FLOP/s of the reference kernel of `linear` on one core, of a product that lies in its caches."""
+    rows, inner, columns = 8, 64, 64
+    shapes = {"x": (rows, inner), "weight": (columns, inner), "y": (rows, columns)}
+    places = {name: Place(Storage("arena", 0), "float32", Layout.dense(shape)) for name, shape in shapes.items()}
+    linear = TABLE["linear"]
+    ints, reals = linear.native_attributes(linear.complete({}))
+    operands = [places["x"], places["weight"], None, None, places["y"]]
+    (kernel,) = (kernel for kernel in kernels_for(None)["linear"] if kernel.is_reference)
+    planned = plan(Step(None, "linear", operands, len(operands) - 1, ints, reals), kernel)
+    assert isinstance(planned, Planned)  # noqa: S101  # a reference kernel takes every linear
+    node = planned.handle.node
+    memory = [np.ones(shape, np.float32) for shape in shapes.values()]
+    scratch = np.zeros(planned.scratch_bytes + ALIGNMENT, np.uint8)
+    for number, place in enumerate((0, 1, 4)):
+        planned.handle.operands[place].buffer = number
+    node.scratch_buffer = len(memory)
+    bases = ffi.new("void *[]", [ffi.from_buffer(array) for array in (*memory, scratch)])
+    runs, start = 0, time.perf_counter()
+    while (took := time.perf_counter() - start) < seconds:
+        lib.eb_run(node, 0, 1, bases, 1, ffi.NULL, ffi.NULL)
+        runs += 1
+    return runs * 2 * rows * inner * columns / took
 
 
 def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:

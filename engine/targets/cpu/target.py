@@ -63,14 +63,18 @@ class CpuTarget(Target):
     device = HOST
 
     def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """None if the op is a view, or has kernels, which exist for each element type and read no encoded constants."""
-        encodings = [artifact.types[v].encoding for v in instruction.inputs if v is not None]
-        if found := next(filter(None, encodings), None):
-            return f"no kernel reads {found} weights yet; Config(target='interpreter') does, slowly"
-        if (compute := instruction.attributes.get("compute", "element")) != "element":
-            return f"no kernel computes in {compute} yet; Config(target='interpreter') does, slowly"
-        known = TABLE[instruction.op].view is not None or instruction.op in native.kernels_for(None)
-        return None if known else "no kernel in this build"
+        """None if the op is a view, or a kernel reads its operands as they are encoded, in its arithmetic."""
+        if TABLE[instruction.op].view is not None:
+            return None
+        kernels = native.kernels_for(None).get(instruction.op, ())
+        if not kernels:
+            return "no kernel in this build"
+        compute = instruction.attributes.get("compute", "element")
+        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
+        families = {"plain", *(encoding.family for encoding in found if encoding is not None)}
+        if any(all(native.accepts(kernel, family, compute) for family in families) for kernel in kernels):
+            return None
+        return f"no kernel reads {', '.join(sorted(families))} operands and computes in {compute}"
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
         """As `Target.prepare`: kernels decide the layouts of constants."""
@@ -109,6 +113,10 @@ class CpuTarget(Target):
     def roofs(self, config: Config) -> Roofs:
         """The roofs of one core, with its best instruction set or that of `config`."""
         return Roofs(native.peak_flops(config.isa), native.read_bandwidth(), _CACHE_BYTES)
+
+    def measure_slowdown(self, config: Config) -> float | None:
+        """As `Target.measure_slowdown`, in float32."""
+        return native.peak_flops(config.isa) / native.reference_flops()
 
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
         """As `Target.measure_roof`; `nbytes` is at least 4096."""
