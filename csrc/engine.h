@@ -55,7 +55,7 @@ typedef struct {
     int32_t buffer; /* index into bases */
     int32_t dtype;
     int32_t rank;
-    int32_t is_packed; /* weights: the buffer holds what the kernel's own `pack` made of this operand */
+    int32_t is_packed; /* weights: the buffer holds this operand in the layout that the kernel asks for (eb_layout_of) */
     int16_t encoding;  /* row of encodings.h */
     int16_t axis;      /* of channels or groups */
     int32_t parts;     /* encoded: the input that holds its scales; zero points, if it has any, are the next input */
@@ -91,7 +91,7 @@ typedef struct {
     const char *op;      /* as in the op table */
     const char *isa;     /* a row of isas.txt */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
-    int32_t transforms;  /* its packed weights are computed, not moved; NaN and infinities spread to neighbours */
+    int32_t transforms;  /* it computes with transformed weights: NaN and infinities spread to neighbours */
 } eb_kernel_info;
 
 /* The registry, best first: the first row whose op, types, variant and ISA fit and whose plan answers EB_OK is used. */
@@ -120,12 +120,23 @@ const char *eb_feature_name(int32_t feature);
  * or memory out of proportion to the operands (checked.h): then every other number of the plan is 0. */
 eb_status eb_plan_node(eb_node *node);
 
-/* Weights. Bytes that operand `input` of the node's kernel wants packed into (0: it wants the plain layout,
- * as it also does where the packed weight would be out of proportion to the plain one); depends on the operand's shape,
- * strides, attributes and the kernel, never on the other operands' sizes. */
-int64_t eb_packed_bytes(const eb_node *node, int32_t input);
-/* Pack `source` (the plain weight, described by operands[input], any alignment) into `destination` (64-byte aligned). */
-void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination);
+/* How a kernel wants the elements of a weight to lie. Equal names and numbers, of operands of equal shapes and strides, are
+ * the same bytes, whatever kernel asks for them. */
+typedef struct {
+    const char *packing; /* the name of the packing; NULL: the plain layout */
+    int64_t numbers[8];  /* what else decides: attributes of the op */
+    int64_t bytes;       /* of the packed weight */
+    int64_t pieces;      /* that can be packed one by one */
+    int32_t moves;       /* packing moves elements and pads with zeros; it does not compute */
+} eb_layout;
+
+/* The layout in which the node's kernel wants operand `input`, if that is a constant. The plain one also where the packed
+ * weight would be out of proportion to the plain one. It depends on the operand's shape and strides, on attributes and on
+ * the kernel, never on the other operands' sizes. */
+eb_layout eb_layout_of(const eb_node *node, int32_t input);
+/* Pack pieces [begin, end) of `source` (the plain weight, described by operands[input], any alignment) into `destination`
+ * (64-byte aligned, `bytes` of the layout). Every byte of the destination belongs to one piece. */
+void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination, int64_t begin, int64_t end);
 
 /* The memory of a plan. Buffer 0 is the arena; behind it the inputs of a call, then states, outputs and constants. */
 typedef struct {
@@ -189,11 +200,22 @@ eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double
 
 /* --- for kernels only ------------------------------------------------------------------------------------------- */
 
+/* A packing: a way to lay out the elements of a weight, which several kernels may ask for. Knows no node. `weight` is the
+ * plain weight, `numbers` those of the layout. */
+typedef struct {
+    const char *name; /* of the layout: packings of one name make the same bytes */
+    int32_t computes; /* new numbers, and does not only move elements and pad with zeros */
+    int64_t (*bytes)(const eb_tensor *weight, const int64_t *numbers);  /* saturating */
+    int64_t (*pieces)(const eb_tensor *weight, const int64_t *numbers);
+    void (*pack)(const eb_tensor *weight, const int64_t *numbers, const void *source, void *destination, int64_t begin,
+                 int64_t end);
+} eb_packing;
+
 typedef struct {
     eb_status (*plan)(eb_node *node);
     eb_status (*run)(const eb_node *node, void *const *bases, int64_t tile_begin, int64_t tile_end, void *scratch);
-    int64_t (*packed_bytes)(const eb_node *node, int32_t input); /* NULL: packs nothing */
-    void (*pack)(const eb_node *node, int32_t input, const void *source, void *destination);
+    /* The packing that the kernel wants operand `input` in, and its numbers, which are 0 before; NULL: none. */
+    const eb_packing *(*packing)(const eb_node *node, int32_t input, int64_t *numbers); /* NULL: it packs nothing */
     int32_t transforms; /* see eb_kernel_info */
 } eb_kernel;
 

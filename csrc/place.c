@@ -65,7 +65,7 @@ static const char *place_node(const eb_memory *memory, eb_node *node, int32_t nu
         if (t->dtype < 0) continue;
         const char *wrong = place_operand(memory, t, i >= node->n_inputs, &at);
         if (wrong) return wrong;
-        if (t->is_packed && eb_packed_bytes(node, i) > memory->bytes[t->buffer]) return "a packed operand that is too short";
+        if (t->is_packed && eb_layout_of(node, i).bytes > memory->bytes[t->buffer]) return "a packed operand that is too short";
         if (t->buffer == 0 && overlaps(at, working)) return "working memory overlaps an operand of the node";
     }
     return NULL;

@@ -200,16 +200,31 @@ eb_status eb_plan_node(eb_node *node) {
     return status;
 }
 
-int64_t eb_packed_bytes(const eb_node *node, int32_t input) {
+/* The packing that a node's kernel wants an operand in, or NULL. */
+static const eb_packing *find_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     const eb_kernel *kernel = eb_kernels[node->kernel];
+    memset(numbers, 0, sizeof((eb_layout *)0)->numbers);
+    if (!kernel->packing || eb_input(node, input)->dtype < 0) return NULL;
+    if (!has_types_of_kernel(node) || !has_bounded_operands(node)) return NULL;
+    return kernel->packing(node, input, numbers);
+}
+
+eb_layout eb_layout_of(const eb_node *node, int32_t input) {
+    eb_layout layout = {0};
     const eb_tensor *weight = eb_input(node, input);
-    if (!kernel->packed_bytes || weight->dtype < 0 || !has_types_of_kernel(node) || !has_bounded_operands(node)) return 0;
-    const int64_t bytes = kernel->packed_bytes(node, input);
-    const int is_feasible = bytes > 0 && bytes < EB_MOST_BYTES;
-    return is_feasible && eb_is_proportionate(bytes, eb_size(weight) * eb_element_size(weight->dtype)) ? bytes : 0;
+    const eb_packing *packing = find_packing(node, input, layout.numbers);
+    const int64_t bytes = packing ? packing->bytes(weight, layout.numbers) : 0;
+    if (bytes <= 0 || bytes >= EB_MOST_BYTES) return (eb_layout){0};
+    if (!eb_is_proportionate(bytes, eb_size(weight) * eb_element_size(weight->dtype))) return (eb_layout){0};
+    layout.packing = packing->name;
+    layout.bytes = bytes;
+    layout.pieces = packing->pieces(weight, layout.numbers);
+    layout.moves = !packing->computes;
+    return layout;
 }
 
-void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination) {
-    eb_kernels[node->kernel]->pack(node, input, source, destination);
+void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination, int64_t begin, int64_t end) {
+    int64_t numbers[sizeof((eb_layout *)0)->numbers / sizeof(int64_t)];
+    const eb_packing *packing = find_packing(node, input, numbers);
+    if (packing) packing->pack(eb_input(node, input), numbers, source, destination, begin, end);
 }
-

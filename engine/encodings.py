@@ -199,7 +199,7 @@ class Encoding:
     # --- parts of a tensor, without its elements ---------------------------------------------------------------------
 
     @property
-    def _names(self) -> tuple[str, ...]:
+    def component_names(self) -> tuple[str, ...]:
         """Names of the components."""
         zero = ("zero",) if self.zero in ("integer", "minimum") else ()
         return ("data", *(("scale",) if self.scale else ()), *zero)
@@ -222,7 +222,7 @@ class Encoding:
                 data = (axis, start // 2, stop // 2) if self.bits == 4 else data
         elif self.per == "channel" and axis == self.axis:
             scales = (0, start, stop)
-        return {name: data if name == "data" else scales for name in self._names}
+        return {name: data if name == "data" else scales for name in self.component_names}
 
     def joined_axes(self, axis: int) -> dict[str, int] | None:
         """The axis along which to join each component of tensors that are joined along `axis`.
@@ -231,7 +231,7 @@ class Encoding:
         """
         if self.per == "tensor" or (self.per == "channel" and axis != self.axis):
             return None
-        return {name: 0 if name != "data" and self.per == "channel" else axis for name in self._names}
+        return {name: 0 if name != "data" and self.per == "channel" else axis for name in self.component_names}
 
     def survives_reshape(self, shape: Shape, other: Shape) -> bool:
         """True where the components of a tensor of `shape`, reshaped, are those of the tensor in shape `other`."""
@@ -255,7 +255,7 @@ class Encoding:
         if self.per == "group" and self.axis == 0:
             return None
         whole = self.per == "tensor" or (self.per == "channel" and self.axis != 0)
-        return {name: name == "data" or not whole for name in self._names}
+        return {name: name == "data" or not whole for name in self.component_names}
 
 
 class Stored(NamedTuple):

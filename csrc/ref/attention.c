@@ -115,4 +115,4 @@ static eb_status run_attention(const eb_node *node, void *const *bases, int64_t 
     }
     return EB_OK;
 }
-const eb_kernel any_attention__generic_reference = {plan_attention, run_attention, NULL, NULL};
+const eb_kernel any_attention__generic_reference = {plan_attention, run_attention};

@@ -162,7 +162,7 @@ static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin
     }
     return EB_OK;
 }
-const eb_kernel any_anyw_conv__generic_reference = {plan_conv, run_conv, NULL, NULL};
+const eb_kernel any_anyw_conv__generic_reference = {plan_conv, run_conv};
 
 /* --- conv_transpose: what of one channel of x reaches an element of the result ------------------------------------ */
 
@@ -204,4 +204,4 @@ static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int
     }
     return EB_OK;
 }
-const eb_kernel any_conv_transpose__generic_reference = {plan_tiles, run_conv_transpose, NULL, NULL};
+const eb_kernel any_conv_transpose__generic_reference = {plan_tiles, run_conv_transpose};

@@ -15,7 +15,7 @@ static eb_status run_full(const eb_node *node, void *const *bases, int64_t begin
         eb_store_any(y->dtype, eb_data(y, bases), eb_loop_offset(&loop, i), 1, node->reals[EB_REAL_FULL_VALUE], 0);
     return EB_OK;
 }
-const eb_kernel any_full__generic_reference = {plan_output, run_full, NULL, NULL};
+const eb_kernel any_full__generic_reference = {plan_output, run_full};
 
 static eb_status run_arange(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
@@ -25,7 +25,7 @@ static eb_status run_arange(const eb_node *node, void *const *bases, int64_t beg
         eb_store_any(y->dtype, eb_data(y, bases), i * y->stride[0], 1, start + step * (double)i, 0);
     return EB_OK;
 }
-const eb_kernel any_arange__generic_reference = {plan_output, run_arange, NULL, NULL};
+const eb_kernel any_arange__generic_reference = {plan_output, run_arange};
 
 /* tril keeps columns <= row + diagonal, triu columns >= row + diagonal; the rest is zero. Input 0 of both is x. */
 static eb_status triangle(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int lower) {
@@ -51,5 +51,5 @@ static eb_status run_triu(const eb_node *node, void *const *bases, int64_t begin
     (void)scratch;
     return triangle(node, bases, begin, end, 0);
 }
-const eb_kernel any_tril__generic_reference = {plan_output, run_tril, NULL, NULL};
-const eb_kernel any_triu__generic_reference = {plan_output, run_triu, NULL, NULL};
+const eb_kernel any_tril__generic_reference = {plan_output, run_tril};
+const eb_kernel any_triu__generic_reference = {plan_output, run_triu};

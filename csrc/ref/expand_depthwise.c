@@ -62,4 +62,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel any_anyw_expand_depthwise__generic_reference = {plan, run, NULL, NULL};
+const eb_kernel any_anyw_expand_depthwise__generic_reference = {plan, run};

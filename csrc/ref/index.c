@@ -60,7 +60,7 @@ static int64_t index_source(const eb_node *node, void *const *bases, const int64
         (void)scratch;                                                                                             \
         return run_source(n, bases, begin, end, op##_source);                                                      \
     }                                                                                                              \
-    const eb_kernel any_##op##__generic_reference = {plan_output, run_##op, NULL, NULL};
+    const eb_kernel any_##op##__generic_reference = {plan_output, run_##op};
 KERNEL(gather)
 KERNEL(index_select)
 KERNEL(index)
@@ -85,4 +85,4 @@ static eb_status run_embedding(const eb_node *node, void *const *bases, int64_t 
     }
     return EB_OK;
 }
-const eb_kernel any_anyw_embedding__generic_reference = {plan_output, run_embedding, NULL, NULL};
+const eb_kernel any_anyw_embedding__generic_reference = {plan_output, run_embedding};

@@ -68,7 +68,7 @@ static eb_status run_matmul(const eb_node *node, void *const *bases, int64_t beg
     }
     return EB_OK;
 }
-const eb_kernel any_anyw_matmul__generic_reference = {plan_matmul, run_matmul, NULL, NULL};
+const eb_kernel any_anyw_matmul__generic_reference = {plan_matmul, run_matmul};
 
 /* --- linear: x [..., K], weight [N, K] or [K, N] ------------------------------------------------------------------ */
 
@@ -113,7 +113,7 @@ static eb_status run_linear(const eb_node *node, void *const *bases, int64_t beg
     }
     return EB_OK;
 }
-const eb_kernel any_anyw_linear__generic_reference = {plan_linear, run_linear, NULL, NULL};
+const eb_kernel any_anyw_linear__generic_reference = {plan_linear, run_linear};
 
 /* --- gated_linear: x [..., K], weight [2N, K] or [K, 2N] ----------------------------------------------------------- */
 
@@ -148,4 +148,4 @@ static eb_status run_gated_linear(const eb_node *node, void *const *bases, int64
     }
     return EB_OK;
 }
-const eb_kernel any_anyw_gated_linear__generic_reference = {plan_linear, run_gated_linear, NULL, NULL};
+const eb_kernel any_anyw_gated_linear__generic_reference = {plan_linear, run_gated_linear};

@@ -100,8 +100,8 @@ static eb_status run_rms_norm(const eb_node *node, void *const *bases, int64_t b
     (void)scratch;
     return run_norm(node, bases, begin, end, 0);
 }
-const eb_kernel any_layer_norm__generic_reference = {plan_norm, run_layer_norm, NULL, NULL};
-const eb_kernel any_rms_norm__generic_reference = {plan_norm, run_rms_norm, NULL, NULL};
+const eb_kernel any_layer_norm__generic_reference = {plan_norm, run_layer_norm};
+const eb_kernel any_rms_norm__generic_reference = {plan_norm, run_rms_norm};
 
 /* --- along one axis --------------------------------------------------------------------------------------------- */
 
@@ -156,5 +156,5 @@ static eb_status run_log_softmax(const eb_node *node, void *const *bases, int64_
     (void)scratch;
     return run_any_softmax(node, bases, begin, end, 1);
 }
-const eb_kernel any_softmax__generic_reference = {plan_softmax, run_softmax, NULL, NULL};
-const eb_kernel any_log_softmax__generic_reference = {plan_softmax, run_log_softmax, NULL, NULL};
+const eb_kernel any_softmax__generic_reference = {plan_softmax, run_softmax};
+const eb_kernel any_log_softmax__generic_reference = {plan_softmax, run_log_softmax};

@@ -104,4 +104,4 @@ static eb_status run_argsort(const eb_node *node, void *const *bases, int64_t be
     }
     return EB_OK;
 }
-const eb_kernel any_argsort__generic_reference = {plan_argsort, run_argsort, NULL, NULL};
+const eb_kernel any_argsort__generic_reference = {plan_argsort, run_argsort};

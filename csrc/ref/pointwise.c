@@ -283,7 +283,7 @@ static eb_status plan_whole(eb_node *node) {
         (void)scratch;                                                                                             \
         return run##arity(n, bases, begin, end, real, integer);                                                    \
     }                                                                                                              \
-    const eb_kernel any_##op##__generic_reference = {plan, run_##op, NULL, NULL};
+    const eb_kernel any_##op##__generic_reference = {plan, run_##op};
 
 KERNEL(1, neg, plan_pointwise, neg_real, neg_integer)
 KERNEL(1, abs, plan_pointwise, fabs, abs_integer)
@@ -350,7 +350,7 @@ KERNEL(2, bitwise_xor, plan_whole, NULL, bitwise_xor_integer)
 KERNEL(2, shift_left, plan_whole, NULL, shift_left_integer)
 KERNEL(2, shift_right, plan_whole, NULL, shift_right_integer)
 
-const eb_kernel any_where__generic_reference = {plan_pointwise, run_where, NULL, NULL};
-const eb_kernel any_gelu__generic_reference = {plan_real, run_gelu, NULL, NULL};
-const eb_kernel any_bitwise_not__generic_reference = {plan_whole, run_bitwise_not, NULL, NULL};
-const eb_kernel any_pointwise__generic_reference = {plan_program, run_program, NULL, NULL};
+const eb_kernel any_where__generic_reference = {plan_pointwise, run_where};
+const eb_kernel any_gelu__generic_reference = {plan_real, run_gelu};
+const eb_kernel any_bitwise_not__generic_reference = {plan_whole, run_bitwise_not};
+const eb_kernel any_pointwise__generic_reference = {plan_program, run_program};

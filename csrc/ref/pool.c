@@ -95,10 +95,10 @@ static eb_status run_max_pool(const eb_node *node, void *const *bases, int64_t b
     eb_window_set(w.dilation, &node->ints[EB_INT_MAX_POOL_DILATION], eb_input(node, EB_IN_MAX_POOL_X)->rank);
     return run_pool(node, bases, begin, end, w, 0);
 }
-const eb_kernel any_max_pool__generic_reference = {plan_pool, run_max_pool, NULL, NULL};
+const eb_kernel any_max_pool__generic_reference = {plan_pool, run_max_pool};
 
 static eb_status run_avg_pool(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     return run_pool(node, bases, begin, end, describe(node), 1);
 }
-const eb_kernel any_avg_pool__generic_reference = {plan_pool, run_avg_pool, NULL, NULL};
+const eb_kernel any_avg_pool__generic_reference = {plan_pool, run_avg_pool};

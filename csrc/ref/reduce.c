@@ -98,7 +98,7 @@ static eb_status run_reduction(const eb_node *node, void *const *bases, int64_t 
         (void)scratch;                                                                                             \
         return run_reduction(n, bases, begin, end, (reduction){__VA_ARGS__}, is_mean);                             \
     }                                                                                                              \
-    const eb_kernel any_##op##__generic_reference = {plan, run_##op, NULL, NULL};
+    const eb_kernel any_##op##__generic_reference = {plan, run_##op};
 REDUCTION(sum, plan_reduction, 0, 0, 0, sum_real, sum_whole)
 REDUCTION(mean, plan_real_reduction, 1, 0, 0, sum_real, sum_whole)
 REDUCTION(prod, plan_reduction, 0, 1, 1, prod_real, prod_whole)
@@ -129,7 +129,7 @@ static eb_status run_var(const eb_node *node, void *const *bases, int64_t begin,
     }
     return EB_OK;
 }
-const eb_kernel any_var__generic_reference = {plan_real_reduction, run_var, NULL, NULL};
+const eb_kernel any_var__generic_reference = {plan_real_reduction, run_var};
 
 /* --- argmax, argmin: the first of equals; NaN wins ---------------------------------------------------------------- */
 
@@ -182,8 +182,8 @@ static eb_status run_argmin(const eb_node *node, void *const *bases, int64_t beg
     (void)scratch;
     return run_arg(node, bases, begin, end, -1);
 }
-const eb_kernel any_argmax__generic_reference = {plan_arg, run_argmax, NULL, NULL};
-const eb_kernel any_argmin__generic_reference = {plan_arg, run_argmin, NULL, NULL};
+const eb_kernel any_argmax__generic_reference = {plan_arg, run_argmax};
+const eb_kernel any_argmin__generic_reference = {plan_arg, run_argmin};
 
 /* --- cumsum, cumprod ---------------------------------------------------------------------------------------------- */
 
@@ -214,6 +214,6 @@ static eb_status run_running(const eb_node *node, void *const *bases, int64_t be
         (void)scratch;                                                                                             \
         return run_running(n, bases, begin, end, (reduction){__VA_ARGS__});                                        \
     }                                                                                                              \
-    const eb_kernel any_##op##__generic_reference = {plan_arg, run_##op, NULL, NULL};
+    const eb_kernel any_##op##__generic_reference = {plan_arg, run_##op};
 RUNNING(cumsum, 0, 0, sum_real, sum_whole)
 RUNNING(cumprod, 1, 1, prod_real, prod_whole)

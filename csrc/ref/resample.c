@@ -41,7 +41,7 @@ static eb_status run_pad(const eb_node *node, void *const *bases, int64_t begin,
     }
     return EB_OK;
 }
-const eb_kernel any_pad__generic_reference = {plan_output, run_pad, NULL, NULL};
+const eb_kernel any_pad__generic_reference = {plan_output, run_pad};
 
 static eb_status run_resample(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
@@ -74,4 +74,4 @@ static eb_status run_resample(const eb_node *node, void *const *bases, int64_t b
     }
     return EB_OK;
 }
-const eb_kernel any_resample__generic_reference = {plan_output, run_resample, NULL, NULL};
+const eb_kernel any_resample__generic_reference = {plan_output, run_resample};

@@ -59,4 +59,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         scan(node, bases, line / D, line % D, scratch);
     return EB_OK;
 }
-const eb_kernel any_selective_scan__generic_reference = {plan, run, NULL, NULL};
+const eb_kernel any_selective_scan__generic_reference = {plan, run};

@@ -47,7 +47,7 @@ static eb_status run_copy(const eb_node *node, void *const *bases, int64_t begin
          eb_min(loop.count, end * EB_REFERENCE_TILE), eb_element_size(eb_output(node)->dtype));
     return EB_OK;
 }
-const eb_kernel any_copy__generic_reference = {plan_copy, run_copy, NULL, NULL};
+const eb_kernel any_copy__generic_reference = {plan_copy, run_copy};
 
 /* concat: a tile is an input. */
 static eb_status plan_concat(eb_node *node) {
@@ -75,4 +75,4 @@ static eb_status run_concat(const eb_node *node, void *const *bases, int64_t beg
     }
     return EB_OK;
 }
-const eb_kernel any_concat__generic_reference = {plan_concat, run_concat, NULL, NULL};
+const eb_kernel any_concat__generic_reference = {plan_concat, run_concat};

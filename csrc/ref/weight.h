@@ -119,7 +119,7 @@ static inline eb_line eb_plain_line(int64_t compute, int32_t dtype, const void *
     for (int64_t k = 0; k < count; k++) numbers[k] = eb_load_real(dtype, data, offset + k * step);
     if (compute != EB_COMPUTE_INT8) {
         for (int64_t k = 0; k < count; k++) numbers[k] = eb_factor(compute, numbers[k]);
-        return (eb_line){count, count, numbers, NULL, NULL};
+        return (eb_line){count, count, numbers};
     }
     for (int64_t k = 0; k < count; k++) {
         most = fmaxf(most, fabsf((float)numbers[k]));
@@ -144,7 +144,7 @@ static inline eb_line eb_weight_line(int64_t compute, const eb_weight *w, int ax
             at[axis] = k;
             numbers[k] = eb_factor(compute, eb_element_at(w, at));
         }
-        return (eb_line){count, count, numbers, NULL, NULL};
+        return (eb_line){count, count, numbers};
     }
     const int64_t block = w->how.per == EB_PER_GROUP && w->t->axis == axis ? w->how.group : count;
     for (int64_t k = 0; k < count; k++) {

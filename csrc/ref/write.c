@@ -98,7 +98,7 @@ static eb_status run_scatter(const eb_node *node, void *const *bases, int64_t be
     }
     return EB_OK;
 }
-const eb_kernel any_scatter__generic_reference = {plan_scatter, run_scatter, NULL, NULL};
+const eb_kernel any_scatter__generic_reference = {plan_scatter, run_scatter};
 
 /* --- index_put: any element may be written several times, so it is one tile ---------------------------------------- */
 
@@ -157,4 +157,4 @@ static eb_status run_index_put(const eb_node *node, void *const *bases, int64_t 
     for (int64_t i = 0; i < size && status == EB_OK; i++) store(y, y_data, eb_loop_offset(&to, i), sums[i]);
     return status;
 }
-const eb_kernel any_index_put__generic_reference = {plan_index_put, run_index_put, NULL, NULL};
+const eb_kernel any_index_put__generic_reference = {plan_index_put, run_index_put};

@@ -126,9 +126,9 @@ class _Binder:
         for position, value in enumerate(instruction.inputs):
             encoding = None if value is None else self.artifact.types[value].encoding
             if value is not None and encoding is not None:
-                parts = self.artifact.components[value]
-                found[position] = EncodedOperand(encoding, len(inputs) if "scale" in parts else 0)
-                inputs += [self.places[parts[name]] for name in ("scale", "zero") if name in parts]
+                _data, *parts = (self.artifact.components[value][name] for name in encoding.component_names)
+                found[position] = EncodedOperand(encoding, len(inputs) if parts else 0)
+                inputs += [self.places[part] for part in parts]
         return found
 
     def _copy(self, source: Place) -> Place:

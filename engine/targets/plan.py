@@ -19,7 +19,7 @@ class Kernel(NamedTuple):
         variant: its name in `Config.variant`; unique among the kernels of an op for one instruction set and types.
         types: the types of operands that it accepts, in the target's words; "" if its planner decides.
         isa: the instruction set that it is written for; "" if the target has only one.
-        transforms: True if packing computes new numbers from the weights (Winograd), and does not only move elements.
+        transforms: True if it computes with transformed weights (Winograd), so that a NaN spreads to its neighbours.
         row: a number that only the target uses.
         is_reference: True if it defines the result that other kernels are compared with; it is slow.
     """
@@ -34,6 +34,24 @@ class Kernel(NamedTuple):
     is_reference: bool = False
 
 
+class PackedLayout(NamedTuple):
+    """How a kernel wants the elements of a constant to lie.
+
+    Attributes:
+        packing: name of the packing. Equal names and numbers are equal layouts, whichever kernels ask for them.
+        numbers: what else decides the layout.
+        nbytes: bytes of the packed constant.
+        pieces: number of parts that can be packed one by one.
+        moves: True if packing moves elements and adds zeros; False if it computes new numbers (Winograd).
+    """
+
+    packing: str
+    numbers: tuple[int, ...]
+    nbytes: int
+    pieces: int
+    moves: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """How a kernel will run a step. It depends on the types and layouts of the operands, never on their places.
@@ -44,7 +62,7 @@ class Planned:
         scratch_bytes: working memory of each lane.
         shared_bytes: working memory of all lanes together.
         operations: arithmetic operations of the kernel, if they are not those of the op; 0 otherwise.
-        packed: input position -> bytes of the packed copy, for each constant that the kernel takes packed.
+        packed: input position -> layout of the packed copy, for each constant that the kernel takes packed.
         handle: data that the target needs to run the step; only the target reads it.
     """
 
@@ -53,7 +71,7 @@ class Planned:
     scratch_bytes: int = 0
     shared_bytes: int = 0
     operations: int = 0
-    packed: Mapping[int, int] = field(default_factory=dict)
+    packed: Mapping[int, PackedLayout] = field(default_factory=dict)
     handle: Any = None
 
 
@@ -129,6 +147,14 @@ class Step:
     def kernel(self) -> Kernel:
         """The chosen kernel."""
         return self.planned.kernel
+
+    def parts_of(self, position: int) -> list[Place]:
+        """Places of the scales and zero points of an encoded input; none for one that is not encoded."""
+        how = self.encoded.get(position)
+        if how is None or not how.parts:
+            return []
+        count = len(how.encoding.component_names) - 1
+        return [place for place in self.operands[how.parts : how.parts + count] if place is not None]
 
     def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
         """The step on other operands of the same types and layouts, with the same plan; before memory is planned."""

@@ -64,7 +64,6 @@ def run(artifact, given, threads=1):
     config = Config(threads=threads, variant={i.op: "reference" for i in artifact.instructions})
     plan = CPU.bind(artifact, config)
     weights = Weights(artifact)
-    weights.prepare(plan)
     (output,) = artifact.outputs
     result = np.full(artifact.types[output].shape, 85, np.float32)  # so that an element that is never written shows
     CpuExecutable(artifact, plan, weights, threads).run([np.array(a, order="C") for a in given], [result])

@@ -89,7 +89,6 @@ def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndar
     artifact = program.from_graph(g, signature)
     plan = CPU.bind(artifact, config)
     weights = Weights(artifact)
-    weights.prepare(plan)
     target = CpuExecutable(artifact, plan, weights, CPU.lanes(config))
     # Poisoned, so that an element that is never written shows.
     results = [np.full(v.shape, 85, np.uint8).astype(dtypes.dtype(v.dtype).numpy) for v in g.outputs]

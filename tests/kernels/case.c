@@ -172,10 +172,12 @@ eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) 
     memcpy(p->operands, c->operands, sizeof p->operands);
     memcpy(p->bases, c->data, sizeof p->bases);
     for (int i = 0; i < c->node.n_inputs; i++) {
-        int64_t bytes = c->constant >> i & 1 ? eb_packed_bytes(&p->node, i) : 0;
-        if (bytes == 0) continue;
-        p->packed[i] = eb_allocate(bytes);
-        eb_pack(&p->node, i, c->data[i], p->packed[i]);
+        const eb_layout packed = c->constant >> i & 1 ? eb_layout_of(&p->node, i) : (eb_layout){0};
+        if (!packed.packing) continue;
+        p->packed[i] = eb_allocate(packed.bytes);
+        memset(p->packed[i], 0x5a, (size_t)packed.bytes);
+        for (int64_t piece = packed.pieces - 1; piece >= 0; piece--) /* in any order */
+            eb_pack(&p->node, i, c->data[i], p->packed[i], piece, piece + 1);
         p->bases[i] = p->packed[i];
     }
     for (int i = 0; i < c->node.n_inputs; i++) p->operands[i].is_packed = p->packed[i] != NULL;

@@ -87,7 +87,7 @@ static int check_plan(const test_case *c) {
         memcpy(operands, c->operands, sizeof operands);
         node.kernel = k, node.wanted = 1, node.operands = operands, node.ints = (int64_t *)c->ints, node.reals = (double *)c->reals;
         for (int i = 0; i < node.n_inputs; i++) {
-            const int64_t bytes = c->constant >> i & 1 ? eb_packed_bytes(&node, i) : 0;
+            const int64_t bytes = c->constant >> i & 1 ? eb_layout_of(&node, i).bytes : 0;
             const int64_t plain = operands[i].dtype < 0 ? 0 : tensor_bytes(&operands[i]);
             if (bytes < 0 || bytes > EB_PROPORTION * plain + EB_PROPORTION_LEAST) fail("%s by %s: packs %lld bytes", c->name, info.name, (long long)bytes);
             operands[i].is_packed = bytes > 0;

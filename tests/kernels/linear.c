@@ -76,13 +76,15 @@ static void check_unaligned_pack(void) {
     for (int32_t k = 0; k < eb_kernel_count(); k++) {
         eb_node node = c.node;
         node.kernel = k;
-        int64_t bytes = strcmp(eb_kernel_describe(k).op, "linear") == 0 && runs_here(k) ? eb_packed_bytes(&node, 1) : 0;
-        if (bytes == 0) continue;
+        if (strcmp(eb_kernel_describe(k).op, "linear") != 0 || !runs_here(k)) continue;
+        const eb_layout packed = eb_layout_of(&node, 1);
+        if (!packed.packing) continue;
+        const int64_t bytes = packed.bytes;
         char *shifted = malloc((size_t)c.bytes[1] + 1);
         memcpy(shifted + 1, c.data[1], (size_t)c.bytes[1]);
         void *plain = aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64)), *other = aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64));
-        eb_pack(&node, 1, c.data[1], plain);
-        eb_pack(&node, 1, shifted + 1, other);
+        eb_pack(&node, 1, c.data[1], plain, 0, packed.pieces);
+        eb_pack(&node, 1, shifted + 1, other, 0, packed.pieces);
         if (memcmp(plain, other, (size_t)bytes) != 0) fail("%s packs an unaligned weight differently", eb_kernel_describe(k).name);
         free(shifted);
         free(plain);

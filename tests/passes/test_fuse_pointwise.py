@@ -138,7 +138,6 @@ def run_native(g: Graph, inputs: list[np.ndarray], isa: str) -> np.ndarray:
     artifact = build(g)
     plan = CPU.bind(artifact, Config(isa=isa))
     weights = Weights(artifact)
-    weights.prepare(plan)
     result = np.empty(g.outputs[0].shape, np.float32)
     CpuExecutable(artifact, plan, weights, 1).run(inputs, [result])
     return result

@@ -153,7 +153,7 @@ static eb_status run_copy(const eb_node *node, void *const *bases, int64_t begin
                 eb_min(end * each, m.outer.count * m.slices), size);
     return EB_OK;
 }
-const eb_kernel any_copy__generic_blocked = {plan_copy, run_copy, NULL, NULL};
+const eb_kernel any_copy__generic_blocked = {plan_copy, run_copy};
 
 /* --- concat: a tile is an input ------------------------------------------------------------------------------------ */
 
@@ -185,4 +185,4 @@ static eb_status run_concat(const eb_node *node, void *const *bases, int64_t beg
     }
     return EB_OK;
 }
-const eb_kernel any_concat__generic_blocked = {plan_concat, run_concat, NULL, NULL};
+const eb_kernel any_concat__generic_blocked = {plan_concat, run_concat};

@@ -175,7 +175,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         (void)scratch;                                                                                             \
         return run(n, bases, begin, end, read_##op);                                                               \
     }                                                                                                              \
-    const eb_kernel any_##op##__generic_##variant = {plan_##op, run_##op, NULL, NULL};
+    const eb_kernel any_##op##__generic_##variant = {plan_##op, run_##op};
 READ_KERNEL(embedding, rows)
 READ_KERNEL(gather, rows)
 READ_KERNEL(index_select, rows)

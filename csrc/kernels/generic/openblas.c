@@ -69,4 +69,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel f32_linear__generic_openblas = {plan, run, NULL, NULL};
+const eb_kernel f32_linear__generic_openblas = {plan, run};

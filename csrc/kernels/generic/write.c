@@ -54,4 +54,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel any_index_put__generic_rows = {plan, run, NULL, NULL};
+const eb_kernel any_index_put__generic_rows = {plan, run};

@@ -308,4 +308,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(attention, decode) = {plan, run, NULL, NULL};
+const eb_kernel EB_SYMBOL(attention, decode) = {plan, run};

@@ -93,4 +93,4 @@ static eb_status plan_cast(eb_node *node) {
     return cast_of(eb_input(node, EB_IN_CAST_X)->dtype, eb_output(node)->dtype) ? plan_runs(node) : EB_NOT_APPLICABLE;
 }
 ELEMENTWISE_RUN(cast, cast_of(eb_input(n, EB_IN_CAST_X)->dtype, eb_output(n)->dtype))
-const eb_kernel EB_ANY_SYMBOL(cast) = {plan_cast, run_cast, NULL, NULL};
+const eb_kernel EB_ANY_SYMBOL(cast) = {plan_cast, run_cast};

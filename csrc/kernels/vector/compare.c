@@ -26,7 +26,7 @@ static eb_status plan_test(eb_node *node) {
             test_##op(y, a, b, count, 0, b_step != 0);                                                              \
     }                                                                                                               \
     ELEMENTWISE_RUN(op, apply_##op)                                                                                 \
-    const eb_kernel EB_SYMBOL(op, vector) = {plan_test, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, vector) = {plan_test, run_##op};
 
 TEST(eq, a == b)
 TEST(ne, a != b)

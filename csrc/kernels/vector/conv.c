@@ -8,6 +8,7 @@
  */
 #include "convolution.h"
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     int64_t rows;         /* rows of the result a tile */
@@ -111,26 +112,9 @@ static eb_status plan(eb_node *node) {
     return EB_OK;
 }
 
-static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
-    int fits = node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
-    if (input != EB_IN_CONV_WEIGHT || w->dtype != EB_F32 || !fits) return 0;
-    return w->shape[0] ? eb_ceil_div(w->shape[0], EB_NR) * EB_NR * (eb_size(w) / w->shape[0]) * 4 : 0;
-}
-
-static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
-    const eb_tensor *w = eb_input(node, input);
-    const int64_t O = w->shape[0], C = w->shape[1];
-    int64_t taps = 1;
-    for (int a = 2; a < w->rank; a++) taps *= w->shape[a];
-    for (int64_t o = 0; o < O; o += EB_NR)
-        for (int64_t tap = 0; tap < taps; tap++) {
-            int64_t at = o * w->stride[0];
-            for (int64_t a = w->rank - 1, left = tap; a >= 2; left /= w->shape[a], a--)
-                at += left % w->shape[a] * w->stride[a];
-            pack_panel((const eb_float_unaligned *)source + at, w->stride[1], w->stride[0], C, eb_min(EB_NR, O - o),
-                       (float *)destination + (o * taps + tap * EB_NR) * C);
-        }
+static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
+    const int fits = node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
+    return input == EB_IN_CONV_WEIGHT && fits ? pack_as_panels(0, 1, numbers) : NULL;
 }
 
 /* A row of x with its zeros on both sides; x is NULL for one of the padding. */
@@ -238,4 +222,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(conv, direct) = {plan, run, packed_bytes, pack};
+const eb_kernel EB_SYMBOL(conv, direct) = {plan, run, choose_packing};

@@ -15,6 +15,7 @@
  */
 #include "convolution.h"
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     int64_t rows;         /* rows v of a phase a tile */
@@ -32,18 +33,31 @@ typedef struct {
     int64_t phases, taps; /* of all axes together */
 } problem;
 
-/* All but the images. */
-static problem describe_weight(const eb_node *node) {
-    const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
-    const int64_t *ints = node->ints, groups = ints[EB_INT_CONV_TRANSPOSE_GROUPS];
+/* The numbers of the packing: what of the attributes decides how phases lie. */
+enum { GROUPS, STRIDE, DILATION = STRIDE + AXES, NUMBERS = DILATION + AXES };
+_Static_assert(NUMBERS <= sizeof((eb_layout *)0)->numbers / sizeof(int64_t), "a layout has too few numbers for phases");
+
+static void numbers_of(const eb_node *node, int64_t *numbers) {
+    const int rank = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT)->rank;
+    const int64_t *ints = node->ints;
+    numbers[GROUPS] = ints[EB_INT_CONV_TRANSPOSE_GROUPS];
+    for (int a = 0; a < AXES; a++) {
+        const int own = axis_of(rank, a);
+        numbers[STRIDE + a] = own >= 0 ? ints[EB_INT_CONV_TRANSPOSE_STRIDE + own] : 1;
+        numbers[DILATION + a] = own >= 0 ? ints[EB_INT_CONV_TRANSPOSE_DILATION + own] : 1;
+    }
+}
+
+/* All but the images and what they are cut by. */
+static problem describe_weight(const eb_tensor *w, const int64_t *numbers) {
+    const int64_t groups = numbers[GROUPS];
     problem p = {.groups = groups, .each_in = w->shape[0] / groups, .each_out = w->shape[1], .phases = 1, .taps = 1};
     p.panels = eb_ceil_div(p.each_out, EB_NR);
     for (int a = 0; a < AXES; a++) {
-        int own = axis_of(w->rank, a), present = own >= 0;
-        p.kernel[a] = present ? w->shape[own + 2] : 1;
-        p.stride[a] = present ? ints[EB_INT_CONV_TRANSPOSE_STRIDE + own] : 1;
-        p.dilation[a] = present ? ints[EB_INT_CONV_TRANSPOSE_DILATION + own] : 1;
-        p.low[a] = present ? ints[EB_INT_CONV_TRANSPOSE_LOW + own] : 0;
+        const int own = axis_of(w->rank, a);
+        p.kernel[a] = own >= 0 ? w->shape[own + 2] : 1;
+        p.stride[a] = numbers[STRIDE + a];
+        p.dilation[a] = numbers[DILATION + a];
         p.phases = eb_multiply(p.phases, p.stride[a]);
         p.taps *= p.kernel[a];
     }
@@ -60,18 +74,23 @@ static int64_t visit_bytes(const problem *p) {
 static int is_packable(const eb_node *node) {
     const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
     const int64_t *ints = node->ints;
-    if (w->dtype != EB_F32 || !ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] || ints[EB_INT_CONV_TRANSPOSE_GROUPS] < 1) return 0;
-    const problem p = describe_weight(node);
+    if (!ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] || ints[EB_INT_CONV_TRANSPOSE_GROUPS] < 1) return 0;
+    int64_t numbers[NUMBERS];
+    numbers_of(node, numbers);
+    const problem p = describe_weight(w, numbers);
     for (int a = 0; a < AXES; a++)
         if (eb_multiply(p.kernel[a], p.dilation[a]) >= EB_MOST_BYTES) return 0;
     return eb_is_proportionate(visit_bytes(&p), eb_size(w) * 4);
 }
 
 static problem describe(const eb_node *node) {
-    problem p = describe_weight(node);
+    int64_t numbers[NUMBERS];
+    numbers_of(node, numbers);
+    problem p = describe_weight(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), numbers);
     const eb_tensor *x = eb_input(node, EB_IN_CONV_TRANSPOSE_X), *y = eb_output(node);
     for (int a = 0; a < AXES; a++) {
         int own = axis_of(x->rank, a);
+        p.low[a] = own >= 0 ? node->ints[EB_INT_CONV_TRANSPOSE_LOW + own] : 0;
         p.in[a] = own >= 0 ? x->shape[own + 1] : 1;
         p.out[a] = own >= 0 ? y->shape[own + 1] : 1;
     }
@@ -196,17 +215,19 @@ static eb_status plan(eb_node *node) {
     return EB_OK;
 }
 
-static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    if (input != EB_IN_CONV_TRANSPOSE_WEIGHT || !is_packable(node)) return 0;
-    const problem p = describe_weight(node);
+/* A piece is a phase. */
+static int64_t count_phases(const eb_tensor *w, const int64_t *numbers) { return describe_weight(w, numbers).phases; }
+
+static int64_t bytes_of_phases(const eb_tensor *w, const int64_t *numbers) {
+    const problem p = describe_weight(w, numbers);
     return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
 }
 
-static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
-    const problem p = describe_weight(node);
-    const eb_tensor *w = eb_input(node, input);
+static void pack_phases(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,
+                        int64_t end) {
+    const problem p = describe_weight(w, numbers);
     const int64_t panels = p.groups * p.panels;
-    for (int64_t number = 0; number < p.phases; number++) {
+    for (int64_t number = begin; number < end; number++) {
         phase f[AXES];
         int64_t panel;
         phases_of(&p, number, f);
@@ -223,6 +244,14 @@ static void pack(const eb_node *node, int32_t input, const void *source, void *d
                            eb_min(EB_NR, p.each_out - o), to);
             }
     }
+}
+
+static const eb_packing phases = {EB_PACKING_NAME("phases"), 0, bytes_of_phases, count_phases, pack_phases};
+
+static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
+    if (input != EB_IN_CONV_TRANSPOSE_WEIGHT || !is_packable(node)) return NULL;
+    numbers_of(node, numbers);
+    return &phases;
 }
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
@@ -385,4 +414,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(conv_transpose, phases) = {plan, run, packed_bytes, pack};
+const eb_kernel EB_SYMBOL(conv_transpose, phases) = {plan, run, choose_packing};

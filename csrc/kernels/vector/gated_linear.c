@@ -5,6 +5,7 @@
  * ever goes to memory.
  */
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     product_rows rows;
@@ -30,9 +31,7 @@ static eb_status plan(eb_node *node) {
 }
 
 /* Columns [n, n + EB_VL) of G and of U, as far as there are, as a panel. */
-static void pack_pair(const eb_node *node, const eb_float_unaligned *weight, int64_t n, float *panel) {
-    const eb_tensor *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
-    int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
+static void pack_pair(const eb_tensor *w, int transposed, const eb_float_unaligned *weight, int64_t n, float *panel) {
     int64_t N = w->shape[!transposed] / 2, K = w->shape[transposed];
     int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed], columns = eb_min(EB_VL, N - n);
     if (K && columns < EB_VL) memset(panel, 0, (size_t)(K * EB_NR) * 4);
@@ -40,18 +39,25 @@ static void pack_pair(const eb_node *node, const eb_float_unaligned *weight, int
     pack_columns(weight + (N + n) * n_step, k_step, n_step, K, columns, panel + EB_VL);
 }
 
-static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    const eb_tensor *weight = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
-    if (input != EB_IN_GATED_LINEAR_WEIGHT || weight->dtype != EB_F32) return 0;
-    int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    return eb_ceil_div(weight->shape[!transposed] / 2, EB_VL) * EB_NR * weight->shape[transposed] * 4;
+/* Panels of EB_VL columns of G and as many of U. Number 0: whether the weight is transposed. */
+static int64_t count_pairs(const eb_tensor *w, const int64_t *numbers) { return eb_ceil_div(w->shape[!numbers[0]] / 2, EB_VL); }
+
+static int64_t bytes_of_pairs(const eb_tensor *w, const int64_t *numbers) {
+    return EB_PRODUCT(count_pairs(w, numbers), w->shape[numbers[0]], EB_NR, 4);
 }
 
-static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
-    const eb_tensor *weight = eb_input(node, input);
-    int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    int64_t N = weight->shape[!transposed] / 2, K = weight->shape[transposed];
-    for (int64_t n = 0; n < N; n += EB_VL) pack_pair(node, source, n, (float *)destination + n / EB_VL * EB_NR * K);
+static void pack_pairs(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,
+                       int64_t end) {
+    const int64_t K = w->shape[numbers[0]];
+    for (int64_t i = begin; i < end; i++)
+        pack_pair(w, (int)numbers[0], source, i * EB_VL, (float *)destination + i * EB_NR * K);
+}
+
+static const eb_packing pairs = {EB_PACKING_NAME("pairs"), 0, bytes_of_pairs, count_pairs, pack_pairs};
+
+static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
+    numbers[0] = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
+    return input == EB_IN_GATED_LINEAR_WEIGHT ? &pairs : NULL;
 }
 
 /* sums [rows, EB_NR]: gates, then ups; y [rows, columns]. */
@@ -85,7 +91,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                 memcpy(biases, bias + n, (size_t)columns * 4);
                 memcpy(biases + EB_VL, bias + N + n, (size_t)columns * 4);
             }
-            if (!w->is_packed) pack_pair(node, weight, n, panel);
+            if (!w->is_packed) pack_pair(w, node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0, weight, n, panel);
             eb_product product = {.M = m_end - m,
                                   .columns = EB_NR,
                                   .K = p->rows.K,
@@ -105,4 +111,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(gated_linear, packed) = {plan, run, packed_bytes, pack};
+const eb_kernel EB_SYMBOL(gated_linear, packed) = {plan, run, choose_packing};

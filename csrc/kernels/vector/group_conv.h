@@ -83,12 +83,6 @@ static eb_status plan_places(eb_node *node, int fits) {
     return EB_OK;
 }
 
-static int64_t packed_places(const eb_node *node, int32_t input, int fits) {
-    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
-    if (input != EB_IN_CONV_WEIGHT || w->dtype != EB_F32 || !fits) return 0;
-    return packed_places_bytes(w);
-}
-
 static eb_status run_places(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
                             const group_function *(*functions_of)(const problem *)) {
     const problem p = describe(node);
@@ -121,11 +115,14 @@ static eb_status run_places(const eb_node *node, void *const *bases, int64_t beg
 /* What a kernel file ends in: it has `fits(node)` and `functions_of(problem)`. */
 #define EB_PLACES_KERNEL(variant)                                                                                        \
     static eb_status plan(eb_node *node) { return plan_places(node, fits(node)); }                                       \
-    static int64_t packed_bytes(const eb_node *node, int32_t input) { return packed_places(node, input, fits(node)); }   \
+    static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {                      \
+        (void)numbers;                                                                                                   \
+        return input == EB_IN_CONV_WEIGHT && fits(node) ? &places : NULL;                                                \
+    }                                                                                                                    \
     static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {           \
         (void)scratch;                                                                                                   \
         return run_places(node, bases, begin, end, functions_of);                                                        \
     }                                                                                                                    \
-    const eb_kernel EB_SYMBOL(conv, variant) = {plan, run, packed_bytes, pack_places};
+    const eb_kernel EB_SYMBOL(conv, variant) = {plan, run, choose_packing};
 
 #endif

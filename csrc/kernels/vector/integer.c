@@ -44,7 +44,7 @@ static elementwise_function loop_for(const eb_node *node, const loops *of) {
     static const loops loops_##op = __VA_ARGS__;                                                                    \
     static eb_status plan_##op(eb_node *n) { return loop_for(n, &loops_##op) ? plan_runs(n) : EB_NOT_APPLICABLE; }  \
     ELEMENTWISE_RUN(op, loop_for(n, &loops_##op))                                                                   \
-    const eb_kernel EB_ANY_SYMBOL(op) = {plan_##op, run_##op, NULL, NULL};
+    const eb_kernel EB_ANY_SYMBOL(op) = {plan_##op, run_##op};
 
 #define ARITHMETIC(op, word, long_, expression)    \
     LOOP(op##_words, word, word, expression)       \

@@ -1,10 +1,10 @@
 /* linear: y = activation(alpha * x @ W + bias + residual).
  *
- * A constant weight is packed once, into panels (gemm.h) one behind the other; the layout depends on the weight and
- * the instruction set alone. A weight that changes from call to call is packed panel by panel into scratch, or read
+ * A constant weight is packed once, into panels (packings.h). A weight that changes from call to call is packed panel by panel into scratch, or read
  * where it lies if its columns are contiguous and the rows of x are too few to pay for packing.
  */
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     product_rows rows;
@@ -28,21 +28,9 @@ static eb_status plan(eb_node *node) {
     return EB_OK;
 }
 
-static int64_t packed_bytes(const eb_node *node, int32_t input) {
-    const eb_tensor *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
-    if (input != EB_IN_LINEAR_WEIGHT || weight->dtype != EB_F32) return 0;
-    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    return eb_ceil_div(weight->shape[!transposed], EB_NR) * EB_NR * weight->shape[transposed] * 4;
-}
-
-static void pack(const eb_node *node, int32_t input, const void *source, void *destination) {
-    const eb_tensor *weight = eb_input(node, input);
-    int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    int64_t N = weight->shape[!transposed], K = weight->shape[transposed];
-    int64_t n_step = weight->stride[!transposed], k_step = weight->stride[transposed];
-    for (int64_t n = 0; n < N; n += EB_NR)
-        pack_panel((const eb_float_unaligned *)source + n * n_step, k_step, n_step, K, eb_min(EB_NR, N - n),
-                   (float *)destination + n * K);
+static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
+    const int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
+    return input == EB_IN_LINEAR_WEIGHT ? pack_as_panels(!transposed, transposed, numbers) : NULL;
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
@@ -85,4 +73,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     }
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(linear, packed) = {plan, run, packed_bytes, pack};
+const eb_kernel EB_SYMBOL(linear, packed) = {plan, run, choose_packing};

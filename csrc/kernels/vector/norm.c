@@ -282,7 +282,7 @@ static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t be
     eb_stream_end();
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(softmax, vector) = {plan_softmax, run_softmax, NULL, NULL};
+const eb_kernel EB_SYMBOL(softmax, vector) = {plan_softmax, run_softmax};
 
 /* addend_at: which input is added to x, or NO_ADDEND. */
 #define NORM_KERNEL(op, plan, addend_at)                                                                           \
@@ -290,7 +290,7 @@ const eb_kernel EB_SYMBOL(softmax, vector) = {plan_softmax, run_softmax, NULL, N
         (void)scratch;                                                                                             \
         return run_norm_rows(n, bases, begin, end, addend_at, op##_row);                                           \
     }                                                                                                              \
-    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op};
 NORM_KERNEL(layer_norm, plan_trailing, EB_IN_LAYER_NORM_ADDEND)
 NORM_KERNEL(rms_norm, plan_trailing, EB_IN_RMS_NORM_ADDEND)
 NORM_KERNEL(log_softmax, plan_last_axis, NO_ADDEND)
@@ -377,4 +377,4 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
     if (r.streams) eb_stream_end();
     return status;
 }
-const eb_kernel EB_SYMBOL(embedding_norm, vector) = {plan_embedding_norm, run_embedding_norm, NULL, NULL};
+const eb_kernel EB_SYMBOL(embedding_norm, vector) = {plan_embedding_norm, run_embedding_norm};

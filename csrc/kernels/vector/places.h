@@ -10,6 +10,7 @@
 
 #include "activation.h"
 #include "convolution.h"
+#include "packings.h"
 
 enum { PLACES = 7 }; /* it divides the lines of 224 x 224 and its halves; sums, a row of 5 taps and x fit 16 registers */
 
@@ -36,23 +37,32 @@ static inline int64_t taps_of(const eb_tensor *w) {
     return taps;
 }
 
-static inline int64_t packed_places_bytes(const eb_tensor *w) {
-    return eb_ceil_div(w->shape[0], EB_VL) * EB_VL * w->shape[1] * taps_of(w) * 4;
+/* A piece is EB_VL channels. There are no numbers. */
+static int64_t count_places(const eb_tensor *w, const int64_t *numbers) {
+    (void)numbers;
+    return eb_ceil_div(w->shape[0], EB_VL);
 }
 
-static void pack_places(const eb_node *node, int32_t input, const void *source, void *destination) {
-    const eb_tensor *w = eb_input(node, input);
-    const int64_t O = w->shape[0], each_in = w->shape[1], taps = taps_of(w);
-    memset(destination, 0, (size_t)(eb_ceil_div(O, EB_VL) * EB_VL * taps * each_in) * 4);
+static int64_t bytes_of_places(const eb_tensor *w, const int64_t *numbers) {
+    return EB_PRODUCT(count_places(w, numbers), EB_VL, w->shape[1], taps_of(w), 4);
+}
+
+static void pack_places(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,
+                        int64_t end) {
+    (void)numbers;
+    const int64_t each_in = w->shape[1], taps = taps_of(w), first = begin * EB_VL, last = eb_min(w->shape[0], end * EB_VL);
+    memset((float *)destination + first * taps * each_in, 0, (size_t)((end - begin) * EB_VL * taps * each_in) * 4);
     for (int64_t tap = 0; tap < taps; tap++) {
         int64_t at = 0;
         for (int64_t a = w->rank - 1, left = tap; a >= 2; left /= w->shape[a], a--) at += left % w->shape[a] * w->stride[a];
-        for (int64_t o = 0; o < O; o++)
+        for (int64_t o = first; o < last; o++)
             for (int64_t c = 0; c < each_in; c++)
                 ((float *)destination)[((o / EB_VL * taps + tap) * each_in + c) * EB_VL + o % EB_VL] =
                     ((const eb_float_unaligned *)source)[o * w->stride[0] + c * w->stride[1] + at];
     }
 }
+
+static const eb_packing places = {EB_PACKING_NAME("places"), 0, bytes_of_places, count_places, pack_places};
 
 /* --- a group ---------------------------------------------------------------------------------------------------------- */
 

@@ -144,7 +144,7 @@ EB_INLINE vf load_part(const void *p, int64_t i, int is_value, int64_t count) {
 #define UNARY(op, expression)     \
     UNARY_APPLY(op, expression)   \
     POINTWISE_RUN(op, apply_##op) \
-    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op};
 
 UNARY(neg, -a)
 UNARY(abs, vf_abs(a))
@@ -171,7 +171,7 @@ UNARY(trunc, vf_trunc(a))
 UNARY_APPLY(gelu_erf, vf_gelu(a))
 UNARY_APPLY(gelu_tanh, vf_gelu_tanh(a))
 POINTWISE_RUN(gelu, n->ints[EB_INT_GELU_APPROXIMATE] == EB_GELU_APPROXIMATE_TANH ? apply_gelu_tanh : apply_gelu_erf)
-const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
+const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu};
 
 /* --- two operands -------------------------------------------------------------------------------------------------- */
 
@@ -202,7 +202,7 @@ const eb_kernel EB_SYMBOL(gelu, vector) = {plan, run_gelu, NULL, NULL};
 #define BINARY(op, expression)    \
     BINARY_APPLY(op, expression)  \
     POINTWISE_RUN(op, apply_##op) \
-    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op};
 
 BINARY(add, a + b)
 BINARY(sub, a - b)
@@ -220,7 +220,7 @@ static void apply_pow(const run_of *r) {
     (r->is_value[1] && exponent == 2 ? apply_square : r->is_value[1] && exponent == 3 ? apply_cube : apply_pow_any)(r);
 }
 POINTWISE_RUN(pow, apply_pow)
-const eb_kernel EB_SYMBOL(pow, vector) = {plan, run_pow, NULL, NULL};
+const eb_kernel EB_SYMBOL(pow, vector) = {plan, run_pow};
 
 /* --- where --------------------------------------------------------------------------------------------------------- */
 
@@ -240,7 +240,7 @@ static void apply_where(const run_of *r) {
     if (i < r->count) vf_store_part(r->y + i, choose(r, i, r->count - i), r->count - i);
 }
 POINTWISE_RUN(where, apply_where)
-const eb_kernel EB_SYMBOL(where, vector) = {plan, run_where, NULL, NULL};
+const eb_kernel EB_SYMBOL(where, vector) = {plan, run_where};
 
 /* --- many ops in one pass ------------------------------------------------------------------------------------------ */
 

@@ -108,6 +108,6 @@ EB_INLINE eb_status run_pool_rows(const eb_node *node, void *const *bases, int64
         (void)scratch;                                                                                           \
         return run_pool_rows(n, bases, begin, end, mean);                                                        \
     }                                                                                                            \
-    const eb_kernel EB_SYMBOL(op, rows) = {plan, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, rows) = {plan, run_##op};
 ROWS_POOL_KERNEL(max_pool, 0)
 ROWS_POOL_KERNEL(avg_pool, 1)

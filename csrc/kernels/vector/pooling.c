@@ -89,6 +89,6 @@ EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t
         (void)scratch;                                                                                           \
         return run_windows(n, bases, begin, end, mean);                                                          \
     }                                                                                                            \
-    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, vector) = {plan, run_##op};
 WINDOW_POOL_KERNEL(max_pool, 0)
 WINDOW_POOL_KERNEL(avg_pool, 1)

@@ -312,4 +312,4 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
     return EB_OK;
 }
 
-const eb_kernel EB_SYMBOL(pointwise, vector) = {plan_program, run_program, NULL, NULL};
+const eb_kernel EB_SYMBOL(pointwise, vector) = {plan_program, run_program};

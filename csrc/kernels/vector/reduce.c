@@ -210,7 +210,7 @@ STEP(and, uint8_t, uint8_t, vb, and_wide, and_one)
         return run_reduction(n, bases, begin, end, piece_##op);                                                        \
     }
 #define REGISTER(dtype, op, plan)                                                                                      \
-    const eb_kernel EB_PASTE(dtype##_, op, __, EB_ISA, _, vector) = {plan, run_##op, NULL, NULL};
+    const eb_kernel EB_PASTE(dtype##_, op, __, EB_ISA, _, vector) = {plan, run_##op};
 
 REDUCTION(sum, float, float, double, add, a)
 REDUCTION(mean, float, float, double, add, a / p->divisor)

@@ -171,4 +171,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const int64_t first = begin * each, last = eb_min(count, end * each);
     return p.inner > 1 ? resample_places(&p, x, y, first, last, scratch) : resample_rows(&p, x, y, first, last, scratch);
 }
-const eb_kernel EB_SYMBOL(resample, vector) = {plan, run, NULL, NULL};
+const eb_kernel EB_SYMBOL(resample, vector) = {plan, run};

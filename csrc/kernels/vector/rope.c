@@ -68,4 +68,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         rotate(y + at.offset[Y], x + at.offset[X], c + at.offset[COSINE], s + at.offset[SINE], half);
     return EB_OK;
 }
-const eb_kernel EB_SYMBOL(rope, vector) = {plan, run, NULL, NULL};
+const eb_kernel EB_SYMBOL(rope, vector) = {plan, run};

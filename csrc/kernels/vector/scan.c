@@ -166,7 +166,7 @@ EB_INLINE void arg_of_columns(const problem *p, const float *x, int64_t *y, int6
         (void)scratch;                                                                                             \
         return run_scan(n, bases, begin, end, n->ints[1] != 0, piece_##op);                                        \
     }                                                                                                              \
-    const eb_kernel EB_SYMBOL(op, vector) = {plan_##op, run_##op, NULL, NULL};
+    const eb_kernel EB_SYMBOL(op, vector) = {plan_##op, run_##op};
 ARG(argmax, 1)
 ARG(argmin, -1)
 
@@ -186,4 +186,4 @@ static eb_status run_cumsum(const eb_node *n, void *const *bases, int64_t begin,
     (void)scratch;
     return run_scan(n, bases, begin, end, 1, piece_cumsum);
 }
-const eb_kernel EB_SYMBOL(cumsum, vector) = {plan_cumsum, run_cumsum, NULL, NULL};
+const eb_kernel EB_SYMBOL(cumsum, vector) = {plan_cumsum, run_cumsum};

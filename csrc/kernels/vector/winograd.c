@@ -15,6 +15,7 @@
  */
 #include "convolution.h"
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     int64_t block;  /* tiles of the transforms a task */
@@ -316,12 +317,6 @@ EB_INLINE eb_status plan(eb_node *node, const int m) {
     return EB_OK;
 }
 
-static int64_t packed_bytes(const eb_node *node, int32_t input, const int m) {
-    const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
-    if (input != EB_IN_CONV_WEIGHT || !is_winograd(node)) return 0;
-    return eb_ceil_div(w->shape[0], EB_NR) * EB_NR * w->shape[1] * (m + 2) * (m + 2) * 4;
-}
-
 /* Nine taps of a panel's channels at one k, [9][EB_NR] `taps` apart, into the points, `step` apart. */
 EB_INLINE void transform_weight(const int m, const float *from, int64_t taps, float *to, int64_t step) {
     const int n = m + 2;
@@ -341,12 +336,17 @@ EB_INLINE void transform_weight(const int m, const float *from, int64_t taps, fl
     }
 }
 
-EB_INLINE void pack(const eb_node *node, int32_t input, const void *source, void *destination, const int m) {
+/* The packed weight is [O / EB_NR][points][C][EB_NR]. A piece is EB_NR channels. There are no numbers. */
+static int64_t count_pieces(const eb_tensor *w, const int64_t *numbers) {
+    (void)numbers;
+    return eb_ceil_div(w->shape[0], EB_NR);
+}
+
+EB_INLINE void pack(const eb_tensor *w, const void *source, void *destination, int64_t begin, int64_t end, const int m) {
     enum { DEPTH = 16 };
-    const eb_tensor *w = eb_input(node, input);
     const int64_t O = w->shape[0], C = w->shape[1], points = (m + 2) * (m + 2);
-    float taps[9 * DEPTH * EB_NR], *panel = destination;
-    for (int64_t o = 0; o < O; o += EB_NR, panel += points * C * EB_NR)
+    float taps[9 * DEPTH * EB_NR], *panel = (float *)destination + begin * points * C * EB_NR;
+    for (int64_t o = begin * EB_NR; o < eb_min(O, end * EB_NR); o += EB_NR, panel += points * C * EB_NR)
         for (int64_t c = 0; c < C; c += DEPTH) {
             const int64_t depth = eb_min(DEPTH, C - c);
             const eb_float_unaligned *from = (const eb_float_unaligned *)source + o * w->stride[0] + c * w->stride[1];
@@ -388,13 +388,22 @@ EB_INLINE eb_status run(const eb_node *node, void *const *bases, int64_t begin, 
 
 #define EB_WINOGRAD(m)                                                                                              \
     static eb_status plan_##m(eb_node *node) { return plan(node, m); }                                              \
-    static int64_t packed_bytes_##m(const eb_node *node, int32_t input) { return packed_bytes(node, input, m); }    \
-    static void pack_##m(const eb_node *node, int32_t input, const void *source, void *destination) {               \
-        pack(node, input, source, destination, m);                                                                  \
+    static int64_t bytes_##m(const eb_tensor *w, const int64_t *numbers) {                                          \
+        return EB_PRODUCT(count_pieces(w, numbers), EB_NR, w->shape[1], (m + 2) * (m + 2), 4);                      \
+    }                                                                                                               \
+    static void pack_##m(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination,         \
+                         int64_t begin, int64_t end) {                                                              \
+        (void)numbers;                                                                                              \
+        pack(w, source, destination, begin, end, m);                                                                \
+    }                                                                                                               \
+    static const eb_packing points_##m = {EB_PACKING_NAME("winograd" #m), 1, bytes_##m, count_pieces, pack_##m};    \
+    static const eb_packing *choose_packing_##m(const eb_node *node, int32_t input, int64_t *numbers) {             \
+        (void)numbers;                                                                                              \
+        return input == EB_IN_CONV_WEIGHT && is_winograd(node) ? &points_##m : NULL;                                \
     }                                                                                                               \
     static eb_status run_##m(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {  \
         return run(node, bases, begin, end, scratch, m);                                                            \
     }                                                                                                               \
-    const eb_kernel EB_SYMBOL(conv, winograd##m) = {plan_##m, run_##m, packed_bytes_##m, pack_##m, .transforms = 1};
+    const eb_kernel EB_SYMBOL(conv, winograd##m) = {plan_##m, run_##m, choose_packing_##m, .transforms = 1};
 EB_WINOGRAD(2)
 EB_WINOGRAD(4)

@@ -47,7 +47,7 @@ class CpuExecutable(BoundExecutable):
     Args:
         artifact: the artifact that was bound.
         plan: its plan for the cpu.
-        weights: prepared for the plan.
+        weights: the constants, which are prepared for the plan.
         threads: threads of one call; the plan has working memory for this number.
         per_node: make one C call for each step instead of one for each run.
     """
@@ -59,7 +59,7 @@ class CpuExecutable(BoundExecutable):
         self.threads = threads
         self._per_node = per_node
         self.count = len(plan.steps)
-        self._weights = weights  # keeps the memory alive to which the tables refer
+        self._weights, self._lease = weights, weights.prepare(plan)  # keep the memory to which the tables refer
         self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
         self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
         types = [artifact.types[value] for value in (*artifact.inputs, *artifact.call_outputs)]

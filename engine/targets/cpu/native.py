@@ -21,7 +21,7 @@ from engine.ops import TABLE, Layout
 from engine.ops.arithmetic import COMPUTE
 from engine.switches import Switch, register
 from engine.targets.base import Roof
-from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, Place, Planned, Step, Storage
+from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, PackedLayout, Place, Planned, Step, Storage
 
 OK: int = lib.EB_OK
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
@@ -164,12 +164,14 @@ def plan(step: Step, kernel: Kernel, *, wanted: bool = False) -> Planned | Needs
     """
     made = _node(step, kernel, wanted=wanted)
     node, operands, _kept = made
-    packed: dict[int, int] = {}
+    packed: dict[int, PackedLayout] = {}
     for position, place in enumerate(step.operands[: step.n_inputs]):
         if place is not None and place.storage.kind == "constant" and place.layout.is_dense:
-            nbytes = lib.eb_packed_bytes(node, position)
-            if nbytes:
-                packed[position] = nbytes
+            layout = lib.eb_layout_of(node, position)
+            if layout.packing != ffi.NULL:
+                name = ffi.string(layout.packing).decode()
+                numbers = tuple(layout.numbers)
+                packed[position] = PackedLayout(name, numbers, layout.bytes, layout.pieces, bool(layout.moves))
                 operands[position].is_packed = 1
     status: int = lib.eb_plan_node(node)
     if status == OK:
@@ -214,7 +216,8 @@ def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
         target: uint8, with the number of bytes in `step.planned.packed`; written.
     """
     node, _operands, _kept = _node(step, step.kernel)
-    lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target))
+    pieces = step.planned.packed[position].pieces
+    lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target), 0, pieces)
 
 
 def peak_flops(isa: str | None, seconds: float = 0.02) -> float:

@@ -95,7 +95,6 @@ class CpuTarget(Target):
         assert isinstance(prepared, Weights)  # noqa: S101  # made by `prepare`
         per_node = config.dispatch == "per_node"
         plan = self.bind(artifact, config, keep=keep or per_node)
-        prepared.prepare(plan)
         return CpuExecutable(artifact, plan, prepared, self.lanes(config), per_node=per_node)
 
     def lanes(self, config: Config) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +19,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.graph import Form, Reshaped
-from engine.memory import ALIGNMENT, aligned_empty
+from engine.memory import ALIGNMENT, aligned_empty, release
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.program.container import StoredTensor
@@ -27,11 +29,12 @@ from engine.targets.plan import BoundPlan, Step
 
 
 class PackedKey(NamedTuple):
-    """Everything that determines the packed bytes. That includes attributes: a weight may be read transposed or not."""
+    """Everything that determines the packed bytes, and nothing else: kernels that want one layout share one copy."""
 
     value: int
-    kernel: str
-    ints: tuple[int, ...]
+    parts: tuple[int, ...]  # constants with the scales and zero points of an encoded operand
+    packing: str
+    numbers: tuple[int, ...]
     first: int  # byte of the constant where the operand begins
     shape: tuple[int, ...]
 
@@ -47,12 +50,25 @@ class Packed(NamedTuple):
     position: int
     data: np.ndarray
 
+    @property
+    def moves(self) -> bool:
+        """True if the elements can be found again in the bytes."""
+        return self.step.planned.packed[self.position].moves
+
+
+class Lease:
+    """Keeps the packed constants of a bound plan in memory as long as it exists."""
+
+    def __init__(self, packed: list[Packed]) -> None:
+        self._packed = packed
+
 
 def _packed_key(step: Step, position: int) -> PackedKey:
-    place = step.operands[position]
+    place, layout = step.operands[position], step.planned.packed[position]
     assert place is not None  # noqa: S101  # an absent operand is never packed
     first = place.layout.offset * dtypes.dtype(place.dtype).size
-    return PackedKey(place.storage.number, step.kernel.name, tuple(step.ints), first, place.layout.shape)
+    parts = (part.storage.number for part in step.parts_of(position))
+    return PackedKey(place.storage.number, tuple(parts), layout.packing, layout.numbers, first, place.layout.shape)
 
 
 def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
@@ -88,7 +104,8 @@ class Weights(Prepared):
 
     A packed constant is not also kept plain, and is unpacked at each access if it was borrowed. Exceptions are
     constants whose packed form is computed from them (Winograd) or has only a part of them; these are also kept plain.
-    Pages of a mapped file are given back to the system after packing.
+    Pages of a mapped file are given back to the system after packing, and so is a packed constant that no bound plan
+    uses any more, unless its elements are nowhere else.
 
     Args:
         artifact: the artifact with the constants.
@@ -105,10 +122,16 @@ class Weights(Prepared):
         self._plain: dict[int, np.ndarray] = {}
         self._addresses: dict[BufferKey, tuple[int, int]] = {}  # address and number of bytes
         self._independent: set[int] = set()  # constants whose form refers to nothing borrowed
+        self._origins: dict[int, PackedKey] = {}  # constant -> the only copy of its elements, if that is packed
+        self._uses: Counter[PackedKey] = Counter()  # by bound plans
+        self._ended: deque[tuple[PackedKey, ...]] = deque()  # uses that have ended; appended to by any thread
         self._lock = threading.Lock()
 
-    def prepare(self, plan: BoundPlan) -> None:
+    def prepare(self, plan: BoundPlan) -> Lease:
         """Make all constants that `plan` reads. Called before an executable of the plan is made.
+
+        Returns:
+            What the executable holds as long as it runs.
 
         Raises:
             ProgramError, OSError: the constants are in a file that is damaged or cannot be read.
@@ -124,11 +147,16 @@ class Weights(Prepared):
                 else:
                     plain.add(place.storage.number)
         with self._lock:
+            self._uses.update(wanted.keys())
+            self._drop_unused()
             for value in plain:
                 self._keep_plain(value)
             self._pack({key: use for key, use in wanted.items() if key not in self.packed})
             if self._borrowed and not self._gathering:
                 self._detach()
+            lease = Lease([self.packed[key] for key in wanted])
+            weakref.finalize(lease, self._ended.append, tuple(wanted))
+            return lease
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
@@ -145,7 +173,32 @@ class Weights(Prepared):
     @property
     def packed_bytes(self) -> int:
         """As `Prepared.packed_bytes`."""
-        return sum(packed.data.nbytes for packed in self.packed.values())
+        with self._lock:
+            self._drop_unused()
+            return sum(packed.data.nbytes for packed in self.packed.values())
+
+    def _drop_unused(self) -> None:
+        """Give back packed constants that no bound plan uses, except the only copy of the elements of a constant."""
+        while self._ended:
+            self._uses.subtract(self._ended.popleft())
+        for key in [key for key in self.packed if self._uses[key] <= 0]:
+            if self._origins.get(key.value) == key:
+                others = (other for other in self.packed if other.value == key.value and other != key)
+                copy = next((other for other in others if self._uses[other] > 0 and self._is_whole(other)), None)
+                if copy is None:
+                    continue
+                self._read_from(copy)
+            release(self.packed.pop(key).data)
+            del self._addresses[key], self._uses[key]
+
+    def _is_whole(self, key: PackedKey) -> bool:
+        """True if all elements of a constant can be found in its packed copy."""
+        return math.prod(key.shape) == self.artifact.types[key.value].size and self.packed[key].moves
+
+    def _read_from(self, key: PackedKey) -> None:
+        """Let a constant be read from its packed copy from now on, at each access."""
+        self.artifact.constants.keep(key.value, partial(_unpack, self.packed[key], self.artifact.types[key.value]))
+        self._origins[key.value] = key
 
     def _keep_plain(self, value: int) -> None:
         if value in self._plain:
@@ -164,7 +217,8 @@ class Weights(Prepared):
         uses: dict[int, list[PackedKey]] = {}
         for key in wanted:
             uses.setdefault(key.value, []).append(key)
-        sizes = {key: -(-step.planned.packed[at] // ALIGNMENT) * ALIGNMENT for key, (step, at) in wanted.items()}
+        layouts = {key: step.planned.packed[at] for key, (step, at) in wanted.items()}
+        sizes = {key: -(-layout.nbytes // ALIGNMENT) * ALIGNMENT for key, layout in layouts.items()}
         # All packed weights share one buffer, because large pages make first-touch page faults several times
         # cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
         slab, start = aligned_empty(sum(sizes.values())), 0
@@ -174,7 +228,7 @@ class Weights(Prepared):
             source = self._source(value, buffer)
             for key in keys:
                 step, position = wanted[key]
-                packed = Packed(step, position, slab[start : start + step.planned.packed[position]])
+                packed = Packed(step, position, slab[start : start + layouts[key].nbytes])
                 native.pack(step, position, source.ctypes.data + key.first, packed.data)
                 self.packed[key] = packed
                 self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
@@ -194,11 +248,9 @@ class Weights(Prepared):
         """Replace borrowed constants: those that are packed whole are unpacked at each access, others are copied."""
         if len(self._independent) == len(self.artifact.constants):
             return  # done by an earlier call
-        for key, packed in self.packed.items():
-            type_ = self.artifact.types[key.value]
-            moved = math.prod(key.shape) == type_.size and not packed.step.kernel.transforms
-            if key.value not in self._independent and moved:
-                self.artifact.constants.keep(key.value, partial(_unpack, packed, type_))
+        for key in self.packed:
+            if key.value not in self._independent and self._is_whole(key):
+                self._read_from(key)
                 self._independent.add(key.value)
         for value in self.artifact.constants:
             if value not in self._independent:
