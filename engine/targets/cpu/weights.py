@@ -209,6 +209,7 @@ class Weights(Prepared):
         if self._borrowed and array.base is not None and _stored(form) is None:
             array = array.copy()
         self._plain[value] = array
+        self._origins.pop(value, None)
         self._addresses[value] = array.ctypes.data, array.nbytes
         self.artifact.constants.keep(value, array)
 
