@@ -36,7 +36,8 @@ static void add_linear(case_visitor *v, int64_t M, int64_t N, int64_t K, layout 
 }
 
 /* All parts of the epilogue, x with leading axes, the residual of any layout or in the output's own memory. */
-static void add_epilogue(case_visitor *v, int64_t M, int64_t N, int64_t K, int bias, layout residual_layout, int in_place, double alpha) {
+static void add_epilogue(case_visitor *v, int64_t M, int64_t N, int64_t K, int bias, layout residual_layout, int in_place,
+                         double alpha) {
     test_case c;
     case_begin(&c, "linear", 2 * sum_tolerance(K), "epilogue M=3x%ld N=%ld K=%ld bias=%d layout=%d alpha=%g", (long)M,
                (long)N, (long)K, bias, (int)residual_layout, alpha);
