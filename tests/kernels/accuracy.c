@@ -88,6 +88,7 @@ static void check_promise(size_t i) {
         prepared p;
         make_unary(&c, promises[i].op, 1, POINTS, DENSE);
         c.ints[0] = promises[i].attribute;
+        case_fill(&c);
         if (case_prepare(&c, k, 1, &p) == EB_OK) {
             double worst = 0;
             float at = 0, *x = c.data[0];
@@ -138,6 +139,7 @@ static void check_pow(float power, double ulps) {
         test_case c;
         prepared p;
         make_binary(&c, "pow", 1, POINTS, 0, 0);
+        case_fill(&c);
         float *x = c.data[0], *y = c.data[1], *z = c.data[2], at = 0, to = 0;
         fill_pow(x, y);
         if (power) c.operands[1].shape[1] = 1, y[0] = power;

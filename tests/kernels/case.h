@@ -1,11 +1,12 @@
-/* One node under test: made from a few lines, run by any kernel, compared with the reference kernel. */
+/* One node under test: described in a few lines, filled with random numbers, run by any kernel, compared with the reference
+ * kernel. The lists of cases and the driver that walks them: cases.c. */
 #ifndef CASE_H
 #define CASE_H
 
 #include "engine.h"
 #include "ops.h"
 
-enum { MOST_OPERANDS = 12, MOST_THREADS = 4 };
+enum { MOST_OPERANDS = 12, MOST_THREADS = 4, MOST_EDITS = 3 };
 
 /* How an operand lies in memory. */
 typedef enum {
@@ -15,46 +16,78 @@ typedef enum {
     SCATTERED /* a gap behind every element */
 } layout;
 
-typedef struct {
-    char name[160];
+/* What a case is for. */
+enum {
+    CHECKED = 1, /* test_kernels compares every kernel of the op with the reference kernel */
+    TIMED = 2    /* `test_kernels bench` times it */
+};
+
+/* A timed case is also checked where this many multiply-adds are enough, and this many bytes. */
+enum { MOST_CHECKED_WORK = 5 << 20 };
+
+typedef struct test_case test_case;
+/* Changes the numbers of a filled case; `a` and `b` are those of case_edit. */
+typedef void edit_function(test_case *c, int64_t a, int64_t b);
+
+struct test_case {
+    char name[200]; /* begins with the op; unique, as it seeds the random numbers */
     const char *op;
     eb_node node;
     eb_tensor operands[MOST_OPERANDS];
-    void *data[MOST_OPERANDS + 1]; /* one buffer an operand; the last one is scratch */
+    void *data[MOST_OPERANDS + 1]; /* one buffer an operand, NULL before case_fill; the last one is scratch */
     int64_t bytes[MOST_OPERANDS];
+    double scale[MOST_OPERANDS]; /* of the random numbers */
     int64_t ints[64];
     double reals[4];
-    double tolerance;          /* relative to the larger of 1 and the value; 0: equal bits */
-    int in_place;              /* the output takes over this input's buffer, or -1 */
-    unsigned constant;         /* bit i: input i may be packed */
-    int specials;              /* inputs hold NaN, infinities or huge numbers */
-} test_case;
+    double tolerance;  /* relative to the larger of 1 and the value; 0: equal bits */
+    int in_place;      /* the output takes over this input's buffer, or -1 */
+    unsigned constant; /* bit i: input i may be packed */
+    unsigned specials; /* bit i: input i holds NaN, infinities and huge numbers */
+    unsigned roles;    /* CHECKED, TIMED or both */
+    double flops;      /* of the op, where the case is timed */
+    int n_edits;
+    struct {
+        edit_function *edit;
+        int64_t a, b;
+    } edits[MOST_EDITS];
+};
 
-/* --- making cases --- */
+/* --- describing cases: no memory yet --- */
 
 #define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]){__VA_ARGS__}
 #define SCALAR 0, NULL
 
 void case_begin(test_case *c, const char *op, double tolerance, const char *format, ...);
+/* Appends to the name what the function that began the case does not know. */
+void case_note(test_case *c, const char *format, ...);
 /* An operand; floats are uniform in [-scale, scale), integers in [0, scale). Inputs first, then the output. */
 eb_tensor *case_input(test_case *c, eb_dtype dtype, layout layout, double scale, int rank, const int64_t *shape);
 void case_absent(test_case *c);
 void case_output(test_case *c, eb_dtype dtype, layout layout, int rank, const int64_t *shape);
 /* A list attribute: one number an axis, zeros behind the last. */
 void case_ints(test_case *c, int position, int count, const int64_t *numbers);
+/* Has case_fill put NaN, both infinities and both zeros at random places of input `i`. */
+void case_specials(test_case *c, int i);
+/* Has case_fill change the random numbers, in the order of the calls. */
+void case_edit(test_case *c, edit_function *edit, int64_t a, int64_t b);
+/* Makes a described case a timed one, which has this name after its op. `flops` are those of the op; 0 where it only moves
+ * data. A case of little work stays a checked one as well. */
+void case_timed(test_case *c, double flops, const char *format, ...);
+
+/* Allocates the operands and fills them with numbers that depend on the case's name alone. */
+void case_fill(test_case *c);
 void case_end(test_case *c); /* frees the buffers */
 
 double random_unit(void); /* [0, 1) */
 int64_t random_below(int64_t limit);
 void random_seed(uint64_t seed);
-/* Puts NaN, both infinities and both zeros at random places of input `i`. */
-void case_specials(test_case *c, int i);
+uint64_t hash_name(const char *name);
 
 /* --- running them --- */
 
-/* Run the case by every kernel of its op that this machine has and that takes it, at 1 and at 3 threads, and compare
- * each with the reference kernel. Then free it. */
-void case_check(test_case *c);
+/* Run the filled case by every kernel of its op that this machine has and that takes it, at 1 and at 3 threads, and compare
+ * each with the reference kernel. */
+void case_check(const test_case *c);
 
 /* Plan and pack `c` for kernel `k`; answers the status. On EB_OK `packed[i]` holds the packed input i or NULL, `bases`
  * is complete, and run_prepared runs it. */
@@ -70,11 +103,10 @@ void prepared_free(prepared *p);
 char *case_run(const test_case *c, int32_t k, int threads, eb_status *status);
 
 int64_t tensor_bytes(const eb_tensor *t); /* from the first to past the last element */
-int64_t dtype_size(int32_t dtype);
-int32_t find_kernel(const char *name);  /* -1 where there is none */
-int32_t find_reference(const char *op); /* the kernel that defines an op; -1 where there is none */
-int is_isa_here(const char *isa);      /* this machine has the instruction set */
-int runs_here(int32_t k);              /* ... that of the kernel */
+int32_t find_kernel(const char *name);    /* -1 where there is none */
+int32_t find_reference(const char *op);   /* the kernel that defines an op; -1 where there is none */
+int is_isa_here(const char *isa);         /* this machine has the instruction set */
+int runs_here(int32_t k);                 /* ... that of the kernel */
 
 /* Counters and the report. */
 typedef struct {

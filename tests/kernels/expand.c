@@ -10,9 +10,10 @@ void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_ac
     int64_t out_h = (s->H + s->low_h + s->high_h - s->dilation * (s->kernel_h - 1) - 1) / s->stride + 1;
     int64_t out_w = (s->W + s->low_w + s->high_w - s->dilation * (s->kernel_w - 1) - 1) / s->stride + 1;
     case_begin(c, "expand_depthwise", tolerance_of(s->C, s->kernel_h * s->kernel_w),
-               "%ldx%ldx%ldx%ld to %ld, kernel %ldx%ld stride %ld dilation %ld low %ld %ld activations %ld %ld", (long)s->N,
-               (long)s->H, (long)s->W, (long)s->C, (long)s->O, (long)s->kernel_h, (long)s->kernel_w, (long)s->stride,
-               (long)s->dilation, (long)s->low_h, (long)s->low_w, (long)expand_activation, (long)s->activation);
+               "%ldx%ldx%ldx%ld to %ld, kernel %ldx%ld stride %ld dilation %ld low %ld %ld activations %ld %ld bias %d "
+               "layout %d", (long)s->N, (long)s->H, (long)s->W, (long)s->C, (long)s->O, (long)s->kernel_h, (long)s->kernel_w, (long)s->stride,
+               (long)s->dilation, (long)s->low_h, (long)s->low_w, (long)expand_activation, (long)s->activation,
+               s->bias, (int)s->how);
     case_input(c, EB_F32, s->how, 1, SHAPE(s->N, s->H, s->W, s->C));
     case_input(c, EB_F32, DENSE, 1, SHAPE(s->O, s->C));
     if (s->bias)
@@ -37,24 +38,43 @@ void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_ac
     c->constant = 1 << 1 | 1 << 3;
 }
 
-static void check(const image_shape *s, int64_t expand_activation) {
+static void add_shape(case_visitor *v, const image_shape *s, int64_t expand_activation) {
     test_case c;
     make_expand_depthwise(&c, s, expand_activation);
-    case_check(&c);
+    visit_case(v, &c);
 }
 
-void test_expand(void) {
+/* The layers of EfficientNet-Lite0 at 224 x 224 behind the 1 x 1 that widens what they read, with ReLU6. */
+static void time_layers(case_visitor *v) {
+    static const struct {
+        int64_t size, C, O, kernel, stride;
+    } shapes[] = {{112, 16, 96, 3, 2}, {56, 24, 144, 3, 1}, {56, 24, 144, 5, 2}, {28, 40, 240, 5, 1}, {28, 40, 240, 3, 2},
+                  {14, 80, 480, 3, 1}, {14, 80, 480, 5, 1}, {14, 112, 672, 5, 1}, {14, 112, 672, 5, 2}, {7, 192, 1152, 5, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        int64_t size = shapes[i].size, C = shapes[i].C, O = shapes[i].O, k = shapes[i].kernel, pad = k / 2;
+        int64_t stride = shapes[i].stride, places = (size / stride) * (size / stride);
+        test_case c;
+        make_expand_depthwise(&c, &(image_shape){1, size, size, C, O, k, k, stride, 1, pad, pad, pad, pad, 1, 0,
+                                                 EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6, DENSE}, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6);
+        case_timed(&c, 2.0 * (double)(size * size * C * O + places * O * k * k), "%ld x %ld x %ld to %ld, then %ld x %ld / %ld",
+                   (long)size, (long)size, (long)C, (long)O, (long)k, (long)k, (long)stride);
+        visit_case(v, &c);
+    }
+}
+
+void cases_expand_depthwise(case_visitor *v) {
     static const int64_t widths[] = {1, 2, 5, 7, 8, 14, 15, 29}, channels[] = {1, 3, 16, 17, 33, 64, 70};
     static const int64_t kernels[] = {3, 5, 3, 5, 1, 2, 4};
     const int64_t kinds = EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 + 1;
     for (int i = 0; i < 84; i++) {
         image_shape s = {.N = 1 + i % 2, .H = 1 + i % 9, .W = widths[i % 8], .C = channels[i / 3 % 7], .O = channels[i % 7]};
+        random_seed((uint64_t)i);
         s.kernel_w = kernels[i / 2 % 7], s.kernel_h = i % 5 ? s.kernel_w : 1 + random_below(3);
         s.stride = 1 + i % 7 % 3, s.dilation = 1 + i % 4 / 3;
         s.low_h = random_below(3), s.low_w = random_below(4);
         s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
         s.bias = i % 3 != 0, s.activation = i % kinds, s.how = i % 5 == 4 ? SWAPPED : DENSE;
-        check(&s, (i / 3) % kinds);
+        add_shape(v, &s, (i / 3) % kinds);
     }
     static const image_shape more[] = {
         {1, 66, 60, 3, 20, 3, 3, 2, 1, 0, 0, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6, DENSE},  /* tiles of lines */
@@ -66,12 +86,13 @@ void test_expand(void) {
         {2, 9, 8, 40, 200, 5, 5, 1, 1, 2, 2, 2, 2, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_SILU, DENSE},
         {0, 5, 6, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_NONE, DENSE},
     };
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++) check(&more[i], i % 2 ? EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 : 0);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) add_shape(v, &more[i], i % 2 ? EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 : 0);
     for (int input = 0; input < 5; input++) {
         test_case c;
         const image_shape s = {1, 8, 9, 6, 21, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_NONE, DENSE};
         make_expand_depthwise(&c, &s, input % 2 ? EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 : EB_EXPAND_DEPTHWISE_ACTIVATION_NONE);
         case_specials(&c, input);
-        case_check(&c);
+        visit_case(v, &c);
     }
+    time_layers(v);
 }

@@ -1,8 +1,11 @@
 /* Heads as they lie in a product's row: rope, and norms of them. */
 #include "suite.h"
 
+static const int64_t head_widths[] = {2, 4, 6, 8, 14, 16, 30, 32, 34, 64, 66, 80, 96, 128, 256};
+enum { HEAD_WIDTHS = sizeof head_widths / sizeof head_widths[0] };
+
 /* x [B, S, H, D] seen as [B, H, S, D], a part of rows with room for one head more where `inside`. */
-void make_rope(test_case *c, int64_t B, int64_t S, int64_t H, int64_t D, int inside, layout angles) {
+static void make_rope(test_case *c, int64_t B, int64_t S, int64_t H, int64_t D, int inside, layout angles) {
     case_begin(c, "rope", 2e-6, "%ld x %ld tokens, %ld heads of %ld, inside=%d angles=%d", (long)B, (long)S, (long)H, (long)D,
                inside, (int)angles);
     eb_tensor *x = case_input(c, EB_F32, DENSE, 3, SHAPE(B, S, H + inside, D));
@@ -13,10 +16,10 @@ void make_rope(test_case *c, int64_t B, int64_t S, int64_t H, int64_t D, int ins
 }
 
 /* Heads: rows that are parts of longer ones, so that no one stride leads from each to the next. */
-static void check_heads(const char *op, int64_t n, int sum) {
+static void add_heads_of(case_visitor *v, int64_t n, int sum) {
     test_case c;
-    int is_layer = op[0] == 'l';
-    case_begin(&c, op, 3e-6, "heads of n=%ld, sum=%d", (long)n, sum);
+    int is_layer = v->op[0] == 'l';
+    case_begin(&c, v->op, 3e-6, "heads of n=%ld, sum=%d", (long)n, sum);
     eb_tensor *x = case_input(&c, EB_F32, DENSE, 3, SHAPE(2, 5, 4, n));
     x->shape[2] = 3;
     case_input(&c, EB_F32, DENSE, 1, SHAPE(n));
@@ -29,23 +32,36 @@ static void check_heads(const char *op, int64_t n, int sum) {
     c.node.n_ints = c.node.n_reals = 1;
     c.ints[EB_INT_LAYER_NORM_AXES] = 1;
     c.reals[EB_REAL_LAYER_NORM_EPSILON] = 1e-5;
-    case_check(&c);
+    visit_case(v, &c);
 }
 
-void test_heads(void) {
-    static const int64_t widths[] = {2, 4, 6, 8, 14, 16, 30, 32, 34, 64, 66, 80, 96, 128, 256};
+void add_heads(case_visitor *v) {
+    for (int i = 0; i < HEAD_WIDTHS; i++) add_heads_of(v, head_widths[i] - (v->op[0] == 'l'), i % 2);
+}
+
+void cases_rope(case_visitor *v) {
     test_case c;
-    for (int i = 0; i < 15; i++) {
-        make_rope(&c, 1 + i % 2, 1 + i % 5, 1 + i % 3, widths[i], i % 2, (layout)(i % 4));
-        case_check(&c);
-        make_rope(&c, 2, 3, 2, widths[i], 0, DENSE);
+    for (int i = 0; i < HEAD_WIDTHS; i++) {
+        make_rope(&c, 1 + i % 2, 1 + i % 5, 1 + i % 3, head_widths[i], i % 2, (layout)(i % 4));
+        visit_case(v, &c);
+        make_rope(&c, 2, 3, 2, head_widths[i], 0, DENSE);
         case_specials(&c, 0);
-        case_check(&c);
-        check_heads("layer_norm", widths[i] - 1, i % 2);
-        check_heads("rms_norm", widths[i], i % 2);
+        visit_case(v, &c);
     }
     make_rope(&c, 3, 70, 4, 128, 1, DENSE); /* several tiles */
-    case_check(&c);
+    visit_case(v, &c);
     make_rope(&c, 2, 0, 4, 16, 0, DENSE);
-    case_check(&c);
+    visit_case(v, &c);
+    for (int i = 0; i < 8; i++) { /* nothing, along any axis */
+        make_rope(&c, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, 4, 0, DENSE);
+        visit_case(v, &c);
+    }
+    make_rope(&c, 2, 2, 2, 0, 0, DENSE);
+    visit_case(v, &c);
+    for (int i = 0; i < STREAMS; i++) {
+        const int64_t rows = streams[i][0], n = streams[i][1];
+        make_rope(&c, 1, rows, n / 128, 128, 0, DENSE);
+        case_timed(&c, 3.0 * (double)(rows * n), "%ld x %ld in heads of 128", (long)rows, (long)n);
+        visit_case(v, &c);
+    }
 }

@@ -1,5 +1,6 @@
 /* The convolutions of ResNet-18 and ResNet-50 (stride on the 3 x 3 of a bottleneck) at 224 x 224 that differ in shape,
- * one picture: the shapes that every kernel of `conv` is timed at, and `linear` where a pass turns a 1 x 1 into one. */
+ * one picture, each with bias and ReLU: the shapes that every kernel of `conv` is timed at, and `linear` where a pass turns a
+ * 1 x 1 into one. */
 #ifndef LAYERS_H
 #define LAYERS_H
 
@@ -42,5 +43,14 @@ static const conv_layer conv_layers[] = {
     {"resnet50", 7, 2048, 512, 1, 1},
 };
 enum { CONV_LAYERS = sizeof conv_layers / sizeof conv_layers[0] };
+
+static inline int is_linear_layer(const conv_layer *l) { return l->kernel == 1 && l->stride == 1; }
+static inline int64_t places_of_layer(const conv_layer *l) { return (l->size / l->stride) * (l->size / l->stride); }
+
+/* Makes the case of a layer a timed one. */
+static inline void name_layer(test_case *c, const conv_layer *l) {
+    case_timed(c, 2.0 * (double)(places_of_layer(l) * l->C * l->O * l->kernel * l->kernel), "%s %ldx%ld/%ld %ld to %ld, %ldx%ld",
+               l->models, (long)l->kernel, (long)l->kernel, (long)l->stride, (long)l->C, (long)l->O, (long)l->size, (long)l->size);
+}
 
 #endif

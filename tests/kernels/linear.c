@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layers.h"
 #include "suite.h"
 
 /* Rounding of a sum of K products of random numbers below 1: partial sums grow with sqrt(k) and so does each rounding,
  * which makes the standard deviation 0.07 K ulp; six of them, and a few ulp for the epilogue. */
 static double sum_tolerance(int64_t K) { return 1.2e-7 * (6 + 0.42 * (double)K); }
 
-void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation) {
+static void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation) {
     case_begin(c, "linear", sum_tolerance(K), "M=%ld N=%ld K=%ld layout=%d transposed=%d activation=%ld", (long)M,
                (long)N, (long)K, (int)x_layout, transposed, (long)activation);
     case_input(c, EB_F32, x_layout, 1, SHAPE(M, K));
@@ -25,20 +26,21 @@ void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout,
 }
 
 /* With the weight constant (packed at load) and not. */
-static void check_linear(int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation) {
+static void add_linear(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation) {
     for (unsigned constant = 0; constant <= 2; constant += 2) {
         test_case c;
         make_linear(&c, M, N, K, x_layout, transposed, activation);
         c.constant = constant;
-        case_check(&c);
+        visit_case(v, &c);
     }
 }
 
 /* All parts of the epilogue, x with leading axes, the residual of any layout or in the output's own memory. */
-static void check_epilogue(int64_t M, int64_t N, int64_t K, int bias, layout residual_layout, int in_place, double alpha) {
+static void add_epilogue(case_visitor *v, int64_t M, int64_t N, int64_t K, int bias, layout residual_layout, int in_place,
+                         double alpha) {
     test_case c;
-    case_begin(&c, "linear", 2 * sum_tolerance(K), "epilogue M=3x%ld N=%ld K=%ld bias=%d layout=%d in_place=%d alpha=%g",
-               (long)M, (long)N, (long)K, bias, (int)residual_layout, in_place, alpha);
+    case_begin(&c, "linear", 2 * sum_tolerance(K), "epilogue M=3x%ld N=%ld K=%ld bias=%d layout=%d alpha=%g", (long)M,
+               (long)N, (long)K, bias, (int)residual_layout, alpha);
     case_input(&c, EB_F32, DENSE, 1, SHAPE(3, M, K));
     case_input(&c, EB_F32, DENSE, 1, SHAPE(N, K));
     if (bias)
@@ -49,30 +51,81 @@ static void check_epilogue(int64_t M, int64_t N, int64_t K, int bias, layout res
     case_output(&c, EB_F32, DENSE, SHAPE(3, M, N));
     c.node.n_ints = 2;
     c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = 1;
-    c.ints[EB_INT_LINEAR_ACTIVATION] = random_below(EB_LINEAR_ACTIVATION_RELU6 + 1);
+    c.ints[EB_INT_LINEAR_ACTIVATION] = (M + N + K + 2 * bias + in_place) % (EB_LINEAR_ACTIVATION_RELU6 + 1);
     c.node.n_reals = 1;
     c.reals[EB_REAL_LINEAR_ALPHA] = alpha;
     c.in_place = in_place ? 3 : -1;
     c.constant = 2;
-    case_check(&c);
+    visit_case(v, &c);
 }
 
 /* NaN and infinities of x and of the weight reach the rows and columns that they belong to, and no others. */
-static void check_specials(void) {
+static void add_specials(case_visitor *v) {
     for (int i = 0; i < 8; i++) {
         test_case c;
         make_linear(&c, 29, 35, 9, DENSE, 1, i % (EB_LINEAR_ACTIVATION_RELU6 + 1));
         case_specials(&c, i % 2);
         c.tolerance = 1e-5;
         c.constant = 2;
-        case_check(&c);
+        visit_case(v, &c);
     }
 }
 
+static void time_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, int64_t activation) {
+    test_case c;
+    make_linear(&c, M, N, K, DENSE, 1, activation);
+    c.constant = 2;
+    case_timed(&c, 2.0 * (double)(M * N * K), "%ld x %ld x %ld%s", (long)M, (long)K, (long)N,
+               activation == EB_LINEAR_ACTIVATION_GELU ? " gelu" : "");
+    visit_case(v, &c);
+}
+
+/* Layers of transformers, then those that a program makes of convolutions by 1 x 1 of stride 1. */
+static void time_layers(case_visitor *v) {
+    static const int64_t rows[] = {16, 32, 128, 512, 1024};
+    static const int64_t weights[][2] = {{768, 768}, {768, 3072}, {3072, 768}, {1024, 1024}, {1024, 4096}};
+    static const int64_t others[][3] = {{1, 768, 768}, {1, 768, 3072}, {4, 768, 3072}, {8, 384, 1536}, {1, 8192, 8192}};
+    for (int i = 0; i < 25; i++) time_linear(v, rows[i % 5], weights[i / 5][0], weights[i / 5][1], EB_LINEAR_ACTIVATION_NONE);
+    for (int i = 0; i < 5; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_LINEAR_ACTIVATION_NONE);
+    time_linear(v, 128, 768, 3072, EB_LINEAR_ACTIVATION_GELU);
+    for (int i = 0; i < CONV_LAYERS; i++) {
+        const conv_layer *l = &conv_layers[i];
+        if (!is_linear_layer(l)) continue;
+        test_case c;
+        make_linear(&c, places_of_layer(l), l->O, l->C, DENSE, 1, EB_LINEAR_ACTIVATION_RELU);
+        c.constant = 2;
+        name_layer(&c, l);
+        visit_case(v, &c);
+    }
+}
+
+void cases_linear(case_visitor *v) {
+    for (int64_t M = 0; M <= 31; M++) add_linear(v, M, 33, 7, DENSE, 1, EB_LINEAR_ACTIVATION_NONE);
+    for (int64_t N = 0; N <= 66; N++) add_linear(v, 3, N, 18, DENSE, (int)(N % 2), EB_LINEAR_ACTIVATION_NONE);
+    for (int64_t K = 0; K <= 35; K++) add_linear(v, 5, 34, K, (layout)(K % 4), (int)(K % 2), EB_LINEAR_ACTIVATION_NONE);
+    for (int64_t M = 30; M <= 34; M++) add_linear(v, M, 64, 16, DENSE, 0, EB_LINEAR_ACTIVATION_RELU);
+    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
+        add_linear(v, 17, 47, 19, DENSE, 1, activation);
+    for (int64_t K = 1023; K <= 1026; K++) add_linear(v, 3, 37, K, DENSE, 1, EB_LINEAR_ACTIVATION_GELU);
+    add_linear(v, 16, 70, 2100, PADDED, 1, EB_LINEAR_ACTIVATION_SILU);
+    add_linear(v, 300, 130, 40, SWAPPED, 0, EB_LINEAR_ACTIVATION_NONE);
+    for (int in_place = 0; in_place < 2; in_place++)
+        for (int bias = 0; bias < 3; bias++) {
+            add_epilogue(v, 7, 33, 17, bias, DENSE, in_place, 1);
+            add_epilogue(v, 5, 64, 40, bias, DENSE, in_place, -0.5);
+            add_epilogue(v, 2, 21, 1500, bias, DENSE, in_place, 0.25);
+            if (!in_place) add_epilogue(v, 4, 32, 9, bias, bias ? PADDED : SWAPPED, 0, 2);
+        }
+    add_specials(v);
+    for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_LINEAR_ACTIVATION_NONE);
+    time_layers(v);
+}
+
 /* A weight whose bytes begin anywhere packs to the same panels. */
-static void check_unaligned_pack(void) {
+void test_packing(void) {
     test_case c;
     make_linear(&c, 1, 70, 33, DENSE, 1, EB_LINEAR_ACTIVATION_NONE);
+    case_fill(&c);
     for (int32_t k = 0; k < eb_kernel_count(); k++) {
         eb_node node = c.node;
         node.kernel = k;
@@ -93,30 +146,9 @@ static void check_unaligned_pack(void) {
     case_end(&c);
 }
 
-void test_linear(void) {
-    for (int64_t M = 0; M <= 31; M++) check_linear(M, 33, 7, DENSE, 1, EB_LINEAR_ACTIVATION_NONE);
-    for (int64_t N = 0; N <= 66; N++) check_linear(3, N, 18, DENSE, (int)(N % 2), EB_LINEAR_ACTIVATION_NONE);
-    for (int64_t K = 0; K <= 35; K++) check_linear(5, 34, K, (layout)(K % 4), (int)(K % 2), EB_LINEAR_ACTIVATION_NONE);
-    for (int64_t M = 30; M <= 34; M++) check_linear(M, 64, 16, DENSE, 0, EB_LINEAR_ACTIVATION_RELU);
-    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
-        check_linear(17, 47, 19, DENSE, 1, activation);
-    for (int64_t K = 1023; K <= 1026; K++) check_linear(3, 37, K, DENSE, 1, EB_LINEAR_ACTIVATION_GELU);
-    check_linear(16, 70, 2100, PADDED, 1, EB_LINEAR_ACTIVATION_SILU);
-    check_linear(300, 130, 40, SWAPPED, 0, EB_LINEAR_ACTIVATION_NONE);
-    for (int in_place = 0; in_place < 2; in_place++)
-        for (int bias = 0; bias < 3; bias++) {
-            check_epilogue(7, 33, 17, bias, DENSE, in_place, 1);
-            check_epilogue(5, 64, 40, bias, DENSE, in_place, -0.5);
-            check_epilogue(2, 21, 1500, bias, DENSE, in_place, 0.25);
-            if (!in_place) check_epilogue(4, 32, 9, bias, bias ? PADDED : SWAPPED, 0, 2);
-        }
-    check_specials();
-    check_unaligned_pack();
-}
-
 /* --- gated_linear -------------------------------------------------------------------------------------------------- */
 
-void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
+static void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
     case_begin(c, "gated_linear", 4 * sum_tolerance(K), "M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d", (long)M, (long)N,
                (long)K, (int)x_layout, transposed, bias);
     case_input(c, EB_F32, x_layout, 1, SHAPE(M, K));
@@ -131,34 +163,47 @@ void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_l
     c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_RELU6 + 1);
 }
 
-static void check_gated_linear(int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
+static void add_gated_linear(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
     for (unsigned constant = 0; constant <= 2; constant += 2) {
         test_case c;
         make_gated_linear(&c, M, N, K, x_layout, transposed, bias);
         c.constant = constant;
-        case_check(&c);
+        visit_case(v, &c);
     }
 }
 
-void test_gated_linear(void) {
-    for (int64_t M = 0; M <= 30; M++) check_gated_linear(M, 17, 9, DENSE, 1, (int)(M % 2));
-    for (int64_t N = 0; N <= 34; N++) check_gated_linear(3, N, 18, PADDED, (int)(N % 2), (int)(N / 2 % 2));
-    for (int64_t K = 0; K <= 20; K++) check_gated_linear(5, 20, K, (layout)(K % 4), (int)(K % 2), 1);
-    check_gated_linear(300, 70, 33, DENSE, 1, 1);
-    check_gated_linear(9, 40, 1030, DENSE, 1, 0);
+static void time_gated_linear(case_visitor *v, int64_t M, int64_t K, int64_t N) {
+    test_case c;
+    make_gated_linear(&c, M, N, K, DENSE, 1, 0);
+    c.ints[EB_INT_GATED_LINEAR_ACTIVATION] = EB_GATED_LINEAR_ACTIVATION_SILU;
+    c.constant = 2;
+    case_timed(&c, 4.0 * (double)(M * N * K), "%ld x %ld x 2 * %ld silu", (long)M, (long)K, (long)N);
+    visit_case(v, &c);
+}
+
+void cases_gated_linear(case_visitor *v) {
+    for (int64_t M = 0; M <= 30; M++) add_gated_linear(v, M, 17, 9, DENSE, 1, (int)(M % 2));
+    for (int64_t N = 0; N <= 34; N++) add_gated_linear(v, 3, N, 18, PADDED, (int)(N % 2), (int)(N / 2 % 2));
+    for (int64_t K = 0; K <= 20; K++) add_gated_linear(v, 5, 20, K, (layout)(K % 4), (int)(K % 2), 1);
+    add_gated_linear(v, 300, 70, 33, DENSE, 1, 1);
+    add_gated_linear(v, 9, 40, 1030, DENSE, 1, 0);
     for (int i = 0; i < 3; i++) {
         test_case c;
         make_gated_linear(&c, 29, 35, 9, DENSE, 1, 1);
         case_specials(&c, i);
         c.tolerance = 2e-5; /* two factors, each as of linear */
         c.constant = 2;
-        case_check(&c);
+        visit_case(v, &c);
     }
+    for (int i = 0; i < 8; i++) add_gated_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 1, 1);
+    time_gated_linear(v, 128, 1024, 3072);
+    time_gated_linear(v, 16, 1024, 3072);
+    time_gated_linear(v, 1, 1024, 3072);
 }
 
 /* --- matmul -------------------------------------------------------------------------------------------------------- */
 
-void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how) {
+static void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how) {
     int64_t a_batch[] = {2, 3}, b_batch[] = {2, 3};
     if (batch == 1) b_batch[0] = 1;
     case_begin(c, "matmul", 0.5 * sum_tolerance(K), "M=%ld N=%ld K=%ld transpose=%d,%d batch=%d layout=%d", (long)M, (long)N,
@@ -177,20 +222,36 @@ void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a,
     c->reals[EB_REAL_MATMUL_ALPHA] = 0.5;
 }
 
-void test_matmul(void) {
+static void time_matmul(case_visitor *v, int64_t M, int64_t N, int64_t K, int transpose_b) {
+    test_case c;
+    make_matmul(&c, M, N, K, 0, transpose_b, 0, DENSE);
+    case_timed(&c, 12.0 * (double)(M * N * K), "6 x %ld x %ld x %ld transpose_b %d", (long)M, (long)K, (long)N, transpose_b);
+    visit_case(v, &c);
+}
+
+void cases_matmul(case_visitor *v) {
     static const int64_t shapes[][3] = {{1, 1, 1},   {0, 5, 3},   {3, 0, 2},    {4, 6, 0},   {13, 31, 5},  {14, 32, 16},
                                         {15, 33, 17}, {7, 16, 64}, {40, 48, 20}, {33, 65, 32}, {29, 90, 1030}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int variant = 0; variant < 4; variant++) {
             test_case c;
             make_matmul(&c, shapes[i][0], shapes[i][1], shapes[i][2], variant & 1, variant >> 1, (int)i % 3, (layout)(i % 4));
-            case_check(&c);
+            visit_case(v, &c);
         }
     for (int i = 0; i < 2; i++) {
         test_case c;
         make_matmul(&c, 20, 40, 12, 0, 1, 0, DENSE);
         case_specials(&c, i);
         c.tolerance = 1e-5;
-        case_check(&c);
+        visit_case(v, &c);
     }
+    for (int i = 0; i < 8; i++) {
+        test_case c;
+        make_matmul(&c, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, 0, 0, 2, DENSE);
+        visit_case(v, &c);
+    }
+    time_matmul(v, 128, 128, 64, 1);
+    time_matmul(v, 128, 64, 128, 0);
+    time_matmul(v, 512, 512, 512, 0);
+    time_matmul(v, 16, 768, 768, 0);
 }

@@ -1,6 +1,7 @@
-/* copy, concat and what reads at positions: every layout and element size; indices out of range. */
+/* copy, concat and what reads and writes at positions: every layout and element size; indices out of range. */
 #include <stdio.h>
 
+#include "iterate.h"
 #include "suite.h"
 
 void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape) {
@@ -11,7 +12,7 @@ void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t
 }
 
 /* x [a, b, c] read as [c, a, b], and as [b, c, a]. */
-static void check_permuted(eb_dtype dtype, int64_t a, int64_t b, int64_t c, int turn) {
+static void add_permuted(case_visitor *v, eb_dtype dtype, int64_t a, int64_t b, int64_t c, int turn) {
     test_case t;
     int64_t sizes[] = {a, b, c}, strides[] = {b * c, c, 1}, shape[3];
     for (int i = 0; i < 3; i++) shape[i] = sizes[(i + turn) % 3];
@@ -19,23 +20,23 @@ static void check_permuted(eb_dtype dtype, int64_t a, int64_t b, int64_t c, int 
     eb_tensor *x = case_input(&t, dtype, DENSE, 100, 3, shape);
     for (int i = 0; i < 3; i++) x->stride[i] = strides[(i + turn) % 3];
     case_output(&t, dtype, DENSE, 3, shape);
-    case_check(&t);
+    visit_case(v, &t);
 }
 
-static void check_expanded(void) {
+static void add_expanded(case_visitor *v) {
     test_case c;
     case_begin(&c, "copy", 0, "expanded along two axes");
     eb_tensor *x = case_input(&c, EB_F32, DENSE, 1, SHAPE(4, 5, 6));
     x->stride[0] = x->stride[1] = 0;
     case_output(&c, EB_F32, DENSE, SHAPE(4, 5, 6));
-    case_check(&c);
+    visit_case(v, &c);
     case_begin(&c, "copy", 0, "a transposed matrix into a dense value of another shape");
     case_input(&c, EB_F32, SWAPPED, 1, SHAPE(3, 10, 6));
     case_output(&c, EB_F32, DENSE, SHAPE(30, 6));
-    case_check(&c);
+    visit_case(v, &c);
 }
 
-static void check_concat(eb_dtype dtype, int axis, layout how) {
+static void add_concat(case_visitor *v, eb_dtype dtype, int axis, layout how) {
     test_case c;
     case_begin(&c, "concat", 0, "dtype=%d axis=%d layout=%d", (int)dtype, axis, (int)how);
     int64_t shape[] = {5, 7, 33}, joined = 0;
@@ -48,58 +49,64 @@ static void check_concat(eb_dtype dtype, int axis, layout how) {
     case_output(&c, dtype, DENSE, 3, shape);
     c.node.n_ints = 1;
     c.ints[EB_INT_CONCAT_AXIS] = axis;
-    case_check(&c);
+    visit_case(v, &c);
 }
 
-static void check_embedding(eb_dtype dtype, eb_dtype id_dtype, int64_t wrong) {
+/* Puts `wrong` somewhere in the index that is input `i`. */
+static void spoil_index(test_case *c, int64_t i, int64_t wrong) {
+    int64_t count = c->bytes[i] / eb_element_size(c->operands[i].dtype);
+    if (c->operands[i].dtype == EB_I64)
+        ((int64_t *)c->data[i])[count * 2 / 3] = wrong;
+    else
+        ((int32_t *)c->data[i])[count * 2 / 3] = (int32_t)wrong;
+}
+
+static void add_embedding(case_visitor *v, eb_dtype dtype, eb_dtype id_dtype, int64_t wrong) {
     test_case c;
     case_begin(&c, "embedding", 0, "dtype=%d ids=%d wrong=%ld", (int)dtype, (int)id_dtype, (long)wrong);
     case_input(&c, dtype, DENSE, 50, SHAPE(20, 3, 11));
     case_input(&c, id_dtype, DENSE, 20, SHAPE(2, 9));
     case_output(&c, dtype, DENSE, SHAPE(2, 9, 3, 11));
-    if (wrong && id_dtype == EB_I64) ((int64_t *)c.data[1])[13] = wrong;
-    if (wrong && id_dtype == EB_I32) ((int32_t *)c.data[1])[13] = (int32_t)wrong;
-    case_check(&c);
+    if (wrong) case_edit(&c, spoil_index, 1, wrong);
+    visit_case(v, &c);
 }
 
-/* Put `wrong` somewhere in index `i`, unless it is 0. */
-static void spoil(test_case *c, int i, int64_t wrong) {
-    int64_t count = c->bytes[i] / dtype_size(c->operands[i].dtype);
-    if (wrong && c->operands[i].dtype == EB_I64) ((int64_t *)c->data[i])[count * 2 / 3] = wrong;
-    if (wrong && c->operands[i].dtype == EB_I32) ((int32_t *)c->data[i])[count * 2 / 3] = (int32_t)wrong;
-}
-
-static void check_index_select(eb_dtype dtype, eb_dtype index, int axis, layout how, int64_t n, int64_t wrong) {
+static void add_index_select(case_visitor *v, eb_dtype dtype, eb_dtype index, int axis, layout how, int64_t n, int64_t wrong) {
     test_case c;
     case_begin(&c, "index_select", 0, "dtype=%d axis=%d layout=%d n=%ld wrong=%ld", (int)dtype, axis, (int)how, (long)n, (long)wrong);
     int64_t shape[] = {5, 7, n};
     case_input(&c, dtype, how, 50, 3, shape);
     case_input(&c, index, DENSE, (double)shape[axis], SHAPE(9));
-    spoil(&c, 1, wrong);
+    if (wrong) case_edit(&c, spoil_index, 1, wrong);
     shape[axis] = 9;
     case_output(&c, dtype, DENSE, 3, shape);
     c.node.n_ints = 1;
     c.ints[EB_INT_INDEX_SELECT_AXIS] = axis;
-    case_check(&c);
+    visit_case(v, &c);
 }
 
 /* `expanded`: one position for the whole last axis. */
-static void check_gather(eb_dtype dtype, int axis, layout how, int expanded, int64_t wrong) {
+static void add_gather(case_visitor *v, eb_dtype dtype, int axis, layout how, int expanded, int64_t wrong) {
     test_case c;
     case_begin(&c, "gather", 0, "dtype=%d axis=%d layout=%d expanded=%d wrong=%ld", (int)dtype, axis, (int)how, expanded, (long)wrong);
     int64_t shape[] = {5, 7, 33};
     case_input(&c, dtype, how, 50, 3, shape);
     eb_tensor *index = case_input(&c, EB_I64, how, (double)shape[axis], SHAPE(axis == 0 ? 8 : 4, axis == 1 ? 9 : 6, 31));
     if (expanded) index->stride[2] = 0;
-    spoil(&c, 1, wrong);
+    if (wrong) case_edit(&c, spoil_index, 1, wrong);
     case_output(&c, dtype, DENSE, 3, index->shape);
     c.node.n_ints = 1;
     c.ints[EB_INT_GATHER_AXIS] = axis;
-    case_check(&c);
+    visit_case(v, &c);
+}
+
+/* Every second index counts from the end of its axis. */
+static void count_from_end(test_case *c, int64_t i, int64_t size) {
+    for (int64_t n = 0; n < c->bytes[i] / 8; n += 2) ((int64_t *)c->data[i])[n] -= size;
 }
 
 /* x [4, 6, 5, n] at two positions of `axes`, which broadcast from [3, 1] and [1, 2]; half of them count from the end. */
-static void check_index(eb_dtype dtype, int axes, layout how, int64_t n, int64_t wrong) {
+static void add_index(case_visitor *v, eb_dtype dtype, int axes, layout how, int64_t n, int64_t wrong) {
     test_case c;
     case_begin(&c, "index", 0, "dtype=%d axes=%d layout=%d n=%ld wrong=%ld", (int)dtype, axes, (int)how, (long)n, (long)wrong);
     int64_t shape[] = {4, 6, 5, n}, result[4] = {0}, first = __builtin_ctz((unsigned)axes);
@@ -109,25 +116,31 @@ static void check_index(eb_dtype dtype, int axes, layout how, int64_t n, int64_t
         if (axes >> axis & 1) {
             int is_first = c.node.n_inputs == 1;
             case_input(&c, EB_I64, DENSE, (double)shape[axis], SHAPE(is_first ? 3 : 1, is_first ? 1 : 2));
-            int64_t *position = c.data[c.node.n_inputs - 1];
-            for (int i = 0; i < (is_first ? 3 : 2); i += 2) position[i] -= shape[axis];
+            case_edit(&c, count_from_end, c.node.n_inputs - 1, shape[axis]);
         } else {
             result[kept < front ? kept : kept + 2] = shape[axis];
             kept++;
         }
     result[front] = 3, result[front + 1] = 2;
-    spoil(&c, 2, wrong);
+    if (wrong) case_edit(&c, spoil_index, 2, wrong);
     case_output(&c, dtype, DENSE, 4, result);
     c.node.n_ints = 1;
     c.ints[EB_INT_INDEX_AXES] = axes;
-    case_check(&c);
+    visit_case(v, &c);
+}
+
+/* The last position of four, once counted from the end. */
+static void repeat_position(test_case *c, int64_t a, int64_t b) {
+    (void)a, (void)b;
+    int64_t *position = c->data[2];
+    position[0] = -1, position[2] = 3;
 }
 
 /* Values put into x [4, 6, n], or over it (`in_place`), at positions of its first axis or two; one is there twice. */
-static void check_index_put(eb_dtype dtype, int axes, layout how, int64_t n, int in_place, int64_t wrong) {
+static void add_index_put(case_visitor *v, eb_dtype dtype, int axes, layout how, int64_t n, int in_place, int64_t wrong) {
     test_case c;
-    case_begin(&c, "index_put", 0, "dtype=%d axes=%d layout=%d n=%ld in_place=%d wrong=%ld", (int)dtype, axes, (int)how,
-               (long)n, in_place, (long)wrong);
+    case_begin(&c, "index_put", 0, "dtype=%d axes=%d layout=%d n=%ld wrong=%ld", (int)dtype, axes, (int)how, (long)n,
+               (long)wrong);
     case_input(&c, dtype, how, 50, 3, (int64_t[]){4, 6, n});
     if (axes == 1)
         case_input(&c, dtype, how, 50, SHAPE(5, 6, n));
@@ -139,81 +152,143 @@ static void check_index_put(eb_dtype dtype, int axes, layout how, int64_t n, int
     case_input(&c, EB_I64, DENSE, 4, SHAPE(axes == 1 ? 5 : 3, 1));
     if (axes == 1) c.operands[2].rank = 1;
     if (axes == 3) case_input(&c, EB_I64, DENSE, 6, SHAPE(2));
-    int64_t *position = c.data[2];
-    position[0] = -1, position[2] = 3;
-    spoil(&c, 2, wrong);
+    case_edit(&c, repeat_position, 0, 0);
+    if (wrong) case_edit(&c, spoil_index, 2, wrong);
     case_output(&c, dtype, DENSE, SHAPE(4, 6, n));
     c.node.n_ints = 2;
     c.ints[EB_INT_INDEX_PUT_AXES] = axes;
     if (in_place) c.in_place = 0;
-    case_check(&c);
+    visit_case(v, &c);
 }
 
-static void test_index_put(void) {
-    static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
-    for (int d = 0; d < 4; d++)
-        for (int axes = 1; axes <= 3; axes += 2)
-            for (int64_t n = 0; n < 40; n += 13) {
-                check_index_put(dtypes[d], axes, DENSE, n, 0, 0);
-                check_index_put(dtypes[d], axes, DENSE, n, 1, 0);
-                check_index_put(dtypes[d], axes, SCATTERED, n, 0, 0);
-            }
-    check_index_put(EB_F32, 1, DENSE, 13, 0, 4);
-    check_index_put(EB_F32, 3, DENSE, 13, 0, -5);
-}
+static const eb_dtype index_dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
+static const eb_dtype copy_dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_I64, EB_U8, EB_BOOL};
+enum { INDEX_DTYPES = 4, COPY_DTYPES = 6 };
 
-static void test_index(void) {
-    static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
-    for (int d = 0; d < 4; d++)
+void cases_copy(case_visitor *v) {
+    test_case c;
+    for (int d = 0; d < COPY_DTYPES; d++) {
         for (int how = DENSE; how <= SCATTERED; how++) {
-            for (int axis = 0; axis < 3; axis++) {
-                for (int64_t n = 0; n < 40; n += 13) /* 0, 13, 26, 39; the empty axis itself cannot be indexed */
-                    if (n || axis < 2) check_index_select(dtypes[d], d % 2 ? EB_I32 : EB_I64, axis, (layout)how, n, 0);
-                for (int expanded = 0; expanded < 2; expanded++) check_gather(dtypes[d], axis, (layout)how, expanded, 0);
-            }
-            static const int axes[] = {3, 6, 12, 5, 9, 10};
-            for (int i = 0; i < 6; i++) check_index(dtypes[d], axes[i], (layout)how, 11, 0);
-        }
-    check_index_select(EB_F32, EB_I64, 0, DENSE, 30000, 0); /* several tiles; rows longer than a tile */
-    check_index_select(EB_F32, EB_I64, 1, DENSE, 30000, 0);
-    check_index(EB_F32, 3, DENSE, 9000, 0);
-    check_index_select(EB_F32, EB_I64, 1, DENSE, 30, 7);
-    check_index_select(EB_F32, EB_I32, 1, DENSE, 30, -1);
-    check_index_select(EB_F32, EB_I64, 2, DENSE, 30, 30);
-    check_gather(EB_F32, 1, DENSE, 0, 7);
-    check_gather(EB_F32, 2, DENSE, 0, -1);
-    check_index(EB_F32, 3, DENSE, 11, 6);
-    check_index(EB_F32, 12, DENSE, 11, -12);
-}
-
-void test_move(void) {
-    test_index_put();
-    static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_I64, EB_U8, EB_BOOL};
-    for (int d = 0; d < 6; d++) {
-        for (int how = DENSE; how <= SCATTERED; how++) {
-            test_case c;
-            make_copy(&c, dtypes[d], (layout)how, SHAPE(3, 17, 33));
-            case_check(&c);
-            make_copy(&c, dtypes[d], (layout)how, SHAPE(150, 257));
-            case_check(&c);
-            make_copy(&c, dtypes[d], (layout)how, SHAPE(64 * 1700));
-            case_check(&c);
-            for (int axis = 0; axis < 3; axis++) check_concat(dtypes[d], axis, (layout)how);
+            make_copy(&c, copy_dtypes[d], (layout)how, SHAPE(3, 17, 33));
+            visit_case(v, &c);
+            make_copy(&c, copy_dtypes[d], (layout)how, SHAPE(150, 257));
+            visit_case(v, &c);
+            make_copy(&c, copy_dtypes[d], (layout)how, SHAPE(64 * 1700));
+            visit_case(v, &c);
         }
         for (int turn = 1; turn < 3; turn++) {
-            check_permuted(dtypes[d], 3, 70, 40, turn);
-            check_permuted(dtypes[d], 33, 1, 17, turn);
-            check_permuted(dtypes[d], 4, 0, 5, turn);
+            add_permuted(v, copy_dtypes[d], 3, 70, 40, turn);
+            add_permuted(v, copy_dtypes[d], 33, 1, 17, turn);
+            add_permuted(v, copy_dtypes[d], 4, 0, 5, turn);
         }
-        check_embedding(dtypes[d], EB_I64, 0);
-        check_embedding(dtypes[d], EB_I32, 0);
     }
-    test_case c;
     make_copy(&c, EB_F32, DENSE, SCALAR);
-    case_check(&c);
-    check_expanded();
-    check_embedding(EB_F32, EB_I64, -1);
-    check_embedding(EB_F32, EB_I64, 20);
-    check_embedding(EB_F32, EB_I32, (int64_t)1 << 30);
-    test_index();
+    visit_case(v, &c);
+    add_expanded(v);
+    for (int i = 0; i < STREAMS; i++) {
+        make_copy(&c, EB_F32, DENSE, 2, streams[i]);
+        case_timed(&c, 0, "%ld x %ld", (long)streams[i][0], (long)streams[i][1]);
+        visit_case(v, &c);
+    }
+}
+
+void cases_concat(case_visitor *v) {
+    for (int d = 0; d < COPY_DTYPES; d++)
+        for (int how = DENSE; how <= SCATTERED; how++)
+            for (int axis = 0; axis < 3; axis++) add_concat(v, copy_dtypes[d], axis, (layout)how);
+}
+
+/* Rows of a table at 2048 positions, by each op that can; and single elements. */
+static void time_table(case_visitor *v, int64_t axis, const char *what) {
+    const int is_gather = IS_ONE_OF(v->op, "gather"), by_elements = what[0] != 0;
+    test_case c;
+    case_begin(&c, v->op, 0, "of a table");
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(8192, 768));
+    if (is_gather)
+        case_input(&c, EB_I64, DENSE, 8192, SHAPE(2048, 768));
+    else
+        case_input(&c, EB_I64, DENSE, 8192, SHAPE(2048));
+    if (is_gather && !by_elements) c.operands[1].stride[0] = 1, c.operands[1].stride[1] = 0; /* expanded */
+    case_output(&c, EB_F32, DENSE, SHAPE(2048, 768));
+    c.node.n_ints = !IS_ONE_OF(v->op, "embedding");
+    c.ints[0] = axis;
+    case_timed(&c, 0, "2048 of 8192 x 768%s", what);
+    visit_case(v, &c);
+}
+
+void cases_embedding(case_visitor *v) {
+    static const int64_t far[] = {INT64_MIN, INT64_MAX, (int64_t)1 << 62};
+    for (int d = 0; d < COPY_DTYPES; d++) {
+        add_embedding(v, copy_dtypes[d], EB_I64, 0);
+        add_embedding(v, copy_dtypes[d], EB_I32, 0);
+    }
+    add_embedding(v, EB_F32, EB_I64, -1);
+    add_embedding(v, EB_F32, EB_I64, 20);
+    add_embedding(v, EB_F32, EB_I32, (int64_t)1 << 30);
+    for (int i = 0; i < 3; i++) add_embedding(v, EB_F32, EB_I64, far[i]); /* by more than a product of offsets holds */
+    time_table(v, 0, "");
+}
+
+void cases_index_select(case_visitor *v) {
+    for (int d = 0; d < INDEX_DTYPES; d++)
+        for (int how = DENSE; how <= SCATTERED; how++)
+            for (int axis = 0; axis < 3; axis++)
+                for (int64_t n = 0; n < 40; n += 13) /* 0, 13, 26, 39; the empty axis itself cannot be indexed */
+                    if (n || axis < 2) add_index_select(v, index_dtypes[d], d % 2 ? EB_I32 : EB_I64, axis, (layout)how, n, 0);
+    add_index_select(v, EB_F32, EB_I64, 0, DENSE, 30000, 0); /* several tiles; rows longer than a tile */
+    add_index_select(v, EB_F32, EB_I64, 1, DENSE, 30000, 0);
+    add_index_select(v, EB_F32, EB_I64, 1, DENSE, 30, 7);
+    add_index_select(v, EB_F32, EB_I32, 1, DENSE, 30, -1);
+    add_index_select(v, EB_F32, EB_I64, 2, DENSE, 30, 30);
+    time_table(v, 0, "");
+}
+
+void cases_gather(case_visitor *v) {
+    for (int d = 0; d < INDEX_DTYPES; d++)
+        for (int how = DENSE; how <= SCATTERED; how++)
+            for (int axis = 0; axis < 3; axis++)
+                for (int expanded = 0; expanded < 2; expanded++) add_gather(v, index_dtypes[d], axis, (layout)how, expanded, 0);
+    add_gather(v, EB_F32, 1, DENSE, 0, 7);
+    add_gather(v, EB_F32, 2, DENSE, 0, -1);
+    time_table(v, 0, "");
+    time_table(v, 0, " by elements");
+}
+
+void cases_index(case_visitor *v) {
+    static const int axes[] = {3, 6, 12, 5, 9, 10};
+    for (int d = 0; d < INDEX_DTYPES; d++)
+        for (int how = DENSE; how <= SCATTERED; how++)
+            for (int i = 0; i < 6; i++) add_index(v, index_dtypes[d], axes[i], (layout)how, 11, 0);
+    add_index(v, EB_F32, 3, DENSE, 9000, 0);
+    add_index(v, EB_F32, 3, DENSE, 11, 6);
+    add_index(v, EB_F32, 12, DENSE, 11, -12);
+    time_table(v, 1, ""); /* a mask of axes */
+}
+
+/* Rows put into a copy of a cache: 12 heads of 1024 x 64. */
+static void time_index_put(case_visitor *v) {
+    test_case c;
+    case_begin(&c, v->op, 0, "into a cache");
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1024, 64));
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1, 64));
+    case_input(&c, EB_I64, DENSE, 12, SHAPE(12, 1));
+    case_input(&c, EB_I64, DENSE, 1024, SHAPE(12, 1));
+    case_output(&c, EB_F32, DENSE, SHAPE(12, 1024, 64));
+    c.node.n_ints = 2;
+    c.ints[EB_INT_INDEX_PUT_AXES] = 3;
+    case_timed(&c, 0, "12 of 12 x 1024 x 64");
+    visit_case(v, &c);
+}
+
+void cases_index_put(case_visitor *v) {
+    for (int d = 0; d < INDEX_DTYPES; d++)
+        for (int axes = 1; axes <= 3; axes += 2)
+            for (int64_t n = 0; n < 40; n += 13) {
+                add_index_put(v, index_dtypes[d], axes, DENSE, n, 0, 0);
+                add_index_put(v, index_dtypes[d], axes, DENSE, n, 1, 0);
+                add_index_put(v, index_dtypes[d], axes, SCATTERED, n, 0, 0);
+            }
+    add_index_put(v, EB_F32, 1, DENSE, 13, 0, 4);
+    add_index_put(v, EB_F32, 3, DENSE, 13, 0, -5);
+    time_index_put(v);
 }

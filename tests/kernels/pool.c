@@ -19,6 +19,7 @@ typedef struct {
 
 static void make_worker(worker *w, int seed) {
     make_binary(&w->c, "add", 40 + seed, 2000, 0, 1);
+    case_fill(&w->c);
     for (int32_t k = eb_kernel_count() - 1; k >= 0; k--)
         if (strcmp(eb_kernel_describe(k).name, "f32_add__generic_vector") == 0) case_prepare(&w->c, k, MOST_THREADS, &w->p);
 }
@@ -91,6 +92,7 @@ static void check_failure(int threads) {
     case_input(&c, EB_F32, DENSE, 1, SHAPE(4, 3000));
     case_input(&c, EB_I64, DENSE, 4, SHAPE(200));
     case_output(&c, EB_F32, DENSE, SHAPE(200, 3000));
+    case_fill(&c);
     int32_t kernel = find_kernel("any_embedding__generic_rows");
     case_prepare(&c, kernel, threads, &p);
     case_prepare(&c, kernel, threads, &q);
@@ -124,6 +126,8 @@ static void check_chain(int threads) {
     prepared p, q;
     make_binary(&large, "add", 64, 2000, 0, 1);
     make_binary(&small, "add", 1, 2000, 0, 1);
+    case_fill(&large);
+    case_fill(&small);
     int32_t kernel = find_kernel("f32_add__generic_vector");
     case_prepare(&large, kernel, threads, &p);
     case_prepare(&small, kernel, threads, &q);
@@ -161,6 +165,7 @@ static void check_joins(int threads) {
     prepared p;
     attention_shape s = {1, 2, 2, 1, 4096, 8, 8, NO_MASK, 0, 1, 0, DENSE};
     make_attention(&c, &s);
+    case_fill(&c);
     case_prepare(&c, find_kernel("f32_attention__generic_decode"), threads, &p);
     if (p.node.tiles != 16 || p.node.joins != 2) fail("joins: %ld tiles, %ld joins", (long)p.node.tiles, (long)p.node.joins);
     float expected[16], *y = c.data[3 + 1];

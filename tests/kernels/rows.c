@@ -38,7 +38,7 @@ void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axi
     c->ints[EB_INT_SOFTMAX_AXIS] = axis;
 }
 
-static void check_two_axes(void) {
+static void add_two_axes(case_visitor *v) {
     test_case c;
     case_begin(&c, "layer_norm", 3e-6, "over two axes, in place");
     case_input(&c, EB_F32, DENSE, 3, SHAPE(5, 4, 9));
@@ -50,16 +50,22 @@ static void check_two_axes(void) {
     c.ints[EB_INT_LAYER_NORM_AXES] = 2;
     c.reals[EB_REAL_LAYER_NORM_EPSILON] = 1e-5;
     c.in_place = 0;
-    case_check(&c);
+    visit_case(v, &c);
+}
+
+static void raise_mean(test_case *c, int64_t by, int64_t b) {
+    (void)b;
+    for (int64_t i = 0; i < c->bytes[0] / 4; i++) ((float *)c->data[0])[i] += (float)by;
 }
 
 /* The mean is a thousand times the deviation: a variance by the difference of squares would have no digits left. */
-static void check_large_mean(void) {
+static void add_large_mean(case_visitor *v) {
     test_case c;
     make_norm(&c, "layer_norm", 3, 768, 1, 0, DENSE);
-    for (int64_t i = 0; i < c.bytes[0] / 4; i++) ((float *)c.data[0])[i] += 3000;
+    case_edit(&c, raise_mean, 3000, 0);
+    case_note(&c, "large mean");
     c.tolerance = 3e-4; /* what rounding the inputs themselves to float leaves */
-    case_check(&c);
+    visit_case(v, &c);
 }
 
 static void run_once(const test_case *c, int32_t k, void *y) {
@@ -77,6 +83,8 @@ static void check_bits_of_two_ops(const char *op, int64_t n) {
     test_case one, two;
     make_norm(&one, op, 3, n, 1, 1, DENSE);
     make_norm(&two, op, 3, n, 1, 0, DENSE);
+    case_fill(&one);
+    case_fill(&two);
     int y = one.node.n_inputs, addend = y - 1;
     for (int i = 0; i < addend; i++) memcpy(two.data[i], one.data[i], (size_t)one.bytes[i]);
     for (int64_t i = 0; i < one.bytes[0] / 4; i++) ((float *)two.data[0])[i] += ((float *)one.data[addend])[i];
@@ -117,6 +125,8 @@ static void check_bits_of_gathers(int64_t rows, int64_t n, int terms, int norm) 
     test_case one, two;
     make_embedding_norm(&one, rows, n, terms, norm, EB_I64, DENSE);
     make_norm(&two, names[norm], rows, n, 1, 0, DENSE);
+    case_fill(&one);
+    case_fill(&two);
     const float *word = one.data[0], *type = one.data[2], *position = one.data[4];
     const int64_t *ids = one.data[1], *types = one.data[3];
     for (int64_t i = 0; i < 2 * rows * n; i++) {
@@ -143,44 +153,47 @@ static void check_bits_of_gathers(int64_t rows, int64_t n, int terms, int norm) 
     case_end(&two);
 }
 
-static void check_embedding_norm(int64_t n, int number) {
+static void put_wrong_id(test_case *c, int64_t input, int64_t wrong) { ((int64_t *)c->data[input])[17] = wrong; }
+
+static void add_embedding_norm(case_visitor *v, int64_t n, int number) {
     test_case c;
     for (int terms = 1; terms <= 3; terms++)
         for (int norm = 0; norm < 2; norm++) {
             eb_dtype ids = (number + terms) % 2 ? EB_I64 : EB_I32;
             make_embedding_norm(&c, 1 + number % 5, n, terms, norm, ids, (layout)((number + terms) % 4));
-            case_check(&c);
+            visit_case(v, &c);
             make_embedding_norm(&c, 3, n, terms, norm, EB_I64, DENSE);
             for (int i = 0; i < 2 * terms; i += 2) case_specials(&c, i);
-            case_check(&c);
-            check_bits_of_gathers(3, n, terms, norm);
+            visit_case(v, &c);
         }
     for (int input = 1; input < 4; input += 2)
         for (int64_t wrong = -1; wrong <= 50; wrong += 51) { /* below and past either table */
             make_embedding_norm(&c, 40, n, 3, 0, EB_I64, DENSE);
-            ((int64_t *)c.data[input])[17] = wrong;
-            case_check(&c);
+            case_edit(&c, put_wrong_id, input, wrong);
+            case_note(&c, "id %ld in input %d", (long)wrong, input);
+            visit_case(v, &c);
         }
 }
 
-static void check_sums(const char *op, int64_t n, int number) {
+static void add_sums(case_visitor *v, int64_t n, int number) {
+    const char *const op = v->op;
     test_case c;
     make_norm(&c, op, 1 + number % 5, n, number % 2, 1, (layout)(number % 4));
-    case_check(&c);
+    visit_case(v, &c);
     make_norm(&c, op, 3, n, 1, 1, DENSE);
     c.in_place = number % 2 ? c.node.n_inputs - 1 : 0;
-    case_check(&c);
+    visit_case(v, &c);
     make_norm(&c, op, 3, n, 1, 1, DENSE);
     case_specials(&c, 0);
     case_specials(&c, c.node.n_inputs - 1);
-    case_check(&c);
-    check_bits_of_two_ops(op, n);
+    visit_case(v, &c);
 }
 
 /* A result so large that it is written past the caches has the bits of its two halves, which are not; also where it lies
  * at an address that such stores do not take. */
 static void check_large(test_case *c, int32_t k, float *y) {
     int64_t bytes = c->bytes[c->node.n_inputs];
+    case_fill(c);
     for (int aligned = 0; aligned < 2; aligned++) {
         char *whole = (char *)(((uintptr_t)y + 63) / 64 * 64) + 4 * !aligned, *halves = c->data[c->node.n_inputs];
         test_case half = *c;
@@ -227,37 +240,78 @@ static void check_large_results(void) {
     free(y);
 }
 
-void test_rows(void) {
-    static const char *const norms[] = {"layer_norm", "rms_norm"}, *const softmaxes[] = {"softmax", "log_softmax"};
-    static const int64_t widths[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 768, 1000};
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 2; j++) {
+static const int64_t widths[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 768, 1000};
+enum { WIDTHS = sizeof widths / sizeof widths[0] };
+
+static void time_norms(case_visitor *v) {
+    for (int i = 0; i < STREAMS; i++)
+        for (int sum = 0; sum < 2; sum++) {
+            const int64_t rows = streams[i][0], n = streams[i][1];
             test_case c;
-            make_norm(&c, norms[j], 1 + i % 5, widths[i], i % 2, 0, (layout)(i % 4));
-            case_check(&c);
-            make_softmax(&c, softmaxes[j], 1 + i % 3, widths[i], i % 3 != 0, (layout)(i % 4));
-            case_check(&c);
-            make_softmax(&c, softmaxes[j], 4, widths[i], 1, DENSE);
-            c.in_place = 0;
-            case_check(&c);
-            make_softmax(&c, softmaxes[j], 6, widths[i], 1, DENSE);
-            case_specials(&c, 0);
-            case_check(&c);
-            make_norm(&c, norms[j], 3, widths[i], 1, 0, DENSE);
-            case_specials(&c, 0);
-            case_check(&c);
-            check_sums(norms[j], widths[i], i);
+            make_norm(&c, v->op, rows / 2, n, 1, sum, DENSE);
+            case_timed(&c, 8.0 * (double)(rows * n), "%ld x %ld%s", (long)rows, (long)n, sum ? " of a sum" : "");
+            visit_case(v, &c);
         }
-    for (int i = 0; i < 16; i++) check_embedding_norm(widths[i], i);
-    check_bits_of_gathers(4096, 1024, 3, 0); /* written past the caches */
+}
+
+void cases_norm(case_visitor *v) {
     test_case c;
-    make_norm(&c, "layer_norm", 0, 8, 1, 1, DENSE);
-    case_check(&c);
-    make_softmax(&c, "softmax", 3, 0, 1, DENSE);
-    case_check(&c);
-    make_softmax(&c, "softmax", 700, 64, 1, DENSE);
-    case_check(&c);
-    check_two_axes();
+    for (int i = 0; i < WIDTHS; i++) {
+        make_norm(&c, v->op, 1 + i % 5, widths[i], i % 2, 0, (layout)(i % 4));
+        visit_case(v, &c);
+        make_norm(&c, v->op, 3, widths[i], 1, 0, DENSE);
+        case_specials(&c, 0);
+        visit_case(v, &c);
+        add_sums(v, widths[i], i);
+    }
+    make_norm(&c, v->op, 0, 8, 1, 1, DENSE);
+    visit_case(v, &c);
+    make_norm(&c, v->op, 3, 0, 1, 0, DENSE);
+    visit_case(v, &c);
+    if (strcmp(v->op, "layer_norm") == 0) {
+        add_two_axes(v);
+        add_large_mean(v);
+    }
+    add_heads(v);
+    time_norms(v);
+}
+
+void cases_embedding_norm(case_visitor *v) {
+    for (int i = 0; i < WIDTHS; i++) add_embedding_norm(v, widths[i], i);
+}
+
+void cases_softmax(case_visitor *v) {
+    test_case c;
+    for (int i = 0; i < WIDTHS; i++) {
+        make_softmax(&c, v->op, 1 + i % 3, widths[i], i % 3 != 0, (layout)(i % 4));
+        visit_case(v, &c);
+        make_softmax(&c, v->op, 4, widths[i], 1, DENSE);
+        c.in_place = 0;
+        visit_case(v, &c);
+        make_softmax(&c, v->op, 6, widths[i], 1, DENSE);
+        case_specials(&c, 0);
+        visit_case(v, &c);
+    }
+    make_softmax(&c, v->op, 3, 0, 1, DENSE);
+    visit_case(v, &c);
+    make_softmax(&c, v->op, 700, 64, 1, DENSE);
+    visit_case(v, &c);
+    for (int i = 0; i < STREAMS && strcmp(v->op, "softmax") == 0; i++) {
+        const int64_t rows = streams[i][0], n = streams[i][1];
+        make_softmax(&c, v->op, rows, n, 1, DENSE);
+        case_timed(&c, 5.0 * (double)(rows * n), "%ld x %ld", (long)rows, (long)n);
+        visit_case(v, &c);
+    }
+}
+
+/* Ways to the same bits: kernels for two ops and for one, results that are large and parts of them. */
+void test_bits_of_rows(void) {
+    for (int i = 0; i < WIDTHS; i++) {
+        check_bits_of_two_ops("layer_norm", widths[i]);
+        check_bits_of_two_ops("rms_norm", widths[i]);
+        for (int terms = 1; terms <= 3; terms++)
+            for (int norm = 0; norm < 2; norm++) check_bits_of_gathers(3, widths[i], terms, norm);
+    }
+    check_bits_of_gathers(4096, 1024, 3, 0); /* written past the caches */
     check_large_results();
-    check_large_mean();
 }

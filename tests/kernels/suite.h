@@ -4,21 +4,53 @@
 
 #include "case.h"
 
-/* Makers of cases that both the tests and the benchmark use. */
-void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation);
-void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias);
-void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how);
+/* --- the lists of cases (cases.c) --- */
+
+typedef struct case_visitor case_visitor;
+struct case_visitor {
+    const char *op; /* of the table's row whose provider is at work: the op of the cases that it describes */
+    void (*visit)(case_visitor *v, test_case *c);
+    const char *part;
+};
+
+/* Describes all cases of v->op, and hands each to visit_case. */
+typedef void case_provider(case_visitor *v);
+void visit_case(case_visitor *v, test_case *c); /* and frees it */
+void walk_cases(case_visitor *v);
+
+void check_cases(const char *part);
+void list_cases(const char *part);
+void check_coverage(void);
+void bench(const char *isa, const char *part);
+
+case_provider cases_linear, cases_gated_linear, cases_matmul;                                /* linear.c */
+case_provider cases_conv, cases_conv_transpose;                                              /* spatial.c */
+case_provider cases_pool, cases_resample, cases_pad;                                         /* windows.c */
+case_provider cases_expand_depthwise, cases_attention, cases_selective_scan;                 /* files of their names */
+case_provider cases_norm, cases_embedding_norm, cases_softmax;                               /* rows.c */
+case_provider cases_rope;                                                                    /* heads.c */
+case_provider cases_unary, cases_binary, cases_where, cases_pointwise, cases_cast;           /* pointwise.c */
+case_provider cases_comparison, cases_integer;                                               /* pointwise.c */
+case_provider cases_reduction, cases_along_axis, cases_argsort;                              /* reduce.c */
+case_provider cases_copy, cases_concat, cases_embedding, cases_index_select;                 /* move.c */
+case_provider cases_gather, cases_index, cases_index_put;                                    /* move.c */
+
+/* Sizes of tensors that ops of little arithmetic are timed at: in the second-level cache, and beyond the last level (64 MiB
+ * and more), where the GB/s column counts. */
+enum { STREAMS = 2 };
+static const int64_t streams[STREAMS][2] = {{128, 768}, {16384, 1024}};
+
+int is_one_of(const char *op, const char *const *ops, int count);
+#define IS_ONE_OF(op, ...)                                                                                           \
+    is_one_of(op, (const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)))
+
+/* --- cases that tests of their own describe, too --- */
+
 void make_norm(test_case *c, const char *op, int64_t rows, int64_t n, int affine, int sum, layout how);
 void make_softmax(test_case *c, const char *op, int64_t rows, int64_t n, int axis, layout how);
 void make_unary(test_case *c, const char *op, int64_t rows, int64_t n, layout how);
 void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_kind, int b_kind);
-void make_cast(test_case *c, eb_dtype from, eb_dtype to, int64_t rows, int64_t n, layout how);
-void make_reduction(test_case *c, const char *op, int64_t axes, int keepdims, layout how, const int64_t *shape);
-void make_arg(test_case *c, const char *op, int axis, int keepdims, layout how, const int64_t *shape);
 void make_chain(test_case *c, int64_t rows, int64_t n);
-void make_rope(test_case *c, int64_t B, int64_t S, int64_t H, int64_t D, int inside, layout angles);
-void make_selective_scan(test_case *c, int64_t N, int64_t S, int64_t D, int64_t states, int softplus, int whole, int decaying,
-                         layout how);
 void make_copy(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape);
 
 typedef enum { NO_MASK, BOOL_FULL, BOOL_KEYS, FLOAT_FULL, FLOAT_KEYS, FLOAT_PLAIN, MASK_KINDS } mask_kind;
@@ -43,9 +75,6 @@ void set_conv(test_case *c, const conv_shape *s);     /* stride, padding, dilati
 void move_channels(int64_t *shape, int axes);         /* the shape [N, C, *S] becomes [N, *S, C] */
 void make_conv_transpose(test_case *c, const conv_shape *s); /* a negative `high` appends places */
 
-void make_resample(test_case *c, int axis, int taps, const int64_t *shape); /* of 4 axes, one of them doubled */
-void make_pad(test_case *c, eb_dtype dtype, int64_t mode, int rank, const int64_t *shape, const int64_t *low, const int64_t *high);
-
 /* Two spatial axes, channels last where nothing else is said. Of a pool, bias is whether padding counts in a mean, residual
  * its divisor. */
 typedef struct {
@@ -54,31 +83,20 @@ typedef struct {
     int64_t activation;
     layout how;
 } image_shape;
-void make_image_conv(test_case *c, const image_shape *s);
-void make_image_pool(test_case *c, const char *op, const image_shape *s, int ceil_mode, int channels_last);
-void make_grouped_image_conv(test_case *c, const image_shape *s, int64_t groups);
+void add_heads(case_visitor *v);                                   /* of norms; heads.c */
+void add_image_convolutions(case_visitor *v);                         /* of conv; images.c */
+void add_extreme_convolutions(case_visitor *v, int is_transposed); /* of conv or conv_transpose; limits.c */
 void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_activation); /* s: no residual */
 
-void test_linear(void);
-void test_gated_linear(void);
-void test_matmul(void);
-void test_attention(void);
-void test_images(void);
-void test_expand(void);
-void test_rows(void);
-void test_pointwise(void);
+/* --- tests that are more than a comparison with the reference kernel --- */
+
+void test_packing(void);
+void test_bits_of_rows(void);
 void test_accuracy(void);
-void test_reduce(void);
-void test_heads(void);
-void test_selective_scan(void);
-void test_move(void);
-void test_spatial(void);
 void test_limits(void);
 void test_measure(void);
 void test_isas(void);
 void test_pool(int with_fork);
 void test_threads(void);
-
-void bench(const char *isa, const char *part);
 
 #endif

@@ -1,5 +1,5 @@
-/* Every kernel of the registry against the reference kernels: `test_kernels [no-fork]`; timed: `test_kernels bench
- * ISA [PART OF A NAME]` (bench.c). */
+/* The kernels of the registry: `test_kernels [no-fork]` compares them with the reference kernels at every case of the list
+ * and runs the tests that are more than that. Other programs on the list of cases: cases.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,44 +18,37 @@ static void plain_sgemm(int order, int transpose_a, int transpose_b, int M, int 
         }
 }
 
-/* A kernel that no case reached would be untested. Ops with a reference kernel alone are tested from Python. */
-static void check_coverage(void) {
-    for (int32_t k = 0; k < eb_kernel_count(); k++) {
-        eb_kernel_info info = eb_kernel_describe(k);
-        if (runs_here(k) && strcmp(info.variant, "reference") != 0 && kernel_runs[k] == 0) fail("%s took no case", info.name);
-    }
+static void run_tests(int with_fork) {
+    test_pool(with_fork);
+    test_threads();
+    test_isas();
+    test_measure();
+    test_packing();
+    test_bits_of_rows();
+    test_accuracy();
+    test_limits();
+    check_cases("");
+    check_coverage();
 }
 
 int main(int arguments, char **argument) {
-    if (arguments > 1 && strcmp(argument[1], "bench") == 0) {
-        bench(arguments > 2 ? argument[2] : "generic", arguments > 3 ? argument[3] : "");
+    const char *const program = arguments > 1 ? argument[1] : "", *const first = arguments > 2 ? argument[2] : "";
+    if (strcmp(program, "bench") == 0) {
+        bench(arguments > 2 ? first : "generic", arguments > 3 ? argument[3] : "");
         return 0;
+    }
+    if (strcmp(program, "list") == 0) {
+        list_cases(first);
+        return total.failures != 0;
     }
     void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int) = plain_sgemm;
     void *pointer;
     memcpy(&pointer, &sgemm, sizeof pointer);
     eb_set_sgemm(pointer);
-    /* qemu-user itself fails when a process with threads forks. */
-    test_pool(!(arguments > 1 && strcmp(argument[1], "no-fork") == 0));
-    test_threads();
-    test_isas();
-    test_measure();
-    test_linear();
-    test_gated_linear();
-    test_matmul();
-    test_attention();
-    test_images();
-    test_expand();
-    test_rows();
-    test_pointwise();
-    test_accuracy();
-    test_reduce();
-    test_move();
-    test_spatial();
-    test_limits();
-    test_heads();
-    test_selective_scan();
-    check_coverage();
+    if (strcmp(program, "check") == 0)
+        check_cases(first);
+    else
+        run_tests(strcmp(program, "no-fork") != 0); /* qemu-user itself fails when a process with threads forks */
     printf("%ld cases, %ld runs of kernels, %ld failures\n", total.cases, total.runs, total.failures);
     return total.failures != 0;
 }

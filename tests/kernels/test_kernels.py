@@ -44,6 +44,7 @@ def test_every_kernel_agrees_with_the_reference(tmp_path):
     assert summary
     assert int(summary[1]) > 1000
     check_benchmark(program)
+    check_list(program)
 
 
 def check_benchmark(program: Path) -> None:
@@ -57,6 +58,15 @@ def check_benchmark(program: Path) -> None:
     for round_ in (line for line in said if line[0] == "round"):
         assert round_[4] == "f32_rms_norm__generic_vector"
         assert all(float(number) > 0 for number in (*round_[1:4], round_[5]))
+
+
+def check_list(program: Path) -> None:
+    """One line a case: its roles and its name, which begins with the op and which no other case has."""
+    done = subprocess.run([program, "list", "f32_rms_norm"], capture_output=True, text=True, check=True)
+    roles, names = zip(*(line.split("\t") for line in done.stdout.splitlines()), strict=True)
+    assert {name.split()[0] for name in names} == {"rms_norm"}
+    assert len(set(names)) == len(names)
+    assert set(roles) == {"checked", "timed", "checked,timed"}
 
 
 def test_dtype_codes_are_those_of_the_header():
