@@ -71,6 +71,7 @@ void test_accuracy(void);
 void test_reduce(void);
 void test_heads(void);
 void test_selective_scan(void);
+void test_micro(void);
 void test_move(void);
 void test_spatial(void);
 void test_limits(void);

@@ -55,6 +55,7 @@ int main(int arguments, char **argument) {
     test_limits();
     test_heads();
     test_selective_scan();
+    test_micro();
     check_coverage();
     printf("%ld cases, %ld runs of kernels, %ld failures\n", total.cases, total.runs, total.failures);
     return total.failures != 0;
