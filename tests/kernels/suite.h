@@ -93,6 +93,7 @@ void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_ac
 void test_packing(void);
 void test_bits_of_rows(void);
 void test_accuracy(void);
+void test_micro(void);
 void test_limits(void);
 void test_measure(void);
 void test_isas(void);

@@ -1,226 +1,23 @@
-/* The register-blocked micro-kernel, the loop over one panel, and packing: implements gemm.h. */
+/* The product of floats by the micro-kernel (micro.h), the loop over one panel, and packing: implements gemm.h. */
 #include "gemm.h"
+
+#include "epilogue.h"
 
 /* Depth of a block: its part of a panel (128 KiB with AVX-512) and of the rows of x stay in the second-level cache. */
 enum { EB_KC = 1024 };
 
-/* --- the micro-kernel --------------------------------------------------------------------------------------------- */
+/* --- the product of floats ---------------------------------------------------------------------------------------- */
 
-typedef struct {
-    int64_t K;
-    const float *x;
-    int64_t x_row, x_k;
-    const float *b;
-    int64_t ldb;
-    float *y;
-    int64_t ldy;
-    float alpha;
-    const float *bias, *residual;
-    int64_t ldr;
-    const char *next;  /* what the following micro-tiles read: fetched from here on, */
-    int64_t next_step; /* so many bytes a k */
-    const int64_t *x_places, *x_pieces;
-    int64_t pieces;
-    float clamp;
-} eb_micro;
+typedef float micro_x, micro_b;
+typedef vf micro_factor, micro_sum;
+enum { MICRO_GROUP = 1 };
 
-/* Asks for the lines of y that the sums will go to: a store that misses the first-level cache waits for its line, and
- * holds up those behind it. */
-EB_INLINE void micro_fetch_y(const eb_micro *t, const int R, const int V) {
-    EB_UNROLL
-    for (int r = 0; r < R; r++)
-        EB_UNROLL
-        for (int n = 0; n < V * EB_VL; n += 16) __builtin_prefetch(t->y + r * t->ldy + n, 1, 3);
-}
+EB_INLINE vf micro_broadcast(const float *x) { return vf_set(*x); }
+EB_INLINE vf micro_load(const float *b) { return vf_load(b); }
+EB_INLINE void micro_multiply_add(vf *sum, vf x, vf b) { *sum += x * b; }
+EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const int V) { finish_sums(t, sum, R, V); }
 
-/* From the sums to y. An alpha of 1 is left out: additions have units of their own, beside the next micro-tile's
- * multiply-adds. */
-EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const int V) {
-    if (t->alpha != 1) {
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[r][v] *= t->alpha;
-    }
-    EB_UNROLL
-    for (int v = 0; v < V; v++) {
-        vf bias = t->bias ? vf_load(t->bias + v * EB_VL) : vf_set(0);
-        EB_UNROLL
-        for (int r = 0; r < R; r++) sum[r][v] += bias;
-    }
-    if (t->residual) {
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[r][v] += vf_load(t->residual + r * t->ldr + v * EB_VL);
-    }
-    if (t->clamp > 0) {
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[r][v] = vf_relu(sum[r][v]);
-    }
-    if (t->clamp > 0 && t->clamp < INFINITY) {
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[r][v] = vf_min(vf_set(t->clamp), sum[r][v]); /* NaN stays */
-    }
-    EB_UNROLL
-    for (int r = 0; r < R; r++)
-        EB_UNROLL
-        for (int v = 0; v < V; v++) vf_store(t->y + r * t->ldy + v * EB_VL, sum[r][v]);
-}
-
-/* R rows, V vectors of columns, U sets of sums: few rows need several, or each sum would wait for its last addition.
- * P cache lines of what follows are fetched a k. */
-EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int U, const int P) {
-    vf sum[4][EB_MR][2];
-    const float *x[(EB_MR + 2) / 3]; /* a pointer for each three rows: what an address of x86 can reach */
-    const float *b = t->b;
-    const int64_t x_row = t->x_row, x_k = t->x_k, ldb = t->ldb, next_step = t->next_step;
-    const char *next = t->next;
-    int64_t k = t->K;
-    micro_fetch_y(t, R, V);
-    EB_UNROLL
-    for (int g = 0; g < (R + 2) / 3; g++) x[g] = t->x + 3 * g * x_row;
-    EB_UNROLL
-    for (int u = 0; u < U; u++)
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[u][r][v] = vf_set(0);
-    for (; k >= U; k -= U) {
-        EB_UNROLL
-        for (int u = 0; u < U; u++) {
-            vf column[2];
-            EB_UNROLL
-            for (int v = 0; v < V; v++) column[v] = vf_load(b + v * EB_VL);
-            b += ldb;
-            EB_UNROLL
-            for (int line = 0; line < P; line++) __builtin_prefetch(next + 64 * line, 0, 2);
-            next += next_step;
-            EB_UNROLL
-            for (int r = 0; r < R; r++) {
-                vf value = vf_set(x[r / 3][r % 3 * x_row]);
-                EB_UNROLL
-                for (int v = 0; v < V; v++) sum[u][r][v] += value * column[v];
-            }
-            EB_UNROLL
-            for (int g = 0; g < (R + 2) / 3; g++) x[g] += x_k;
-        }
-    }
-    for (; U > 1 && k > 0; k--, b += ldb) {
-        EB_UNROLL
-        for (int r = 0; r < R; r++) {
-            vf value = vf_set(x[r / 3][r % 3 * x_row]);
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[0][r][v] += value * vf_load(b + v * EB_VL);
-        }
-        EB_UNROLL
-        for (int g = 0; g < (R + 2) / 3; g++) x[g] += x_k;
-    }
-    EB_UNROLL
-    for (int u = 1; u < U; u++)
-        EB_UNROLL
-        for (int r = 0; r < R; r++)
-            EB_UNROLL
-            for (int v = 0; v < V; v++) sum[0][r][v] += sum[u][r][v];
-    micro_finish(t, sum[0], R, V);
-}
-
-/* Pointers to rows that registers hold beside the panel's. GCC would put more into vector registers, whose moves back take
- * the place of multiply-adds (13 rows of 256 k: 521 cycles beyond the multiply-adds' own, 180 with loads). */
-#if defined(__x86_64__)
-enum { NEAR_ROWS = 8 };
-#else
-enum { NEAR_ROWS = EB_MR };
-#endif
-
-/* The same with rows at places of a table, over pieces of k: rows have a pointer each, which the pieces move. */
-EB_INLINE void micro_places(const eb_micro *t, const int R, const int V, const int P) {
-    vf sum[EB_MR][2];
-    const float *b = t->b;
-    const int64_t K = t->K, next_step = t->next_step;
-    const char *next = t->next;
-    micro_fetch_y(t, R, V);
-    EB_UNROLL
-    for (int r = 0; r < R; r++)
-        EB_UNROLL
-        for (int v = 0; v < V; v++) sum[r][v] = vf_set(0);
-    for (int64_t s = 0; s < t->pieces; s++) {
-        const float *near[NEAR_ROWS], *volatile far[EB_MR], *piece = t->x + t->x_pieces[s];
-        EB_UNROLL
-        for (int r = 0; r < R; r++) {
-            if (r < NEAR_ROWS)
-                near[r] = piece + t->x_places[r];
-            else
-                far[r] = piece + t->x_places[r];
-        }
-        for (int64_t k = 0; k < K; k++, b += EB_NR) {
-            vf column[2];
-            EB_UNROLL
-            for (int v = 0; v < V; v++) column[v] = vf_load(b + v * EB_VL);
-            EB_UNROLL
-            for (int line = 0; line < P; line++) __builtin_prefetch(next + 64 * line, 0, 2);
-            next += next_step;
-            EB_UNROLL
-            for (int r = 0; r < R; r++) {
-                vf value = vf_set(r < NEAR_ROWS ? near[r][k] : far[r][k]);
-                EB_UNROLL
-                for (int v = 0; v < V; v++) sum[r][v] += value * column[v];
-            }
-        }
-    }
-    micro_finish(t, sum, R, V);
-}
-
-#define EB_MICRO(R, U)                                                                \
-    static void micro_##R##_1(const eb_micro *t) { micro_tile(t, R, 1, U, 0); }       \
-    static void micro_##R##_2(const eb_micro *t) { micro_tile(t, R, 2, U, 0); }       \
-    static void micro_##R##_2_1(const eb_micro *t) { micro_tile(t, R, 2, U, 1); }     \
-    static void micro_##R##_2_2(const eb_micro *t) { micro_tile(t, R, 2, U, 2); }     \
-    static void micro_places_##R##_1(const eb_micro *t) { micro_places(t, R, 1, 0); } \
-    static void micro_places_##R##_2(const eb_micro *t) { micro_places(t, R, 2, 0); } \
-    static void micro_places_##R##_2_1(const eb_micro *t) { micro_places(t, R, 2, 1); }
-#define EB_ROW(R)                                                                                                  \
-    {micro_##R##_1, micro_##R##_2, micro_##R##_2_1, micro_##R##_2_2, micro_places_##R##_1, micro_places_##R##_2, \
-     micro_places_##R##_2_1}
-EB_MICRO(1, 4)
-EB_MICRO(2, 2)
-EB_MICRO(3, 1)
-EB_MICRO(4, 1)
-#if EB_MR > 4
-EB_MICRO(5, 1)
-EB_MICRO(6, 1)
-#endif
-#if EB_MR > 6
-EB_MICRO(7, 1)
-EB_MICRO(8, 1)
-EB_MICRO(9, 1)
-EB_MICRO(10, 1)
-EB_MICRO(11, 1)
-EB_MICRO(12, 1)
-#endif
-#if EB_MR > 12
-EB_MICRO(13, 1)
-EB_MICRO(14, 1)
-#endif
-
-/* micro_tiles[R - 1][form] */
-enum { ONE_VECTOR, TWO_VECTORS, FETCH_ONE, FETCH_TWO, PLACES_ONE, PLACES_TWO, PLACES_FETCH, FORMS };
-static void (*const micro_tiles[EB_MR][FORMS])(const eb_micro *) = {
-    EB_ROW(1),  EB_ROW(2),  EB_ROW(3),  EB_ROW(4),
-#if EB_MR > 4
-    EB_ROW(5),  EB_ROW(6),
-#endif
-#if EB_MR > 6
-    EB_ROW(7),  EB_ROW(8),  EB_ROW(9),  EB_ROW(10), EB_ROW(11), EB_ROW(12),
-#endif
-#if EB_MR > 12
-    EB_ROW(13), EB_ROW(14),
-#endif
-};
+#include "micro.h"
 
 /* A micro-tile at the right edge, or of rows of y that lie apart: through a small buffer, so that nothing beyond `columns`
  * is touched. y_places: of the rows, counted from the first one's; or NULL. */
@@ -298,7 +95,7 @@ void multiply_panel(const eb_product *p) {
             const int64_t y_at = places ? places[0] : m * p->ldy;
             const int is_apart = places && places[rows - 1] - y_at != (rows - 1) * p->ldy;
             float *y = p->y + y_at;
-            eb_micro t = {.K = block.K,
+            eb_micro t = {.groups = block.K,
                           .x = p->x + (p->x_places ? 0 : m * p->x_row) + block.k * p->x_k,
                           .x_row = p->x_row,
                           .x_k = p->x_k,
@@ -318,7 +115,7 @@ void multiply_panel(const eb_product *p) {
                           .clamp = d == blocks - 1 ? p->clamp : 0};
             if (form == FETCH_TWO) t.next = (const char *)t.b + BYTES_AHEAD;
             if (fetches_x) {
-                t.next = (const char *)(t.x + rows * p->x_row);
+                t.next = (const char *)((const float *)t.x + rows * p->x_row);
                 t.next_step = rows * 4;
             }
             if (is_apart || p->columns % EB_VL)

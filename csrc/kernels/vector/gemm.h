@@ -11,8 +11,6 @@
 
 #include "activation.h"
 
-enum { EB_NR = 2 * EB_VL };
-
 /* y [M, columns] = alpha * x [M, K] @ b [K, columns] + bias + residual. y may be the residual.
  * With `x_places`, x is what an implicit product of matrices reads: row m and piece s of k begin at
  * x[x_places[m] + x_pieces[s]], K is the depth of a piece, and b goes on from piece to piece. */

@@ -17,6 +17,8 @@
 #include "../../engine.h"
 #include "../../iterate.h"
 
+enum { EB_NR = 2 * EB_VL }; /* columns of a micro-tile, and of a panel (gemm.h) */
+
 typedef float vf __attribute__((vector_size(EB_VL * 4)));
 typedef int32_t vi __attribute__((vector_size(EB_VL * 4)));
 typedef uint32_t vu __attribute__((vector_size(EB_VL * 4)));
