@@ -1,7 +1,8 @@
 """Ops that rearrange elements. Where strides permit, the result is a view: another layout of the same buffer.
 
 A view rule answers in elements from the start of the buffer and never looks at data. Bytes are those of a copy; a
-node that stays a view moves none, which only the bound plan knows.
+node that stays a view moves none, which only the bound plan knows. Of an encoded constant reshape, permute and slice
+make elements, which are not encoded.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ declare(
         lambda x, shape: np.array(np.reshape(x, shape)),
         {"shape": Attribute("shape")},
         view=_view_reshape,
+        encoded=("x",),
         doc="the same elements in row-major order under another shape, every size of it given",
     )
 )
@@ -113,6 +115,7 @@ declare(
         lambda x, axes_order: np.array(np.transpose(x, axes_order), order="C"),
         {"axes_order": Attribute("shape")},
         view=_view_permute,
+        encoded=("x",),
         doc="axis i of the result is axis axes_order[i] of x",
     )
 )
@@ -198,6 +201,7 @@ declare(
         },
         nbytes=_copy_of_result,
         view=_view_slice,
+        encoded=("x",),
         doc="elements start, start + step, ... before stop along an axis; 0 <= start <= stop <= size, step >= 1",
     )
 )
