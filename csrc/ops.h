@@ -684,6 +684,20 @@ enum { /* selective_scan */
     EB_INT_SELECTIVE_SCAN_SOFTPLUS = 0,
 };
 
+enum { /* quantize */
+    EB_IN_QUANTIZE_X = 0,
+    EB_REAL_QUANTIZE_SCALE = 0,
+    EB_INT_QUANTIZE_ZERO = 0,
+    EB_INT_QUANTIZE_DTYPE = 1,
+};
+
+enum { /* dequantize */
+    EB_IN_DEQUANTIZE_X = 0,
+    EB_REAL_DEQUANTIZE_SCALE = 0,
+    EB_INT_DEQUANTIZE_ZERO = 0,
+    EB_INT_DEQUANTIZE_DTYPE = 1,
+};
+
 enum { /* pointwise */
     EB_IN_POINTWISE_XS = 0,
     EB_INT_POINTWISE_PROGRAM = 0,

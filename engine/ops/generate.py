@@ -72,8 +72,8 @@ def page() -> str:
         f"{len(TABLE)} ops. `name?` is an optional input, `name*` takes any number. Operands of one op have one",
         "element type unless its line says otherwise; shapes of pointwise ops broadcast as in NumPy. *View*: shares",
         "the input's memory where strides permit. *In place*: inputs whose memory the result may take over. *Encoded*:",
-        "inputs that may be encoded constants. `compute` is the arithmetic of products, which",
-        "`engine/ops/arithmetic.py` defines.",
+        "inputs that may be encoded constants. *No kernels yet*: only the interpreter runs the op. `compute` is the",
+        "arithmetic of products, which `engine/ops/arithmetic.py` defines.",
     ]
     docs = {module.__name__.rsplit(".", 1)[-1]: module.__doc__ or "" for module in FAMILIES}
     for family, ops in _families().items():
@@ -91,6 +91,8 @@ def _row(op: Op) -> str:
         memory.append("in place: " + ", ".join(names))
     if op.encoded:
         memory.append("encoded: " + ", ".join(op.encoded))
+    if not op.has_kernels:
+        memory.append("no kernels yet")
     cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), op.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

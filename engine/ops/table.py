@@ -172,6 +172,7 @@ class Op:
             decoded elements, or for ``compute="int8"`` each encoded constant as `Stored`.
         check_encoded: raises ValueError if the op does not take these types, which may have encodings, with these
             attributes; called before `infer`.
+        has_kernels: False while no target has kernels for the op, not even a reference: only its definition runs.
         doc: one line.
     """
 
@@ -187,6 +188,7 @@ class Op:
     inplace: tuple[int, ...] = ()
     encoded: tuple[str, ...] = ()
     check_encoded: Callable[[Types, Attributes], None] | None = None
+    has_kernels: bool = True
     doc: str = ""
 
     def complete(self, given: Attributes) -> dict[str, Any]:

@@ -19,6 +19,9 @@ from engine import sizes
 from engine.graph import Graph, Node, Value, can_cut, can_reshape
 from engine.passes.base import Pass
 
+# What a quantised value is made of has more bits. Folding the pair, or the integers of a weight, would lose what the
+# user has chosen to quantise, and a file would hold floats in place of integers.
+KEPT = frozenset({"quantize", "dequantize"})
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
 LARGEST_GROWTH_BYTES = 4 << 20
 
@@ -95,7 +98,7 @@ def _is_read_alike(graph: Graph, value: Value, made: Value, readers: list[Node],
 
 def _computed(graph: Graph, node: Node, inputs: list[Value | None]) -> list[Value]:
     """The results as arrays; empty if the node is better left as it is."""
-    if not all(v is None or v.is_plain for v in inputs) or _grows(node):
+    if node.op.name in KEPT or not all(v is None or v.is_plain for v in inputs) or _grows(node):
         return []
     arrays = [None if v is None else v.elements for v in inputs]
     try:

@@ -70,7 +70,7 @@ class CpuTarget(Target):
         if (compute := instruction.attributes.get("compute", "element")) != "element":
             return f"no kernel computes in {compute} yet; Config(target='interpreter') does, slowly"
         known = TABLE[instruction.op].view is not None or instruction.op in native.kernels_for(None)
-        return None if known else "no kernel in this build"
+        return None if known else "no kernel in this build; Config(target='interpreter') runs it, slowly"
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
         """As `Target.prepare`: kernels decide the layouts of constants."""
