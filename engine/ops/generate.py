@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.ops import FAMILIES, MAX_RANK, TABLE, Attribute, Op
+from engine.ops.rounding import ACCUMULATION
 from engine.ops.table import REQUIRED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,11 +75,25 @@ def page() -> str:
         "the input's memory where strides permit. *In place*: inputs whose memory the result may take over. *Encoded*:",
         "inputs that may be encoded constants. *No kernels yet*: only the interpreter runs the op. `compute` is the",
         "arithmetic of products, which `engine/ops/arithmetic.py` defines.",
+        "",
+        "*Rounds*: which values are rounded to the element type; nothing: the result needs no rounding. Between, an op",
+        "computes in float64 by its definition, and kernels compute and sum at least in:",
+        "",
+        "| element type | " + " | ".join(ACCUMULATION) + " |",
+        "|---" * (1 + len(ACCUMULATION)) + "|",
+        "| computed in | " + " | ".join(ACCUMULATION.values()) + " |",
     ]
     docs = {module.__name__.rsplit(".", 1)[-1]: module.__doc__ or "" for module in FAMILIES}
     for family, ops in _families().items():
-        lines += ["", f"## {family}", "", docs[family].strip(), "", "| op | inputs | attributes | memory | meaning |"]
-        lines += ["|---|---|---|---|---|", *(_row(op) for op in ops)]
+        lines += [
+            "",
+            f"## {family}",
+            "",
+            docs[family].strip(),
+            "",
+            "| op | inputs | attributes | memory | rounds | meaning |",
+        ]
+        lines += ["|---|---|---|---|---|---|", *(_row(op) for op in ops)]
     return "\n".join([*lines, ""])
 
 
@@ -93,7 +108,7 @@ def _row(op: Op) -> str:
         memory.append("encoded: " + ", ".join(op.encoded))
     if not op.has_kernels:
         memory.append("no kernels yet")
-    cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), op.doc)
+    cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), str(op.rounding), op.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.ops.check import FLOATS, cast_array, of_dtype, present, result, wrong
+from engine.ops.rounding import RESULT, Rounding
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 INTEGERS = frozenset({"int8", "uint8"})
@@ -95,6 +96,7 @@ declare(
         _quantize_reference,
         _grid("int8"),
         flops=_flops(QUANTIZE_FLOPS),
+        rounding=Rounding((RESULT,), dict.fromkeys(FLOATS, "float32")),
         has_kernels=False,
         doc="clip(round(x / scale) + zero) in dtype int8 or uint8: x / scale in float32, half to even; NaN gives zero",
     )
