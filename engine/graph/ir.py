@@ -168,6 +168,12 @@ class Node:
             raise ValueError(f"{self.op.name}: input {name!r} is absent")
         return value
 
+    @property
+    def decodes(self) -> bool:
+        """True for a view of an encoded constant. It makes elements, so passes must not look through it."""
+        x = self._inputs[0] if self.op.view is not None else None
+        return x is not None and x.type.encoding is not None
+
     def flops(self) -> int:
         """Arithmetic operations of one run."""
         return self.op.flops(_types(self.inputs), [v.type for v in self.outputs], self.attributes)

@@ -30,10 +30,8 @@ def _transposed(graph: Graph, value: Value | None) -> Value | None:
     if node is None:
         order = value.axes_order
         return graph.permuted(value, order) if order is not None and _swaps_last_two(order) else None
-    if node.op.name != "permute" or not _swaps_last_two(node.attributes["axes_order"]):
-        return None
-    source = node.operand("x")
-    return source if source.type.encoding is None else None  # its elements are read; see `fold_constants`
+    swaps = node.op.name == "permute" and not node.decodes and _swaps_last_two(node.attributes["axes_order"])
+    return node.operand("x") if swaps else None
 
 
 # Op -> the operands that it can read transposed, each with the attribute that says so.

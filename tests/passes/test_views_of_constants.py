@@ -12,7 +12,7 @@ from engine.encodings import FAMILIES
 from engine.errors import ProgramError
 from engine.graph import Graph, can_cut, can_reshape, identity, verify
 from engine.ops import TensorType
-from engine.passes import PASSES
+from engine.passes import PASSES, pipeline
 from engine.program import Signature, container, from_graph
 from engine.targets import interpreter
 from engine.targets.interpreter import INTERPRETER
@@ -147,6 +147,50 @@ def test_an_encoded_view_stays_where_a_reader_needs_its_elements(turned, reader)
     verify.graph(graph)
     for old, new in zip(before, results(graph, data(3, 32)), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+def linear_of(graph, view, **attributes):
+    """A product of the view by a matrix, as rows."""
+    encoded = graph.encode(graph.constant(data(4, 8, 32)), FAMILIES["int8_channel"])
+    x = graph.emit(view, [encoded], **attributes)
+    return graph.emit("linear", [x, graph.constant(data(16, x.shape[-1])), None, None])
+
+
+def permuted_rows(graph):
+    return graph.emit("permute", [linear_of(graph, "permute", axes_order=(1, 0, 2))], axes_order=(1, 0, 2))
+
+
+def reshaped_rows(graph):
+    return graph.emit("reshape", [linear_of(graph, "reshape", shape=(32, 32))], shape=(4, 8, 16))
+
+
+def image(graph):
+    encoded = graph.encode(graph.constant(data(2, 5, 6, 3)), FAMILIES["bfloat16"])
+    x = graph.emit("permute", [encoded], axes_order=(0, 3, 1, 2))
+    ends = dict.fromkeys(("low", "high"), (0, 0))
+    return graph.emit("conv", [x, graph.constant(data(4, 3, 3, 3)), None, None], stride=(1, 1), dilation=(1, 1), **ends)
+
+
+def heads(graph):
+    x = graph.add_input("q", TensorType("float32", (1, 4, 5, 8)))
+    encoded = graph.encode(graph.constant(data(1, 2, 5, 8)), FAMILIES["int8_channel"])
+    key = graph.emit("reshape", [encoded], shape=(1, 2, 1, 5, 8))
+    key = graph.emit("reshape", [graph.emit("expand", [key], shape=(1, 2, 2, 5, 8))], shape=(1, 4, 5, 8))
+    return graph.emit("attention", [x, key, key, None], scale=1.0)
+
+
+@pytest.mark.parametrize("make", [permuted_rows, reshaped_rows, image, heads])
+def test_no_pass_looks_through_a_view_that_decodes(make):
+    """Each is a graph in which a pass would read what the view is of, if that were elements."""
+    graph = Graph("decodes")
+    graph.outputs = [make(graph)]
+    arrays = [data(*value.shape) for value in graph.inputs]
+    before = interpreter.run(from_graph(graph, SIGNATURE, ()), arrays)[0]
+    for name in pipeline("cpu"):
+        PASSES[name].run(graph)
+        verify.graph(graph)
+    after = interpreter.run(from_graph(graph, SIGNATURE, ()), arrays)[0]
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
 
 
 def test_a_view_that_changes_nothing_still_decodes():
