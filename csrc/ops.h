@@ -685,6 +685,20 @@ enum { /* selective_scan */
     EB_INT_SELECTIVE_SCAN_SOFTPLUS = 0,
 };
 
+enum { /* quantize */
+    EB_IN_QUANTIZE_X = 0,
+    EB_REAL_QUANTIZE_SCALE = 0,
+    EB_INT_QUANTIZE_ZERO = 0,
+    EB_INT_QUANTIZE_DTYPE = 1,
+};
+
+enum { /* dequantize */
+    EB_IN_DEQUANTIZE_X = 0,
+    EB_REAL_DEQUANTIZE_SCALE = 0,
+    EB_INT_DEQUANTIZE_ZERO = 0,
+    EB_INT_DEQUANTIZE_DTYPE = 1,
+};
+
 enum { /* pointwise */
     EB_IN_POINTWISE_XS = 0,
     EB_INT_POINTWISE_PROGRAM = 0,
@@ -862,6 +876,8 @@ enum {
     EB_COMPUTE_OF_argsort = -1,
     EB_COMPUTE_OF_max_pool = -1,
     EB_COMPUTE_OF_avg_pool = -1,
+    EB_COMPUTE_OF_quantize = -1,
+    EB_COMPUTE_OF_dequantize = -1,
     EB_COMPUTE_OF_sum = -1,
     EB_COMPUTE_OF_mean = -1,
     EB_COMPUTE_OF_prod = -1,

@@ -1,11 +1,12 @@
 """How a graph has the elements of a constant: as an array, or as what makes them whenever somebody looks.
 
 Passes do not touch the elements of large weights: what they make of them is a form, which packing looks at once.
+A form that is made from others names them as `bases`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -28,48 +29,112 @@ def elements(form: Form) -> np.ndarray:
     return np.asarray(form() if callable(form) else form)
 
 
+def roots(form: Form) -> Iterator[Form]:
+    """The arrays and functions that the elements come from; `form` itself if it is made from no other form."""
+    bases: tuple[Form, ...] = getattr(form, "bases", ())
+    for base in bases:
+        yield from roots(base)
+    if not bases:
+        yield form
+
+
 class Joined:
     """Constants one after the other along an axis; made when called."""
 
     def __init__(self, parts: Sequence[Form], axis: int) -> None:
-        self.parts = parts
+        self.bases = tuple(parts)
         self.axis = axis
         self.identity = ("joined", axis, *map(identity, parts))
 
     def __call__(self) -> np.ndarray:
         """The elements."""
-        return np.concatenate([elements(part) for part in self.parts], self.axis)
+        return np.concatenate([elements(part) for part in self.bases], self.axis)
 
 
-class Reshaped:
+class View:
+    """A constant's elements in another order or shape; made when called, without a copy where strides permit.
+
+    Args:
+        base: the constant.
+        identity: of the view.
+    """
+
+    def __init__(self, base: Form, identity: Hashable) -> None:
+        self.base = base
+        self.bases = (base,)
+        self.identity = identity
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        raise NotImplementedError
+
+    def undo(self, array: np.ndarray) -> np.ndarray:
+        """The elements of `base`, of an array with those of the view."""
+        raise NotImplementedError
+
+
+class Reshaped(View):
     """A constant's elements in row-major order, seen in another shape; made when called.
 
     Args:
         base: the constant.
+        before: its shape.
         shape: as many elements as it has.
     """
 
-    def __init__(self, base: Form, shape: tuple[int, ...]) -> None:
-        self.base = base
+    def __init__(self, base: Form, before: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        super().__init__(base, ("reshaped", shape, identity(base)))
+        self.before = before
         self.shape = shape
-        self.identity = ("reshaped", shape, identity(base))
 
     def __call__(self) -> np.ndarray:
         """The elements."""
         return elements(self.base).reshape(self.shape)
 
+    def undo(self, array: np.ndarray) -> np.ndarray:
+        """As `View.undo`."""
+        return array.reshape(self.before)
 
-class Cut:
-    """The elements of a constant from `start` to `stop` of an axis; made when called."""
 
-    def __init__(self, base: Form, axis: int, start: int, stop: int) -> None:
-        self.base = base
-        self.where = (slice(None),) * axis + (slice(start, stop),)
-        self.identity = ("cut", axis, start, stop, identity(base))
+class Permuted(View):
+    """A constant with its axes in another order; made when called. `permuted` makes it.
+
+    Args:
+        base: the constant.
+        order: axis i is axis order[i] of the constant.
+    """
+
+    def __init__(self, base: Form, order: tuple[int, ...]) -> None:
+        super().__init__(base, ("permuted", order, identity(base)))
+        self.order = order
 
     def __call__(self) -> np.ndarray:
         """The elements."""
-        return elements(self.base)[self.where]
+        return elements(self.base).transpose(self.order)
+
+    def undo(self, array: np.ndarray) -> np.ndarray:
+        """As `View.undo`."""
+        return array.transpose(np.argsort(self.order))
+
+
+def permuted(form: Form, order: tuple[int, ...]) -> Form:
+    """`form` with its axes in another order. A permutation of a permutation is one, and `form` itself if it is none."""
+    if isinstance(form, Permuted):
+        return permuted(form.base, tuple(form.order[axis] for axis in order))
+    return form if order == tuple(range(len(order))) else Permuted(form, order)
+
+
+class Cut:
+    """The elements of a constant from `start` to `stop` of an axis, each `step`-th one; made when called."""
+
+    def __init__(self, base: Form, axis: int, start: int, stop: int, step: int = 1) -> None:
+        self.bases = (base,)
+        self.where = (slice(None),) * axis + (slice(start, stop, step),)
+        self.identity = ("cut", axis, start, stop, step, identity(base))
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return elements(self.bases[0])[self.where]
 
 
 class Encoded:
@@ -100,6 +165,7 @@ class Component:
 
     def __init__(self, whole: Encoded, name: str) -> None:
         self.whole = whole
+        self.bases = (whole.base,)
         self.name = name
         self.identity = ("component", whole.encoding, name, identity(whole.base))
 
@@ -119,6 +185,7 @@ class Decoded:
 
     def __init__(self, components: Mapping[str, Form], encoding: Encoding, dtype: str) -> None:
         self.components = components
+        self.bases = tuple(components.values())
         self.encoding = encoding
         self.dtype = dtype
         self.identity = ("decoded", encoding, dtype, *((name, identity(f)) for name, f in sorted(components.items())))

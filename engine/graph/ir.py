@@ -5,7 +5,7 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from engine import dtypes, sizes
 from engine.encodings import Encoding
 from engine.graph import origin as origins
-from engine.graph.forms import Component, Cut, Decoded, Encoded, Form, Joined, Reshaped
+from engine.graph.forms import Component, Cut, Decoded, Encoded, Form, Joined, Permuted, Reshaped, permuted
 from engine.graph.origin import Origin
 from engine.ops import TABLE, Op, TensorType
 
@@ -96,6 +96,12 @@ class Value:
         return self.form is not None and self.type.encoding is None
 
     @property
+    def axes_order(self) -> tuple[int, ...] | None:
+        """Of a constant that `Graph.permuted` made, axis i is axis axes_order[i] of its source; None for others."""
+        form = (self.components["data"] if self.components else self).form
+        return form.order if isinstance(form, Permuted) else None
+
+    @property
     def scalar(self) -> float | int | bool | None:
         """The value of a constant with one element; None for everything else."""
         if not self.is_plain or self.type.size != 1:
@@ -162,6 +168,12 @@ class Node:
             raise ValueError(f"{self.op.name}: input {name!r} is absent")
         return value
 
+    @property
+    def decodes(self) -> bool:
+        """True for a view of an encoded constant. It makes elements, so passes must not look through it."""
+        x = self._inputs[0] if self.op.view is not None else None
+        return x is not None and x.type.encoding is not None
+
     def flops(self) -> int:
         """Arithmetic operations of one run."""
         return self.op.flops(_types(self.inputs), [v.type for v in self.outputs], self.attributes)
@@ -218,12 +230,12 @@ class Graph:
         data = np.asarray(data)
         return Value(self.unique(name), TensorType(dtypes.from_numpy(data.dtype).name, data.shape), data)
 
-    def later(self, make: Callable[[], np.ndarray], type_: TensorType, name: str) -> Value:
-        """A constant whose elements `make` computes at each access; they are not kept in memory.
+    def later(self, form: Form, type_: TensorType, name: str) -> Value:
+        """A constant with the elements of `form`. A function computes them at each access; they are not kept in memory.
 
         For constants that passes compute from large weights: packing reads each of them once, one at a time.
         """
-        return Value(self.unique(name), type_, make)
+        return Value(self.unique(name), type_, form)
 
     def encoded(self, components: Mapping[str, Value], encoding: Encoding, type_: TensorType, name: str) -> Value:
         """A constant of `type_` that is stored as `components`.
@@ -270,20 +282,20 @@ class Graph:
         components = {part: self.joined([one.components[part] for one in parts], at) for part, at in axes.items()}
         return self.encoded(components, encoding, type_, name)
 
-    def cut(self, constant: Value, axis: int, start: int, stop: int) -> Value:
-        """The elements of `constant` from `start` to `stop` of `axis`, as a constant `later`.
+    def cut(self, constant: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
+        """The elements of `constant` from `start` to `stop` of `axis`, each `step`-th one, as a constant `later`.
 
         Raises:
-            ValueError: it is no constant; or `Encoding.cuts` says that a block would be cut.
+            ValueError: it is no constant; or `can_cut` says that it cannot be cut so.
         """
         encoding = constant.type.encoding
         cuts = {} if encoding is None else encoding.cuts(axis, start, stop)
-        if constant.form is None or cuts is None:
+        if constant.form is None or cuts is None or not can_cut(constant.type, axis, start, stop, step):
             raise ValueError(f"{constant!r}: expected a constant that can be cut at {start} and {stop} of axis {axis}")
-        shape = (*constant.shape[:axis], stop - start, *constant.shape[axis + 1 :])
+        shape = (*constant.shape[:axis], -(-(stop - start) // step), *constant.shape[axis + 1 :])
         type_ = TensorType(constant.dtype, shape)
         if encoding is None:
-            return self.later(Cut(constant.form, axis, start, stop), type_, constant.name)
+            return self.later(Cut(constant.form, axis, start, stop, step), type_, constant.name)
         components = {
             part: value if (where := cuts[part]) is None else self.cut(value, *where)
             for part, value in constant.components.items()
@@ -300,10 +312,28 @@ class Graph:
             raise ValueError(f"{constant!r}: expected a constant that can be reshaped to {list(shape)}")
         type_, encoding = TensorType(constant.dtype, shape), constant.type.encoding
         if encoding is None:
-            return self.later(Reshaped(constant.form, shape), type_, constant.name)
+            return self.later(Reshaped(constant.form, constant.shape, shape), type_, constant.name)
         types = encoding.component_types(shape)
         components = {part: self.reshaped(value, types[part][1]) for part, value in constant.components.items()}
         return self.encoded(components, encoding, type_, constant.name)
+
+    def permuted(self, constant: Value, order: Sequence[int]) -> Value:
+        """A constant, made as by `later`: axis i is axis order[i] of `constant`. Reads no elements now.
+
+        Raises:
+            ValueError: `constant` is no constant; or `order` does not name each of its axes once.
+        """
+        if constant.form is None or sorted(order) != list(range(len(constant.shape))):
+            raise ValueError(f"{constant!r}: expected a constant with the axes {list(order)}")
+        type_, encoding = TensorType(constant.dtype, tuple(constant.shape[a] for a in order)), constant.type.encoding
+        if encoding is None:
+            return self.later(permuted(constant.form, tuple(order)), type_, constant.name)
+        turned, scales = encoding.permuted(order)
+        components = {
+            part: self.permuted(value, order) if part == "data" or scales else value
+            for part, value in constant.components.items()
+        }
+        return self.encoded(components, turned, type_, constant.name)
 
     def scalar(self, value: float, dtype: str) -> Value:
         """A constant of rank 0."""
@@ -432,6 +462,12 @@ def can_join(types: Sequence[TensorType], axis: int) -> bool:
     encoding = types[0].encoding
     alike = all(type_.encoding == encoding for type_ in types)
     return alike and (encoding is None or encoding.joined_axes(axis) is not None)
+
+
+def can_cut(type_: TensorType, axis: int, start: int, stop: int, step: int) -> bool:
+    """True where a constant of this type can be cut without decoding it: between blocks, and without gaps."""
+    encoding = type_.encoding
+    return encoding is None or (step == 1 and encoding.cuts(axis, start, stop) is not None)
 
 
 def can_reshape(type_: TensorType, shape: tuple[int, ...]) -> bool:

@@ -11,6 +11,7 @@ from engine.ops import (
     order,
     pointwise,
     pool,
+    quantize,
     reduce,
     resample,
     scan,
@@ -21,7 +22,7 @@ from engine.ops.table import MAX_RANK, TABLE, Attribute, Layout, Op, TensorType
 
 FAMILIES = (
     *(pointwise, matmul, conv, attention, norm, pool, reduce, order),
-    *(resample, shape, create, index, write, scan, fused),
+    *(resample, shape, create, index, write, scan, quantize, fused),
 )
 
 __all__ = ["FAMILIES", "MAX_RANK", "TABLE", "Attribute", "Layout", "Op", "TensorType"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.ops.check import ANY, cast_array, of_dtype, of_rank, present, result, wrong
+from engine.ops.rounding import EXACT
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 from engine.sizes import MOST, is_fixed
 
@@ -90,7 +91,7 @@ def _declare_triangle(name: str, function: Callable[..., np.ndarray], doc: str) 
         return np.where(kept, x, np.zeros((), x.dtype))
 
     attributes = {"diagonal": Attribute("int", 0)}
-    declare(Op(name, "create", ("x",), infer, reference, attributes, inplace=(0,), doc=doc))
+    declare(Op(name, "create", ("x",), infer, reference, attributes, inplace=(0,), rounding=EXACT, doc=doc))
 
 
 _declare_triangle("tril", np.tril, "zeros above the diagonal of the last two axes (`diagonal` > 0: further up)")

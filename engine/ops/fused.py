@@ -24,6 +24,7 @@ from engine.ops.check import (
     wrong,
 )
 from engine.ops.matmul import ACTIVATIONS
+from engine.ops.rounding import RESULT, Rounding
 from engine.ops.table import TABLE, Attribute, Attributes, Op, TensorType, Types, declare
 
 # Name of a step -> op and attributes. The order is that of the codes that C receives.
@@ -102,6 +103,7 @@ declare(
         {"program": Attribute("program", choices=tuple(STEPS))},
         flops=_flops,
         inplace=tuple(range(MAX_INPUTS)),
+        rounding=Rounding(("each step",)),
         doc="pointwise ops one after the other, each rounded as it is alone; float32, conditions of where are bool",
     )
 )
@@ -195,6 +197,7 @@ declare(
         flops=_embedding_norm_flops,
         nbytes=_embedding_norm_bytes,
         encoded=("first", "second", "third"),
+        rounding=Rounding(("each sum of terms", RESULT)),
         doc="norm over the last axis of (first + second) + third, float32: a term is the rows of a table [V, n] at its "
         "ids, or has no ids and is added as it is, broadcast; ids outside of [0, V) are an error",
     )
@@ -267,6 +270,7 @@ declare(
         },
         flops=_expand_depthwise_flops,
         encoded=("expand", "weight"),
+        rounding=Rounding(("the linear's result", RESULT)),
         doc="conv, every channel alone, of linear(x), whose result is rounded as it is alone; float32, x [N, H, W, C], "
         "expand [E, C], expand_bias [E], weight [E, 1, *K], bias [E]; padding is zeros around the linear's result",
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from engine import dtypes, encodings
 from engine.ops import FAMILIES, MAX_RANK, TABLE, Attribute, Op
 from engine.ops.arithmetic import COMPUTE
+from engine.ops.rounding import ACCUMULATION
 from engine.ops.table import REQUIRED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,13 +108,27 @@ def page() -> str:
         f"{len(TABLE)} ops. `name?` is an optional input, `name*` takes any number. Operands of one op have one",
         "element type unless its line says otherwise; shapes of pointwise ops broadcast as in NumPy. *View*: shares",
         "the input's memory where strides permit. *In place*: inputs whose memory the result may take over. *Encoded*:",
-        "inputs that may be encoded constants. `compute` is the arithmetic of products, which",
-        "`engine/ops/arithmetic.py` defines.",
+        "inputs that may be encoded constants. *No kernels yet*: only the interpreter runs the op. `compute` is the",
+        "arithmetic of products, which `engine/ops/arithmetic.py` defines.",
+        "",
+        "*Rounds*: which values are rounded to the element type; nothing: the result needs no rounding. Between, an op",
+        "computes in float64 by its definition, and kernels compute and sum at least in:",
+        "",
+        "| element type | " + " | ".join(ACCUMULATION) + " |",
+        "|---" * (1 + len(ACCUMULATION)) + "|",
+        "| computed in | " + " | ".join(ACCUMULATION.values()) + " |",
     ]
     docs = {module.__name__.rsplit(".", 1)[-1]: module.__doc__ or "" for module in FAMILIES}
     for family, ops in _families().items():
-        lines += ["", f"## {family}", "", docs[family].strip(), "", "| op | inputs | attributes | memory | meaning |"]
-        lines += ["|---|---|---|---|---|", *(_row(op) for op in ops)]
+        lines += [
+            "",
+            f"## {family}",
+            "",
+            docs[family].strip(),
+            "",
+            "| op | inputs | attributes | memory | rounds | meaning |",
+        ]
+        lines += ["|---|---|---|---|---|---|", *(_row(op) for op in ops)]
     return "\n".join([*lines, ""])
 
 
@@ -126,7 +141,9 @@ def _row(op: Op) -> str:
         memory.append("in place: " + ", ".join(names))
     if op.encoded:
         memory.append("encoded: " + ", ".join(op.encoded))
-    cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), op.doc)
+    if not op.has_kernels:
+        memory.append("no kernels yet")
+    cells = (f"`{op.name}`", ", ".join(op.inputs), attributes, "; ".join(memory), str(op.rounding), op.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -21,6 +21,7 @@ from engine.ops.check import (
     result,
     wrong,
 )
+from engine.ops.rounding import EXACT
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 
@@ -51,6 +52,7 @@ declare(
         _embedding_reference,
         nbytes=_rows_read,
         encoded=("table",),
+        rounding=EXACT,
         doc="rows of table [V, ...] at ids; ids outside of [0, V) are an error",
     )
 )
@@ -81,6 +83,7 @@ declare(
         _gather_reference,
         {"axis": Attribute("axis")},
         nbytes=_rows_read,
+        rounding=EXACT,
         doc="result[.., i, ..] = x[.., index[.., i, ..], ..] along an axis; negative indices are an error",
     )
 )
@@ -108,6 +111,7 @@ declare(
         _index_select_reference,
         {"axis": Attribute("axis")},
         nbytes=_rows_read,
+        rounding=EXACT,
         doc="slices of x along an axis at the positions of a vector; negative positions are an error",
     )
 )
@@ -135,6 +139,7 @@ declare(
         _index_reference,
         {"axes": Attribute("axes")},
         nbytes=_rows_read,
+        rounding=EXACT,
         doc="x[..., i, j, ...]: the indices broadcast together and replace `axes`, at the first of them if they are "
         "adjacent, else in front; negative indices count from the end",
     )

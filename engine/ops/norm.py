@@ -20,6 +20,7 @@ from engine.ops.check import (
     widened,
     wrong,
 )
+from engine.ops.rounding import RESULT, Rounding
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 SOFTMAX_FLOPS = 5  # an element: compare for the maximum, subtract, exp, add, divide (or subtract the logarithm)
@@ -96,6 +97,7 @@ def _rms_norm_reference(
         return cast_array(y, x.dtype)
 
 
+SUM_FIRST = Rounding(("x + addend", RESULT))
 _NORM_ATTRIBUTES = {"axes": Attribute("int"), "epsilon": Attribute("float")}
 
 declare(
@@ -108,6 +110,7 @@ declare(
         _NORM_ATTRIBUTES,
         flops=_norm_flops(LAYER_NORM_FLOPS),
         inplace=(0, 3),
+        rounding=SUM_FIRST,
         doc="(v - mean) / sqrt(variance + epsilon) * weight + bias over the last `axes` axes, v = x + addend "
         "(Ba et al. 2016)",
     )
@@ -122,6 +125,7 @@ declare(
         _NORM_ATTRIBUTES,
         flops=_norm_flops(RMS_NORM_FLOPS),
         inplace=(0, 2),
+        rounding=SUM_FIRST,
         doc="v / sqrt(mean(v^2) + epsilon) * weight over the last `axes` axes, v = x + addend "
         "(Zhang and Sennrich 2019)",
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.ops.check import ANY, axis_of, of_dtype, present, result, widened, wrong
+from engine.ops.rounding import EXACT
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 
@@ -44,6 +45,7 @@ declare(
         _argsort_reference,
         {"axis": Attribute("axis"), "count": Attribute("int"), "descending": Attribute("bool", False)},
         flops=_argsort_flops,
+        rounding=EXACT,
         doc="positions of the first `count` elements along an axis in ascending or descending order; "
         "equal elements in their own order, NaN counts as larger than all numbers",
     )

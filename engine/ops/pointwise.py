@@ -25,6 +25,7 @@ from engine.ops.check import (
     rounded,
     widened,
 )
+from engine.ops.rounding import EXACT, ONCE, Rounding
 from engine.ops.special import erf, erfc
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
@@ -106,7 +107,9 @@ ACTIVATION_FLOPS = {
 }
 
 
-def _unary(name: str, function: Function, allowed: frozenset[str], doc: str, flops: int = 1) -> None:
+def _unary(
+    name: str, function: Function, allowed: frozenset[str], doc: str, flops: int = 1, rounding: Rounding = ONCE
+) -> None:
     def reference(x: np.ndarray) -> np.ndarray:
         return rounded(function, x)
 
@@ -119,6 +122,7 @@ def _unary(name: str, function: Function, allowed: frozenset[str], doc: str, flo
             reference,
             flops=_flops(flops),
             inplace=(0,),
+            rounding=rounding,
             doc=doc,
         )
     )
@@ -130,12 +134,12 @@ def _test(name: str, function: Function, allowed: frozenset[str], doc: str) -> N
             return np.asarray(function(widened(x)), dtype=np.bool_)
 
     infer = _infer(name, ("x",), allowed, "bool")
-    declare(Op(name, "pointwise", ("x",), infer, reference, flops=_flops(1), inplace=(0,), doc=doc))
+    declare(Op(name, "pointwise", ("x",), infer, reference, flops=_flops(1), inplace=(0,), rounding=EXACT, doc=doc))
 
 
-_unary("neg", np.negative, NUMBERS, "-x")
-_unary("abs", np.abs, NUMBERS, "|x|")
-_unary("sign", _sign, NUMBERS, "-1, 0 or 1; NaN gives 0")
+_unary("neg", np.negative, NUMBERS, "-x", rounding=EXACT)
+_unary("abs", np.abs, NUMBERS, "|x|", rounding=EXACT)
+_unary("sign", _sign, NUMBERS, "-1, 0 or 1; NaN gives 0", rounding=EXACT)
 _unary("exp", np.exp, FLOATS, "e to the power x")
 _unary("expm1", np.expm1, FLOATS, "exp(x) - 1, exact near 0")
 _unary("log", np.log, FLOATS, "natural logarithm")
@@ -161,12 +165,12 @@ _unary("atanh", np.arctanh, FLOATS, "inverse of tanh; NaN beyond [-1, 1]")
 _unary("sigmoid", sigmoid, FLOATS, "1 / (1 + exp(-x))", ACTIVATION_FLOPS["sigmoid"])
 _unary("erf", erf, FLOATS, "error function")
 _unary("erfc", erfc, FLOATS, "1 - erf(x), exact for large x")
-_unary("relu", relu, NUMBERS, "max(x, 0)")
+_unary("relu", relu, NUMBERS, "max(x, 0)", rounding=EXACT)
 _unary("silu", silu, FLOATS, "x * sigmoid(x)", ACTIVATION_FLOPS["silu"])
-_unary("floor", np.floor, FLOATS, "largest integer <= x")
-_unary("ceil", np.ceil, FLOATS, "smallest integer >= x")
-_unary("round", np.rint, FLOATS, "nearest integer, ties to even")
-_unary("trunc", np.trunc, FLOATS, "x without its fraction")
+_unary("floor", np.floor, FLOATS, "largest integer <= x", rounding=EXACT)
+_unary("ceil", np.ceil, FLOATS, "smallest integer >= x", rounding=EXACT)
+_unary("round", np.rint, FLOATS, "nearest integer, ties to even", rounding=EXACT)
+_unary("trunc", np.trunc, FLOATS, "x without its fraction", rounding=EXACT)
 
 
 def _gelu_reference(x: np.ndarray, approximate: str) -> np.ndarray:
@@ -192,7 +196,7 @@ declare(
     )
 )
 _test("logical_not", lambda x: x == 0, ANY, "true where x is zero")
-_unary("bitwise_not", np.invert, INTS | BOOL, "every bit inverted; logical for bool")
+_unary("bitwise_not", np.invert, INTS | BOOL, "every bit inverted; logical for bool", rounding=EXACT)
 _test("isnan", np.isnan, FLOATS, "true where x is NaN")
 _test("isinf", np.isinf, FLOATS, "true where x is +inf or -inf")
 
@@ -268,12 +272,13 @@ def _pow(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     return np.where(exponent >= 0, ordinary, np.where(np.abs(base) == 1, odd, 0)).astype(base.dtype)
 
 
-def _binary(name: str, function: Function, allowed: frozenset[str], doc: str) -> None:
+def _binary(name: str, function: Function, allowed: frozenset[str], doc: str, rounding: Rounding = ONCE) -> None:
     def reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return rounded(function, a, b)
 
     infer = _infer(name, ("a", "b"), allowed, None)
-    declare(Op(name, "pointwise", ("a", "b"), infer, reference, flops=_flops(1), inplace=(0, 1), doc=doc))
+    how: dict[str, Any] = {"flops": _flops(1), "inplace": (0, 1), "rounding": rounding, "doc": doc}
+    declare(Op(name, "pointwise", ("a", "b"), infer, reference, **how))
 
 
 def _relation(name: str, function: Function, doc: str) -> None:
@@ -282,7 +287,8 @@ def _relation(name: str, function: Function, doc: str) -> None:
             return np.asarray(function(widened(a), widened(b)), dtype=np.bool_)
 
     infer = _infer(name, ("a", "b"), ANY, "bool")
-    declare(Op(name, "pointwise", ("a", "b"), infer, reference, flops=_flops(1), inplace=(0, 1), doc=doc))
+    how: dict[str, Any] = {"flops": _flops(1), "inplace": (0, 1), "rounding": EXACT, "doc": doc}
+    declare(Op(name, "pointwise", ("a", "b"), infer, reference, **how))
 
 
 _binary("add", np.add, ANY, "a + b; or for bool")
@@ -291,12 +297,12 @@ _binary("mul", np.multiply, ANY, "a * b; and for bool")
 _binary("div", np.divide, FLOATS, "a / b")
 _binary("floor_div", _floor_div, NUMBERS, "floor(a / b); an integer divided by zero is an error")
 _binary("remainder", _remainder, NUMBERS, "a - b * floor(a / b), with the sign of b; an integer by zero is an error")
-_binary("fmod", _fmod, NUMBERS, "remainder of a / b with the sign of a; an integer by zero is an error")
+_binary("fmod", _fmod, NUMBERS, "remainder of a / b with the sign of a; an integer by zero is an error", EXACT)
 _binary("atan2", np.arctan2, FLOATS, "angle in [-pi, pi] of the point (b, a)")
-_binary("copysign", np.copysign, FLOATS, "|a| with the sign of b, that of a zero too")
+_binary("copysign", np.copysign, FLOATS, "|a| with the sign of b, that of a zero too", EXACT)
 _binary("pow", _pow, NUMBERS, "a to the power b")
-_binary("maximum", np.maximum, ANY, "the larger one; NaN wins")
-_binary("minimum", np.minimum, ANY, "the smaller one; NaN wins")
+_binary("maximum", np.maximum, ANY, "the larger one; NaN wins", EXACT)
+_binary("minimum", np.minimum, ANY, "the smaller one; NaN wins", EXACT)
 _relation("eq", np.equal, "a == b")
 _relation("ne", np.not_equal, "a != b")
 _relation("lt", np.less, "a < b")
@@ -306,11 +312,13 @@ _relation("ge", np.greater_equal, "a >= b")
 _relation("logical_and", np.logical_and, "both are not zero")
 _relation("logical_or", np.logical_or, "one at least is not zero")
 _relation("logical_xor", np.logical_xor, "exactly one is not zero")
-_binary("bitwise_and", np.bitwise_and, INTS | BOOL, "a & b")
-_binary("bitwise_or", np.bitwise_or, INTS | BOOL, "a | b")
-_binary("bitwise_xor", np.bitwise_xor, INTS | BOOL, "a ^ b")
-_binary("shift_left", _shift_left, INTS, "a * 2^b; 0 where b is negative or no less than a's bits")
-_binary("shift_right", _shift_right, INTS, "floor(a / 2^b); 0 or -1 by a's sign where b is negative or too large")
+_binary("bitwise_and", np.bitwise_and, INTS | BOOL, "a & b", EXACT)
+_binary("bitwise_or", np.bitwise_or, INTS | BOOL, "a | b", EXACT)
+_binary("bitwise_xor", np.bitwise_xor, INTS | BOOL, "a ^ b", EXACT)
+_binary("shift_left", _shift_left, INTS, "a * 2^b; 0 where b is negative or no less than a's bits", EXACT)
+_binary(
+    "shift_right", _shift_right, INTS, "floor(a / 2^b); 0 or -1 by a's sign where b is negative or too large", EXACT
+)
 
 
 # --- three operands ---------------------------------------------------------------------------------------------
@@ -332,6 +340,7 @@ declare(
         np.where,
         flops=_flops(1),
         inplace=(1, 2),
+        rounding=EXACT,
         doc="a where the condition holds, else b",
     )
 )

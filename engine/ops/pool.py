@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.ops.check import bounded, cast_array, result, rounded, widened, wrong
 from engine.ops.conv import Ints, channels_back, channels_first, extent, fitted, image, padded_image, spatial, strided
+from engine.ops.rounding import EXACT
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 
@@ -144,6 +145,7 @@ declare(
         _max_pool_reference,
         {**_WINDOW, "dilation": Attribute("ints"), "ceil_mode": Attribute("bool", False), **_LAST},
         flops=_flops,
+        rounding=EXACT,
         doc=f"the largest element of each window, padding left out; NaN wins; {_CEIL}",
     )
 )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.ops.check import ANY, FLOATS, NUMBERS, axis_of, of_dtype, present, result, rounded, widened, wrong
+from engine.ops.rounding import EXACT, ONCE, Rounding
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 Infer = Callable[[Types, Attributes], tuple[TensorType, ...]]
@@ -53,11 +54,11 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     return np.sum(x, axis=axes, keepdims=keepdims) / _count(x, axes)
 
 
-def _declare(name: str, function: Callable[..., Any], infer: Infer, doc: str) -> None:
+def _declare(name: str, function: Callable[..., Any], infer: Infer, doc: str, rounding: Rounding = ONCE) -> None:
     def reference(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
         return np.array(rounded(lambda wide: function(wide, axes, keepdims), x))
 
-    declare(Op(name, "reduce", ("x",), infer, reference, _AXES, flops=_flops(1), doc=doc))
+    declare(Op(name, "reduce", ("x",), infer, reference, _AXES, flops=_flops(1), rounding=rounding, doc=doc))
 
 
 def _of_ufunc(function: np.ufunc) -> Callable[[np.ndarray, tuple[int, ...], bool], np.ndarray]:
@@ -68,15 +69,16 @@ def _of_ufunc(function: np.ufunc) -> Callable[[np.ndarray, tuple[int, ...], bool
 _declare("sum", _of_ufunc(np.add), _infer("sum", NUMBERS), "sum; 0 of nothing; integers wrap")
 _declare("mean", _mean, _infer("mean", FLOATS), "arithmetic mean; NaN of nothing")
 _declare("prod", _of_ufunc(np.multiply), _infer("prod", NUMBERS), "product; 1 of nothing; integers wrap")
-_declare("amax", _of_ufunc(np.maximum), _infer("amax", NUMBERS, empty=False), "largest element; NaN wins")
-_declare("amin", _of_ufunc(np.minimum), _infer("amin", NUMBERS, empty=False), "smallest element; NaN wins")
+_declare("amax", _of_ufunc(np.maximum), _infer("amax", NUMBERS, empty=False), "largest element; NaN wins", EXACT)
+_declare("amin", _of_ufunc(np.minimum), _infer("amin", NUMBERS, empty=False), "smallest element; NaN wins", EXACT)
 
 
 def _declare_test(name: str, function: Callable[..., Any], doc: str) -> None:
     def reference(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
         return np.array(function(widened(x) != 0, axis=axes, keepdims=keepdims))
 
-    declare(Op(name, "reduce", ("x",), _infer(name, ANY, "bool"), reference, _AXES, flops=_flops(1), doc=doc))
+    infer = _infer(name, ANY, "bool")
+    declare(Op(name, "reduce", ("x",), infer, reference, _AXES, flops=_flops(1), rounding=EXACT, doc=doc))
 
 
 _declare_test("any", np.any, "true where one element at least is not zero")
@@ -96,6 +98,7 @@ def _declare_position(name: str, function: Callable[..., Any], doc: str) -> None
             reference,
             {"axis": Attribute("axis"), "keepdims": Attribute("bool", False)},
             flops=_flops(1),
+            rounding=EXACT,
             doc=doc,
         )
     )

@@ -1,7 +1,8 @@
 """Ops that rearrange elements. Where strides permit, the result is a view: another layout of the same buffer.
 
 A view rule answers in elements from the start of the buffer and never looks at data. Bytes are those of a copy; a
-node that stays a view moves none, which only the bound plan knows.
+node that stays a view moves none, which only the bound plan knows. Of an encoded constant reshape, permute and slice
+make elements, which are not encoded.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.ops.check import ANY, axis_of, of_dtype, of_rank, of_same_dtype, present, result, wrong
+from engine.ops.rounding import EXACT
 from engine.ops.table import Attribute, Attributes, Layout, Op, TensorType, Types, declare, remembered
 from engine.sizes import same
 
@@ -85,6 +87,8 @@ declare(
         lambda x, shape: np.array(np.reshape(x, shape)),
         {"shape": Attribute("shape")},
         view=_view_reshape,
+        encoded=("x",),
+        rounding=EXACT,
         doc="the same elements in row-major order under another shape, every size of it given",
     )
 )
@@ -113,6 +117,8 @@ declare(
         lambda x, axes_order: np.array(np.transpose(x, axes_order), order="C"),
         {"axes_order": Attribute("shape")},
         view=_view_permute,
+        encoded=("x",),
+        rounding=EXACT,
         doc="axis i of the result is axis axes_order[i] of x",
     )
 )
@@ -152,6 +158,7 @@ declare(
         lambda x, shape: np.array(np.broadcast_to(x, shape), order="C"),
         {"shape": Attribute("shape")},
         view=_view_expand,
+        rounding=EXACT,
         doc="axes of size 1 repeated, and axes added in front",
     )
 )
@@ -198,6 +205,8 @@ declare(
         },
         nbytes=_copy_of_result,
         view=_view_slice,
+        encoded=("x",),
+        rounding=EXACT,
         doc="elements start, start + step, ... before stop along an axis; 0 <= start <= stop <= size, step >= 1",
     )
 )
@@ -232,6 +241,7 @@ declare(
         _infer_concat,
         _concat_reference,
         {"axis": Attribute("axis")},
+        rounding=EXACT,
         doc="one or more tensors of one dtype and rank, one behind the other along an axis",
     )
 )
@@ -253,6 +263,7 @@ declare(
         ("x",),
         _infer_copy,
         _copy_reference,
+        rounding=EXACT,
         doc="x again, dense, in memory of its own",
     )
 )

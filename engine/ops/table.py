@@ -17,6 +17,7 @@ import numpy as np
 
 from engine import dtypes, sizes
 from engine.encodings import Encoding, Stored
+from engine.ops.rounding import ONCE, Rounding
 
 Attributes = Mapping[str, Any]
 T = TypeVar("T")
@@ -162,7 +163,7 @@ class Op:
         attributes: what is not a tensor.
         infer: input types and attributes -> output types. Raises ValueError for what the op refuses.
         reference: NumPy definition: ``reference(*arrays, **attributes)``; None for an absent optional input.
-            Floats are computed in float64 and rounded once. Never writes to its inputs.
+            Floats are computed in float64 and rounded where `rounding` says. Never writes to its inputs.
         flops: arithmetic operations (a multiply-add counts 2).
         nbytes: bytes moved to and from memory, each operand once.
         view: for ops that can share memory with input 0: layout of the input, attributes and output shape -> layout
@@ -172,6 +173,8 @@ class Op:
             decoded elements, or for ``compute="int8"`` each encoded constant as `Stored`.
         check_encoded: raises ValueError if the op does not take these types, which may have encodings, with these
             attributes; called before `infer`.
+        rounding: where floats are rounded, and the narrowest type in which kernels compute between.
+        has_kernels: False while no target has kernels for the op, not even a reference: only its definition runs.
         doc: one line.
     """
 
@@ -187,6 +190,8 @@ class Op:
     inplace: tuple[int, ...] = ()
     encoded: tuple[str, ...] = ()
     check_encoded: Callable[[Types, Attributes], None] | None = None
+    rounding: Rounding = ONCE
+    has_kernels: bool = True
     doc: str = ""
 
     def complete(self, given: Attributes) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def _shared(value: Value) -> Value | None:
 def _repeated(node: Node, value: Value) -> Value | None:
     expand = node.operand("x").node if node.op.name == "reshape" else None
     apart = expand.operand("x").node if expand is not None and expand.op.name == "expand" else None
-    if expand is None or apart is None or apart.op.name != "reshape":
+    if expand is None or apart is None or apart.decodes or apart.op.name != "reshape":
         return None
     x, (*batch, heads, rows, width) = apart.operand("x"), value.shape
     if len(x.shape) != len(value.shape):

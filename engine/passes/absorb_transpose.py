@@ -1,4 +1,8 @@
-"""Let matmul, linear and attention read or write transposed operands in place of separate transposes."""
+"""Let matmul, linear and attention read or write transposed operands in place of separate transposes.
+
+The transpose of a constant is a constant (`fold_constants`). It is absorbed, too: a table that a model reads both as
+rows and, transposed, as the weight of a product is then stored once.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,16 @@ def _swaps_sequence_and_heads(order: tuple[int, ...]) -> bool:
     return rank >= 3 and order == (*range(rank - 3), rank - 2, rank - 3, rank - 1)
 
 
-def _transposed(value: Value | None) -> Value | None:
+def _transposed(graph: Graph, value: Value | None) -> Value | None:
     """What `value` is the transpose (of the last two axes) of, or None."""
-    node = None if value is None else value.node
-    if node is not None and node.op.name == "permute" and _swaps_last_two(node.attributes["axes_order"]):
-        return node.operand("x")
-    return None
+    if value is None:
+        return None
+    node = value.node
+    if node is None:
+        order = value.axes_order
+        return graph.permuted(value, order) if order is not None and _swaps_last_two(order) else None
+    swaps = node.op.name == "permute" and not node.decodes and _swaps_last_two(node.attributes["axes_order"])
+    return node.operand("x") if swaps else None
 
 
 # Op -> the operands that it can read transposed, each with the attribute that says so.
@@ -33,7 +41,7 @@ _FLAGS = {"matmul": {"a": "transpose_a", "b": "transpose_b"}, "linear": {"weight
 def _absorb(graph: Graph, node: Node) -> int:
     """Let `node` read what its transposed operands are transposes of; how many there were."""
     flags = _FLAGS.get(node.op.name, {})
-    sources = {name: source for name in flags if (source := _transposed(node[name])) is not None}
+    sources = {name: source for name in flags if (source := _transposed(graph, node[name])) is not None}
     if sources:
         flipped: dict[str, Any] = {flags[name]: not node.attributes[flags[name]] for name in sources}
         graph.replace(node.output, graph.emit_again(node, sources, **flipped))
@@ -66,4 +74,10 @@ def _attention_outputs(graph: Graph) -> int:
     return count
 
 
-PASS = Pass("absorb_transpose", run)
+PASS = Pass(
+    "absorb_transpose",
+    run,
+    after={
+        "fold_constants": "transposes of constants are constants only then",
+    },
+)

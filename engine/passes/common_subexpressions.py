@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Value, identity
 from engine.passes.base import Pass
 
 COMPARED_BYTES = 16 << 10  # positions and masks of a few thousand tokens, made anew in each layer; no weights
@@ -28,11 +28,13 @@ def run(graph: Graph) -> int:
 
 
 def _key(value: Value | None) -> Hashable:
-    """Small constants are equal by content, everything else by identity."""
+    """Small constants are equal by content, large ones by the identity of their form, other values by their own."""
     if value is None:
         return None
-    if not value.is_plain or value.type.nbytes > COMPARED_BYTES:
+    if value.form is None:
         return id(value)
+    if not value.is_plain or value.type.nbytes > COMPARED_BYTES:
+        return (value.type, identity(value.form))
     return (value.type, value.elements.tobytes())
 
 

@@ -1,38 +1,116 @@
-"""Compute nodes whose inputs are all constants."""
+"""Compute nodes whose inputs are all constants.
+
+A view of a constant, of any size, becomes a form of the constant (`engine.graph.forms`) and its elements are not read:
+nothing large is copied, and two graphs of one model have the same constant. Elements of small constants are read
+several times by later passes; a view of them costs no more than an array, because it is computed without a copy.
+
+The view of an encoded constant becomes an encoded constant if the encoding can be cut, reshaped or permuted so, and if
+every reader takes encoded constants and computes the same from them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from engine import sizes
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Value, can_cut, can_reshape
 from engine.passes.base import Pass
 
+# What a quantised value is made of has more bits. Folding the pair, or the integers of a weight, would lose what the
+# user has chosen to quantise, and a file would hold floats in place of integers.
+KEPT = frozenset({"quantize", "dequantize"})
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
 LARGEST_GROWTH_BYTES = 4 << 20
+
+
+def _permute(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
+    return graph.permuted(x, attributes["axes_order"])
+
+
+def _reshape(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
+    shape = attributes["shape"]
+    return graph.reshaped(x, shape) if can_reshape(x.type, shape) else None
+
+
+def _slice(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
+    where = tuple(attributes[name] for name in ("axis", "start", "stop", "step"))
+    return graph.cut(x, *where) if can_cut(x.type, *where) else None
+
+
+# `expand` is not here: no form repeats elements, and a file would hold them all.
+VIEWS: dict[str, Callable[[Graph, Value, Mapping[str, Any]], Value | None]] = {
+    "permute": _permute,
+    "reshape": _reshape,
+    "slice": _slice,
+}
+"""Op -> the constant that it makes of a constant; None where its encoding does not allow that."""
 
 
 def run(graph: Graph) -> int:
     """Number of nodes folded."""
     folded: list[Node] = []
     new: dict[Value, Value] = {}
+    users = graph.users()
     for node in graph.nodes:
         inputs = [v if v is None else new.get(v, v) for v in node.inputs]
-        if not all(v is None or v.is_plain for v in inputs) or _varies(node) or _grows(node):
+        if not all(v is None or v.is_constant for v in inputs) or _varies(node):
             continue
-        arrays = [None if v is None else v.elements for v in inputs]
-        try:
-            result = node.op.reference(*arrays, **node.attributes)
-        except (IndexError, ZeroDivisionError):
-            # Wrong at every call: left for the call to report, with its source line.
-            continue
-        results = result if isinstance(result, tuple) else (result,)
-        for value, array in zip(node.outputs, results, strict=True):
-            new[value] = graph.constant(np.ascontiguousarray(array).reshape(value.shape), value.name)
-        folded.append(node)
+        made = _view(graph, node, inputs, users.get(node.outputs[0], []), new)
+        made = made or _computed(graph, node, inputs)
+        if made:
+            new |= zip(node.outputs, made, strict=True)
+            folded.append(node)
     graph.remove(folded)
     graph.replace_all(new)
     return len(folded)
+
+
+def _view(
+    graph: Graph, node: Node, inputs: list[Value | None], readers: list[Node], new: Mapping[Value, Value]
+) -> list[Value]:
+    """The result as a form of the input; empty if the node is no such view."""
+    x = inputs[0] if inputs else None
+    if x is None or node.op.name not in VIEWS:
+        return []
+    made = VIEWS[node.op.name](graph, x, node.attributes)
+    if made is None or (made.type.encoding is not None and not _is_read_alike(graph, node.output, made, readers, new)):
+        return []
+    return [made]
+
+
+def _is_read_alike(graph: Graph, value: Value, made: Value, readers: list[Node], new: Mapping[Value, Value]) -> bool:
+    """True if every reader of `value`, which is not encoded, takes the encoded constant `made` for it, and computes the
+    same: with ``compute="int8"`` it would read other integers.
+    """
+    if value in graph.outputs or any(node.attributes.get("compute") == "int8" for node in readers):
+        return False
+    for node in readers:
+        operands = [made if v is value else v if v is None else new.get(v, v) for v in node.inputs]
+        try:
+            node.op.infer_types([None if v is None else v.type for v in operands], node.attributes)
+        except ValueError:
+            return False
+    return True
+
+
+def _computed(graph: Graph, node: Node, inputs: list[Value | None]) -> list[Value]:
+    """The results as arrays; empty if the node is better left as it is."""
+    if node.op.name in KEPT or not all(v is None or v.is_plain for v in inputs) or _grows(node):
+        return []
+    arrays = [None if v is None else v.elements for v in inputs]
+    try:
+        result = node.op.reference(*arrays, **node.attributes)
+    except (IndexError, ZeroDivisionError):
+        # Wrong at every call: left for the call to report, with its source line.
+        return []
+    results = result if isinstance(result, tuple) else (result,)
+    return [
+        graph.constant(np.ascontiguousarray(array).reshape(value.shape), value.name)
+        for value, array in zip(node.outputs, results, strict=True)
+    ]
 
 
 def _varies(node: Node) -> bool:

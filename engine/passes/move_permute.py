@@ -23,7 +23,7 @@ def _of_permute(_graph: Graph, _linear: Node, permute: Node) -> tuple[Value, tup
 def _of_joined(graph: Graph, linear: Node, reshape: Node) -> tuple[Value, tuple[int, ...]] | None:
     """The same where a reshape joins permuted axes: whole rows trade places, what is joined stays joined."""
     permute = reshape.operand("x").node
-    if permute is None or permute.op.name != "permute":
+    if permute is None or permute.decodes or permute.op.name != "permute":
         return None
     order, shape = permute.attributes["axes_order"], reshape.output.shape
     joined = parts(shape, permute.output.shape)
@@ -50,7 +50,12 @@ def run(graph: Graph) -> int:
         if node.op.name != "linear" or node["residual"] is not None or node.output in graph.outputs:
             continue
         maker = node.operand("x").node
-        if maker is None or maker.op.name not in RULES or not all(u.op.name in VIEWS for u in users[node.output]):
+        if (
+            maker is None
+            or maker.decodes
+            or maker.op.name not in RULES
+            or not all(u.op.name in VIEWS for u in users[node.output])
+        ):
             continue
         found = RULES[maker.op.name](graph, node, maker)
         if found is None:

@@ -107,7 +107,7 @@ def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
 
 def _call(pattern: Call, value: Value, found: Match) -> Iterator[Match]:
     node = value.node
-    if node is None or node.op.name != pattern.op:
+    if node is None or node.op.name != pattern.op or node.decodes:
         return
     if any(node.attributes[k] != v for k, v in pattern.attributes.items()):
         return

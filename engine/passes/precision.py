@@ -7,14 +7,14 @@ are stored once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
 from engine.errors import ConfigError
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Value, identity
 
 GROUP = 32
 
@@ -84,16 +84,17 @@ def apply(graph: Graph, name: str) -> int:
     if name == "fp32":
         _check_float32(graph)
     precision = PRECISIONS[name]
-    stored: dict[tuple[Value, Encoding], Value] = {}
+    stored: dict[tuple[Hashable, Encoding], Value] = {}
     count = 0
     for node in list(graph.nodes):
         encoded: dict[str, Value | None] = {}
         for weight in _weights(node):
             encoding = precision.encode(weight)
             if encoding is not None:
-                key = weight.value, encoding
+                assert weight.value.form is not None  # noqa: S101  (it is a constant)
+                key = identity(weight.value.form), encoding
                 if key not in stored:
-                    _check_finite(name, *key)
+                    _check_finite(name, weight.value, encoding)
                     stored[key] = graph.encode(weight.value, encoding)
                 encoded[weight.name] = stored[key]
         if encoded:

@@ -18,7 +18,7 @@ import numpy as np
 from engine import sizes, tree
 from engine.encodings import Stored
 from engine.errors import ProgramError, ShapeError, UnsupportedOp
-from engine.graph import Form, Reshaped
+from engine.graph import Form, View, roots
 from engine.graph.origin import common_module
 from engine.ops import TABLE, TensorType
 from engine.ops.check import bounded_type
@@ -90,25 +90,28 @@ class Slot(NamedTuple):
 
 
 class Linked:
-    """A constant that is stored in another artifact.
+    """A constant that is stored in another artifact, perhaps as a view of it.
 
     Args:
         constants: the constants of the other artifact.
         value: number of the constant in it.
-        shape: shape of the constant here; the elements in row-major order are the same.
+        views: the views that make the stored constant of this one, the last one first.
     """
 
-    def __init__(self, constants: Constants, value: int, shape: tuple[int, ...]) -> None:
-        self._constants, self._value, self._shape = constants, value, shape
+    def __init__(self, constants: Constants, value: int, views: Sequence[View]) -> None:
+        self._constants, self._value, self._views = constants, value, views
 
     def __call__(self) -> np.ndarray:
         """The elements."""
-        return self._constants[self._value].reshape(self._shape)
+        array = self._constants[self._value]
+        for view in self._views:
+            array = view.undo(array)
+        return array
 
     @property
-    def form(self) -> Form:
+    def bases(self) -> tuple[Form]:
         """The form in which the other artifact stores it."""
-        return self._constants.form(self._value)
+        return (self._constants.form(self._value),)
 
 
 class Constants(Mapping[int, np.ndarray]):
@@ -151,9 +154,9 @@ class Constants(Mapping[int, np.ndarray]):
 
     def release(self, value: int) -> None:
         """Give the pages of a mapped constant back to the system, which reads them again at the next access."""
-        kept = self._kept[value]
-        if isinstance(kept, np.ndarray):
-            container.release(kept)
+        for root in roots(self._kept[value]):
+            if isinstance(root, np.ndarray):
+                container.release(root)
 
     def checksum(self, value: int) -> str:
         """SHA-256 of the elements, in hexadecimal digits. It is computed once."""
@@ -168,12 +171,8 @@ class Constants(Mapping[int, np.ndarray]):
         Raises:
             ProgramError: the constant has changed.
         """
-        kept = self._kept[value]
-        while isinstance(kept, Linked | Reshaped):
-            kept = kept.form if isinstance(kept, Linked) else kept.base
-        if not isinstance(kept, np.ndarray) or not container.is_mapped(kept):
-            return
-        if container.checksum(kept) != self.checksum(value):
+        mapped = (isinstance(root, np.ndarray) and container.is_mapped(root) for root in roots(self._kept[value]))
+        if any(mapped) and container.checksum(self[value]) != self.checksum(value):
             raise ProgramError(f"constant {value} has changed in the mapped file since its checksum was computed")
 
     def verify(self, value: int, expected: str) -> None:

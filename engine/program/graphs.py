@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from engine import sizes
-from engine.graph import Form, Graph, Node, Value
+from engine.graph import Form, Graph, Node, Value, identity
 from engine.graph.origin import Origin
 from engine.ops import TABLE
 from engine.program.artifact import Artifact, Constants, Instruction, Signature, Slot, with_modules
 
 
 def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
-    """The artifact of `graph`: its values are numbered, its nodes become instructions."""
+    """The artifact of `graph`: its values are numbered, its nodes become instructions.
+
+    Constants of one type with the same identity have one number: passes make views of a constant independently.
+    """
     numbers: dict[Value, int] = {}
+    distinct: list[Value] = []
+    known: dict[Hashable, int] = {}
     constants: dict[int, Form] = {}
     components: dict[int, dict[str, int]] = {}
 
     def number(value: Value) -> int:
         if value not in numbers:
             parts = {name: number(part) for name, part in value.components.items()}
-            numbers[value] = len(numbers)
+            new = len(distinct)
+            numbers[value] = new if value.form is None else known.setdefault((value.type, identity(value.form)), new)
+            if numbers[value] < new:
+                return numbers[value]
+            distinct.append(value)
             if parts:
-                components[numbers[value]] = parts
+                components[new] = parts
             elif value.form is not None:
-                constants[numbers[value]] = value.form
+                constants[new] = value.form
         return numbers[value]
 
     inputs = tuple(number(v) for v in graph.inputs)
@@ -46,11 +56,14 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         name: graph.constant(data, name) if isinstance(data, np.ndarray) else data for name, data in graph.states
     }
     states = tuple(Slot(name, None if value is None else number(value)) for name, value in initial.items())
-    traced = {n: _without_folders(v.origin) for v, n in numbers.items() if v.origin is not None}
+    traced: dict[int, Origin] = {}
+    for value, n in numbers.items():
+        if value.origin is not None and (n not in traced or len(value.origin.view) < len(traced[n].view)):
+            traced[n] = _without_folders(value.origin)
     return Artifact(
         graph.name,
-        tuple(v.type for v in numbers),
-        tuple(v.name for v in numbers),
+        tuple(v.type for v in distinct),
+        tuple(v.name for v in distinct),
         inputs,
         outputs,
         with_modules(instructions, traced),

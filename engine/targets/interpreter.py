@@ -11,6 +11,7 @@ import numpy as np
 from engine.config import Config
 from engine.encodings import Stored
 from engine.errors import ExecutionError, ProgramError
+from engine.graph import elements
 from engine.memory import check_total
 from engine.ops import TABLE
 from engine.program import Artifact
@@ -96,16 +97,17 @@ def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], o
 
 
 class _Plain(Prepared):
-    """Plain constants; borrowed constants are copied."""
+    """Plain constants. Those that are functions are computed once; borrowed ones are copied."""
 
     def __init__(self, artifact: Artifact, *, borrowed: bool) -> None:
-        if not borrowed:
-            return
         for value in artifact.constants:
             form = artifact.constants.form(value)
-            array = np.asarray(form() if callable(form) else form, order="C")
-            owned = array.base is None or isinstance(form, StoredTensor)
-            artifact.constants.keep(value, array if owned else array.copy())
+            array = elements(form)
+            if borrowed:
+                array = np.asarray(array, order="C")
+                owned = array.base is None or isinstance(form, StoredTensor)
+                array = array if owned else array.copy()
+            artifact.constants.keep(value, array)
 
 
 class _CallContext(Context):

@@ -14,7 +14,7 @@ import numpy as np
 from engine import passes
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError
-from engine.graph import Reshaped, identity
+from engine.graph import View, identity
 from engine.program import Artifact, Constants, from_graph, sharing, to_graph
 from engine.program.artifact import Linked
 
@@ -63,19 +63,20 @@ def _lower(artifact: Artifact, config: Config, stage: list[passes.Pass]) -> Arti
 
 
 def _link(artifact: Artifact, lowered: Constants, *, borrowed: bool) -> None:
-    """Let the constants of `artifact` refer to those of `lowered`, which may have another shape."""
-    found: dict[Hashable, int] = {}
+    """Let the constants of `artifact` refer to those of `lowered`, which may be views of them with all elements."""
+    found: dict[Hashable, tuple[int, tuple[View, ...]]] = {}
     for value in lowered:
         form = lowered.form(value)
+        views: tuple[View, ...] = ()
         while True:
-            found.setdefault(identity(form), value)
-            if not isinstance(form, Reshaped):
+            found.setdefault(identity(form), (value, views))
+            if not isinstance(form, View):
                 break
+            views = (*views, form)
             form = form.base
     constants = artifact.constants
     for value in constants:
-        form = constants.form(value)
-        if (number := found.get(identity(form))) is not None:
-            constants.keep(value, Linked(lowered, number, artifact.types[value].shape))
+        if (stored := found.get(identity(constants.form(value)))) is not None:
+            constants.keep(value, Linked(lowered, *stored))
         elif borrowed:
             constants.keep(value, np.array(constants[value], order="C"))

@@ -103,7 +103,7 @@ LAYOUTS = [dense, reversed_axes, padded, constant]
 
 
 @pytest.mark.parametrize("lay", LAYOUTS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("op", sorted(TABLE))
+@pytest.mark.parametrize("op", sorted(name for name, op in TABLE.items() if op.has_kernels))
 def test_native_kernels_compute_the_definition(op, lay):
     cases = [c for c in CASES if c.op == op]
     assert cases, "every op has cases"
@@ -130,7 +130,7 @@ def test_native_kernels_compute_the_definition(op, lay):
 
 @pytest.mark.parametrize("isa", native.kernel_isas())
 def test_the_same_bits_at_any_number_of_threads(isa):
-    for case in CASES:
+    for case in (c for c in CASES if TABLE[c.op].has_kernels):
         results = [run(*build(case, constant), Config(isa=isa, threads=t))[0][0].tobytes() for t in (1, 2, 3)]
         assert results[0] == results[1] == results[2], case.id
 

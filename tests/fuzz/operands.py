@@ -29,6 +29,9 @@ MOST_STEPS = 1 << 10
 REFUSALS = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, ShapeError)
 """What an op's rules raise for operands that they do not accept; loading makes a ProgramError of each."""
 
+RUNNABLE = tuple(sorted(name for name, op in TABLE.items() if op.has_kernels))
+"""Ops that every target runs. The cpu refuses files with others, which are made with extreme attributes only."""
+
 _CASES: dict[str, list[Case]] = {op: [case for case in CASES if case.op == op] for op in TABLE}
 
 

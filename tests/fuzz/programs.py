@@ -15,7 +15,7 @@ import numpy as np
 from engine import dtypes, program, sizes, tree
 from engine.graph import Graph, Value
 from engine.ops import TABLE, TensorType
-from tests.fuzz.operands import MOST_ELEMENTS, REFUSALS, Application, draw
+from tests.fuzz.operands import MOST_ELEMENTS, REFUSALS, RUNNABLE, Application, draw
 
 _SYMBOL = "s"
 
@@ -43,11 +43,11 @@ def build(rng: Random, op: str, *, simple: bool = False) -> Draft:
             return draft
     builder = _Builder(rng, op)
     if not simple and rng.random() < 0.3:
-        builder.apply(draw(rng, rng.choice(sorted(TABLE))))
+        builder.apply(draw(rng, rng.choice(RUNNABLE)))
     builder.apply(application)
     if not simple:
         for _ in range(rng.choice((0, 0, 1, 2, 3))):
-            builder.apply(draw(rng, rng.choice(sorted(TABLE))))
+            builder.apply(draw(rng, rng.choice(RUNNABLE)))
     return builder.finish(simple=simple)
 
 

@@ -1,7 +1,7 @@
 """A seed -> a program file. The same seed makes the same file, arguments and configurations.
 
-Seeds go round the op table: each op is the subject of one seed in `len(TABLE)`. What happens to the program depends on
-the round, see `KINDS`.
+Seeds go round the ops that have kernels: each is the subject of one seed in `len(OPS)`. What happens to the program
+depends on the round, see `KINDS`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.ops import TABLE
 from engine.planner import STRATEGIES
 from engine.program import container
 from engine.switches import kernel_variants
 from engine.targets.cpu import native
 from tests.fuzz import extremes, mutations
+from tests.fuzz.operands import RUNNABLE as OPS
 from tests.fuzz.programs import Draft, build
 
-OPS = sorted(TABLE)
 KINDS = ("valid", "attribute", "structure", "attribute", "valid", "attribute", "structure", "bytes")
 """What the seeds of one round make, in turn.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.ops import TABLE
 from engine.targets.cpu import native
-from tests.fuzz import extremes
+from tests.fuzz import extremes, samples
 from tests.fuzz.campaign import Results
 
 _ACCEPTED = ("bound", "ran", "failed", "refused call")
@@ -29,7 +29,7 @@ def table(results: Results) -> str:
         ("time", f"{results.seconds / 60:.1f} minutes"),
         ("programs", f"{results.programs:,}"),
         *((f"{kind} programs", _stages(results, kind)) for kind in ("valid", "attribute", "structure", "bytes")),
-        ("ops in valid programs", f"{len(valid)} of {len(TABLE)}"),
+        ("ops in valid programs", f"{len(valid)} of {len(samples.OPS)}"),
         ("ops in changed programs", f"{len(mutated)} of {len(TABLE)}"),
         ("extremes of attributes tried", f"{len(results.extremes):,} of {len(extremes.ALL):,}"),
         ("of them accepted by loading", f"{len(results.accepted_extremes):,}"),

@@ -563,3 +563,13 @@ for _add in (False, True):
         ("more_axes_than_most", normal(*[2] * 8), normal(3), [_three_of_two] * 8, tuple(range(8))),
     ):
         case("index_put", f"{_label}_{_add:d}", _x, _values, *_indices, axes=_axes, accumulate=_add)
+
+for _dtype in FLOATS:
+    case("quantize", _dtype, normal(5, 13, dtype=_dtype), scale=0.02)
+    case("dequantize", _dtype, integers(5, 13, low=-128, high=128, dtype="int8"), scale=0.02, dtype=_dtype)
+for _to, _zero in (("int8", -128), ("int8", 127), ("int8", 5), ("uint8", 0), ("uint8", 255), ("uint8", 128)):
+    case("quantize", f"special_{_to}_{_zero}", given(SPECIAL), scale=0.5, zero=_zero, dtype=_to)
+    case("dequantize", f"ends_{_to}_{_zero}", given([*range(0, 128, 9), 127], _to), scale=1e-3, zero=_zero)
+for _label, _shape in SHAPES.items():
+    case("quantize", _label, normal(*_shape), scale=0.01, dtype="uint8", zero=100)
+    case("dequantize", _label, integers(*_shape, low=0, high=256, dtype="uint8"), scale=0.01, zero=100)

@@ -70,7 +70,7 @@ def test_the_cases_agree_with_torch(declared, python):
 def test_generated_files_follow(declared):
     assert "EB_REAL_LEAKY_RELU_SLOPE = 0," in generate.header()
     assert "EB_IN_LEAKY_RELU_X = 0," in generate.header()
-    assert f"| `{declared.name}` | x | slope: float = 0.01 | in place: x | {declared.doc} |" in generate.page()
+    assert f"| `{declared.name}` | x | slope: float = 0.01 | in place: x | once | {declared.doc} |" in generate.page()
 
 
 @pytest.mark.usefixtures("declared")

@@ -44,6 +44,9 @@ COUNTED = [
         12 + 12 + 60,
         4 * (12 + 1 + 4 + 12),
     ),
+    # divide, round, add, two comparisons; subtract, multiply
+    ("quantize", [f32(3, 4)], {"scale": 0.5}, 60, 48 + 12),
+    ("dequantize", [TensorType("uint8", (12,))], {"scale": 0.5, "dtype": "float16"}, 24, 12 + 24),
     # 2 M N K
     ("matmul", [f32(5, 7), f32(7, 6)], {}, 2 * 5 * 6 * 7, 4 * (35 + 42 + 30)),
     ("matmul", [f32(7, 5), f32(7, 6)], {"transpose_a": True}, 2 * 5 * 6 * 7, 4 * (35 + 42 + 30)),

@@ -39,6 +39,12 @@ def _linear(x, weight, bias, residual, *, transpose_weight, activation, alpha, c
     return activated(activation, y if residual is None else y + residual)
 
 
+def _quantize(x, scale, zero, dtype):
+    steps = torch.round(x.float() / torch.tensor(scale, dtype=torch.float32)).nan_to_num(0, torch.inf, -torch.inf)
+    kind = getattr(torch, dtype)
+    return (steps + zero).clamp(torch.iinfo(kind).min, torch.iinfo(kind).max).to(kind)
+
+
 def _gated_linear(x, weight, bias, *, transpose_weight, activation, compute):
     assert compute == "element"
     gate, up = functional.linear(x, weight if transpose_weight else weight.T, bias).chunk(2, -1)
@@ -275,6 +281,8 @@ TORCH: dict[str, Any] = {
     ),
     "tril": torch.tril,
     "triu": torch.triu,
+    "quantize": _quantize,
+    "dequantize": lambda x, scale, zero, dtype: (x.double() - zero) * float(np.float32(scale)),
     "embedding": lambda table, ids: table[ids.long()],
     "gather": lambda x, index, axis: torch.gather(x, axis, index.long()),
     "index_select": lambda x, index, axis: torch.index_select(x, axis, index),

@@ -36,6 +36,8 @@ SPREAD = {"dilation": (1, 1)}
 NONE = [None] * 6
 SCAN = [f32(2, 5, 3), f32(2, 5, 3), f32(3, 4), f32(2, 5, 4), f32(2, 5, 4), None, None, None]
 
+# The last two are finite in float64, and infinite and 0 in float32.
+BAD_SCALES = (0.0, -1.0, float("inf"), float("nan"), 1e39, 1e-46)
 FAR = (1 << 31) - 1
 HUGE = 1 << 24  # the square of it is an extent of 2**48
 
@@ -314,6 +316,18 @@ REFUSED = [
     ("embedding_norm", [f32(9, 5), i64(3), *NONE[:5], f32(5)], {"epsilon": 0.1, "norm": "rms_norm"}, "no bias"),
     ("embedding_norm", [f32(9, 5), i64(3), *NONE[:4], f32(4), None], {"epsilon": 0.1}, "'weight' of shape [5]"),
     ("pointwise", [], {"program": (("relu", 0),)}, "1 to 32 inputs"),
+    ("quantize", [i64(2)], {"scale": 1.0}, "a float"),
+    *(("quantize", [f32(2)], {"scale": scale}, "a scale that is finite") for scale in BAD_SCALES),
+    ("quantize", [f32(2)], {"scale": 1.0, "dtype": "int16"}, "int8 or uint8"),
+    ("quantize", [f32(2)], {"scale": 1.0, "zero": 128}, "from -128 to 127"),
+    ("quantize", [f32(2)], {"scale": 1.0, "zero": -129}, "from -128 to 127"),
+    ("quantize", [f32(2)], {"scale": 1.0, "zero": -1, "dtype": "uint8"}, "from 0 to 255"),
+    ("quantize", [f32(2)], {"scale": 1.0, "zero": 256, "dtype": "uint8"}, "from 0 to 255"),
+    ("dequantize", [f32(2)], {"scale": 1.0}, "int8 or uint8"),
+    *(("dequantize", [TensorType("int8", (2,))], {"scale": scale}, "a scale that is finite") for scale in BAD_SCALES),
+    ("dequantize", [TensorType("int8", (2,))], {"scale": 1.0, "dtype": "int32"}, "of a float"),
+    ("dequantize", [TensorType("int8", (2,))], {"scale": 1.0, "zero": 128}, "from -128 to 127"),
+    ("dequantize", [TensorType("uint8", (2,))], {"scale": 1.0, "zero": -1}, "from 0 to 255"),
     ("pointwise", [f32(2)] * 33, {"program": (("relu", 0),)}, "1 to 32 inputs"),
     ("pointwise", [f32(2), None], {"program": (("add", 0, 1),)}, "all present"),
     ("pointwise", [f32(2)], {"program": ()}, "1 to 128 steps"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from engine.graph import Graph
+from engine import passes
+from engine.graph import Graph, verify
 from engine.ops import TensorType
-from tests.graphs import ops, run_pass
+from tests.graphs import evaluate, ops, run_pass
 
 
 def graph(*shapes: tuple[int, ...], dtype: str = "float32") -> Graph:
@@ -47,6 +49,37 @@ def test_folding_leaves_an_error_to_the_call_that_makes_it():
     from engine.passes import fold_constants
 
     assert fold_constants.run(g) == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_folding_keeps_quantised_constants_as_they_are(dtype):
+    g = graph((2,))
+    weight = g.constant(np.array([1.0, 0.3], np.float32))
+    integers = g.constant(np.array([1, 2], dtype))
+    pair = g.emit("dequantize", [g.emit("quantize", [weight], scale=0.25, dtype=dtype)], scale=0.25)
+    g.outputs = [g.emit("dequantize", [integers], scale=0.5), pair, g.inputs[0]]
+    assert run_pass(g, "fold_constants") == [0]
+    assert ops(g) == ["quantize", "dequantize", "dequantize"]
+
+
+def test_no_pass_of_any_target_drops_a_quantised_pair():
+    """Of a value, of a constant that is folded up to it, and the pair in the other order."""
+    g = graph((2, 3))
+    constant = g.emit("add", [g.constant(np.ones((2, 3), np.float32)), g.scalar(0.3, "float32")])
+    for x in (g.inputs[0], constant):
+        pair = g.emit("dequantize", [g.emit("quantize", [x], scale=0.25)], scale=0.25)
+        again = g.emit("quantize", [g.emit("mul", [pair, g.scalar(1.0, "float32")])], scale=0.25)
+        g.outputs.append(g.emit("dequantize", [again], scale=0.25))
+    for target in ("cpu", "interpreter"):
+        for name in passes.pipeline(target):
+            passes.PASSES[name].run(g)
+            verify.graph(g)
+    assert ops(g) == ["quantize", "dequantize"] * 4
+    exact = np.array([[1.25, 1.25, 1.25]] * 2, np.float32)  # 1.3 / 0.25 = 5.2
+    x = np.array([[0.125, 0.375, -0.6], [31.9, -99, 0]], np.float32)
+    rounded = np.array([[0, 0.5, -0.5], [31.75, -32, 0]], np.float32)
+    for found, expected in zip(evaluate(g, [x]), (rounded, exact), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_equal_nodes_become_one_and_unequal_attributes_do_not():

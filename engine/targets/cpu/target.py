@@ -64,17 +64,18 @@ class CpuTarget(Target):
 
     def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
         """None if the op is a view, or a kernel reads its operands as they are encoded, in its arithmetic."""
-        if TABLE[instruction.op].view is not None:
+        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
+        families = {encoding.family for encoding in found if encoding is not None}
+        if TABLE[instruction.op].view is not None and not families:
             return None
         kernels = native.kernels_for(None).get(instruction.op, ())
-        if not kernels:
-            return "no kernel in this build"
+        if not kernels and not families:
+            return "no kernel in this build; Config(target='interpreter') runs it, slowly"
         compute = instruction.attributes.get("compute", "element")
-        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
-        families = {"plain", *(encoding.family for encoding in found if encoding is not None)}
-        if any(all(native.accepts(kernel, family, compute) for family in families) for kernel in kernels):
+        if any(all(native.accepts(kernel, one, compute) for one in {"plain", *families}) for kernel in kernels):
             return None
-        return f"no kernel reads {', '.join(sorted(families))} operands and computes in {compute}"
+        reads = f"reads {', '.join(sorted(families))} operands" if families else "runs it"
+        return f"no kernel {reads}" + (f" and computes in {compute}" if compute != "element" else "")
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
         """As `Target.prepare`: kernels decide the layouts of constants."""

@@ -38,7 +38,7 @@ def _beneath(value: Value) -> Value | None:
     it.
     """
     node, rank = value.node, len(value.shape)
-    if node is None or node.op.name != "permute" or rank not in _RANKS:
+    if node is None or node.decodes or node.op.name != "permute" or rank not in _RANKS:
         return None
     if node.attributes["axes_order"] != _to_first(rank):
         return None
@@ -152,7 +152,7 @@ def _repeats(node: Node) -> tuple[Value, list[int]] | None:
     """
     expand = node.operand("x").node
     apart = expand.operand("x").node if expand is not None and expand.op.name == "expand" else None
-    if expand is None or apart is None or apart.op.name != "reshape":
+    if expand is None or apart is None or apart.decodes or apart.op.name != "reshape":
         return None
     x, narrow, wide = apart.operand("x"), apart.output.shape, expand.output.shape
     rank, times, at = len(x.shape), list[int](), 0
