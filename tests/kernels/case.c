@@ -133,6 +133,39 @@ eb_tensor *case_input(test_case *c, eb_dtype dtype, layout how, double scale, in
 
 void case_absent(test_case *c) { c->operands[c->node.n_inputs++].dtype = -1; }
 
+static int find_encoding(const char *name) {
+    for (int32_t e = 0; e < eb_encoding_count(); e++)
+        if (strcmp(eb_encoding_describe(e).name, name) == 0) return e;
+    fail("there is no encoding %s", name);
+    return 0;
+}
+
+/* The scales or zero points of `t`. */
+static void add_part(test_case *c, const eb_tensor *t, const eb_encoding *how, int32_t dtype, double scale) {
+    int64_t shape[EB_MAX_RANK];
+    for (int axis = 0; axis < t->rank; axis++)
+        shape[axis] = eb_decoded_size(t, axis) / (how->per == EB_PER_GROUP && axis == t->axis ? how->group : 1);
+    if (how->per == EB_PER_CHANNEL) shape[0] = eb_decoded_size(t, t->axis);
+    case_input(c, (eb_dtype)dtype, DENSE, scale, how->per == EB_PER_TENSOR ? 0 : how->per == EB_PER_CHANNEL ? 1 : t->rank, shape);
+}
+
+void case_encode(test_case *c, int i, const char *encoding, int axis) {
+    eb_tensor *t = &c->operands[i];
+    t->encoding = (int16_t)find_encoding(encoding);
+    t->axis = (int16_t)axis;
+    const eb_encoding how = eb_encoding_describe(t->encoding);
+    t->dtype = how.stored;
+    if (how.bits == 4) t->shape[axis] /= 2;
+    set_strides(t, DENSE);
+    c->bytes[i] = tensor_bytes(t);
+    c->scale[i] = how.per == EB_PER_ELEMENT ? 1 : 256; /* all values of a byte */
+    if (how.per == EB_PER_ELEMENT) return;
+    t->parts = c->node.n_inputs;
+    add_part(c, t, &how, how.scale, 0.1);
+    if (how.zero == EB_ZERO_INTEGER) add_part(c, t, &how, EB_I8, 16);
+    if (how.zero == EB_ZERO_MINIMUM) add_part(c, t, &how, how.scale, 1);
+}
+
 void case_output(test_case *c, eb_dtype dtype, layout how, int rank, const int64_t *shape) {
     add(c, dtype, how, rank, shape);
     c->node.n_outputs++;

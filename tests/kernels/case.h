@@ -63,6 +63,9 @@ void case_note(test_case *c, const char *format, ...);
 /* An operand; floats are uniform in [-scale, scale), integers in [0, scale). Inputs first, then the output. */
 eb_tensor *case_input(test_case *c, eb_dtype dtype, layout layout, double scale, int rank, const int64_t *shape);
 void case_absent(test_case *c);
+/* Has input `i`, which was described as floats, stored in an encoding with channels at, or groups along, `axis`. Comes behind
+ * all inputs of the op, as its scales and zero points do, and before the output. */
+void case_encode(test_case *c, int i, const char *encoding, int axis);
 void case_output(test_case *c, eb_dtype dtype, layout layout, int rank, const int64_t *shape);
 /* A list attribute: one number an axis, zeros behind the last. */
 void case_ints(test_case *c, int position, int count, const int64_t *numbers);

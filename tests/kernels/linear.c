@@ -71,6 +71,45 @@ static void add_specials(case_visitor *v) {
     }
 }
 
+/* A weight [N, K], or [K, N], stored in an encoding. K: a multiple of the size of a group. */
+static void make_encoded(test_case *c, int64_t M, int64_t N, int64_t K, const char *encoding, int transposed, int64_t compute,
+                         int bias) {
+    case_begin(c, "linear", 4e-5 * (double)(K + 1), "%s M=%ld N=%ld K=%ld transposed=%d compute=%ld bias=%d", encoding, (long)M,
+               (long)N, (long)K, transposed, (long)compute, bias);
+    case_input(c, EB_F32, DENSE, 1, SHAPE(M, K));
+    case_input(c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
+    if (bias)
+        case_input(c, EB_F32, DENSE, 1, SHAPE(N));
+    else
+        case_absent(c);
+    case_absent(c);
+    const int is_grouped = strncmp(encoding, "int8", 4) != 0; /* else a channel of the result */
+    case_encode(c, EB_IN_LINEAR_WEIGHT, encoding, transposed ? is_grouped : !is_grouped);
+    case_output(c, EB_F32, DENSE, SHAPE(M, N));
+    c->node.n_ints = EB_INT_LINEAR_COMPUTE + 1;
+    c->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = transposed;
+    c->ints[EB_INT_LINEAR_COMPUTE] = compute;
+    c->node.n_reals = 1;
+    c->reals[EB_REAL_LINEAR_ALPHA] = 1;
+}
+
+static void add_encoded(case_visitor *v, int64_t M, int64_t N, int64_t K, const char *encoding, int transposed,
+                        int64_t compute, int bias) {
+    test_case c;
+    make_encoded(&c, M, N, K, encoding, transposed, compute, bias);
+    visit_case(v, &c);
+}
+
+/* Every encoding in every arithmetic that reads it. */
+static void add_encodings(case_visitor *v) {
+    for (int32_t e = 1; e < eb_encoding_count(); e++) {
+        const eb_encoding how = eb_encoding_describe(e);
+        const int64_t computes = how.per == EB_PER_ELEMENT ? EB_COMPUTE_BFLOAT16 : EB_COMPUTE_INT8;
+        for (int64_t compute = 0; compute <= computes; compute++)
+            for (int64_t M = 0; M < 4; M++) add_encoded(v, M, 34, 256, how.name, (int)M % 2, compute, (int)M / 2);
+    }
+}
+
 static void time_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, int64_t activation) {
     test_case c;
     make_linear(&c, M, N, K, DENSE, 1, activation);
@@ -117,6 +156,7 @@ void cases_linear(case_visitor *v) {
             if (!in_place) add_epilogue(v, 4, 32, 9, bias, bias ? PADDED : SWAPPED, 0, 2);
         }
     add_specials(v);
+    add_encodings(v);
     for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_LINEAR_ACTIVATION_NONE);
     time_layers(v);
 }

@@ -1,5 +1,6 @@
 """Builds the C library with its test program and runs it: every kernel against the reference kernels.
 
+The library is built with the kernel of docs/add-a-kernel.md, whose steps are followed literally in a copy.
 The program covers what only C can see (edges, layouts, packing, threads, a fork); NumPy's definitions of the ops are
 compared with the reference kernels elsewhere. `make sanitize` runs it under the sanitizers, `make kernels-arm64` for
 another processor.
@@ -18,16 +19,46 @@ from engine import dtypes, ops
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "csrc" / "engine.h"
+REFERENCES = ("EB_REFERENCE", "EB_WEIGHT_REFERENCE")  # of ops that read elements alone, and encoded weights too
+
+
+def follow_page(folder: Path) -> None:
+    """Copy to `folder` what CMake builds, with the kernel that the page adds."""
+    shutil.copy(ROOT / "CMakeLists.txt", folder)
+    for part in ("csrc", "tests/kernels"):
+        shutil.copytree(ROOT / part, folder / part)
+    page = (ROOT / "docs/add-a-kernel.md").read_text()
+    signature, kernel, row, cases = re.findall(r"^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with (folder / "csrc/signatures.inc").open("a") as signatures:
+        signatures.write(signature)
+    (folder / "csrc/kernels/generic/linear_rows.c").write_text(kernel)
+    insert(folder / "csrc/kernels.inc", "/* Plain C for every op", row + "\n")
+    insert(folder / "tests/kernels/linear.c", "    time_layers(v);\n}", cases)
+
+
+def insert(path: Path, before: str, text: str) -> None:
+    old = path.read_text()
+    assert old.count(before) == 1, f"{path}: {before}"
+    path.write_text(old.replace(before, text + before))
 
 
 def build(folder: Path) -> Path:
-    """The test program, built in `folder` with warnings as errors."""
+    """The test program of the sources in `folder`, with warnings as errors."""
     cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    configure = [cmake, "-S", ROOT, "-B", folder, "-DENGINE_PYTHON=OFF", "-DENGINE_TESTS=ON", "-DENGINE_WERROR=ON"]
-    for command in (configure, [cmake, "--build", folder, "-j", "2", "--target", "test_kernels"]):
+    configure = [
+        cmake,
+        "-S",
+        folder,
+        "-B",
+        folder / "build",
+        "-DENGINE_PYTHON=OFF",
+        "-DENGINE_TESTS=ON",
+        "-DENGINE_WERROR=ON",
+    ]
+    for command in (configure, [cmake, "--build", folder / "build", "-j", "2", "--target", "test_kernels"]):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "tests" / "kernels" / "test_kernels"
+    return folder / "build" / "tests" / "kernels" / "test_kernels"
 
 
 def passes(*command: str | Path) -> str:
@@ -39,12 +70,14 @@ def passes(*command: str | Path) -> str:
 
 @pytest.mark.timeout(900)  # builds all kernels and runs them: minutes
 def test_every_kernel_agrees_with_the_reference(tmp_path):
+    follow_page(tmp_path)
     program = build(tmp_path)
     summary = re.fullmatch(r"(\d+) cases, (\d+) runs of kernels, 0 failures", passes(program))
     assert summary
     assert int(summary[1]) > 1000
     check_benchmark(program)
     check_list(program)
+    check_kernel_of_page(program)
 
 
 def check_benchmark(program: Path) -> None:
@@ -58,6 +91,13 @@ def check_benchmark(program: Path) -> None:
     for round_ in (line for line in said if line[0] == "round"):
         assert round_[4] == "f32_rms_norm__generic_vector"
         assert all(float(number) > 0 for number in (*round_[1:4], round_[5]))
+
+
+def check_kernel_of_page(program: Path) -> None:
+    """The page's kernel is in the registry, and lists its cases; the run above fails if it took none."""
+    done = subprocess.run([program, "list", "f32_qc8w_linear"], capture_output=True, text=True, check=True)
+    assert "linear int8_channel M=3 N=17 K=20 transposed=1 compute=0 bias=1" in done.stdout
+    assert b"f32_qc8w_linear__generic_rows" in program.read_bytes()
 
 
 def check_list(program: Path) -> None:
@@ -78,10 +118,12 @@ def test_dtype_codes_are_those_of_the_header():
 def test_the_registry_names_ops_of_the_table_and_has_a_reference_for_each():
     text = (ROOT / "csrc" / "kernels.inc").read_text()
     named = set(re.findall(r"EB_KERNEL\(\w+, (\w+), \w+, \w+\)", text)) - {"op"}
-    references = set(re.findall(r"^EB_REFERENCE\((\w+)\)", text, re.MULTILINE))
+    plain, encoded = (set(re.findall(rf"^{name}\((\w+)\)", text, re.MULTILINE)) for name in REFERENCES)
+    references = plain | encoded
     without = {name for name, op in ops.TABLE.items() if op.view is not None or not op.has_kernels}
     assert named | references <= set(ops.TABLE)
     assert references == set(ops.TABLE) - without
+    assert encoded == {name for name, op in ops.TABLE.items() if op.encoded and op.view is None}
 
 
 def test_kernels_take_attributes_by_the_names_of_the_generated_header():

@@ -22,10 +22,8 @@ typedef struct {
 EB_NODE_PLAN(sizes)
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
-    const eb_tensor *y = eb_output(node);
-    if (!atomic_load(&function) || x->dtype != EB_F32 || weight->dtype != EB_F32 || weight->is_packed)
-        return EB_NOT_APPLICABLE;
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
+    if (!atomic_load(&function) || eb_input(node, EB_IN_LINEAR_WEIGHT)->is_packed) return EB_NOT_APPLICABLE;
     for (int i = 0; i < node->n_inputs; i++)
         if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
     if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;

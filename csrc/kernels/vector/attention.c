@@ -16,7 +16,7 @@
 enum { KEYS = 128 }; /* keys a block: their scores (16 KiB with AVX-512) stay in the first-level cache */
 
 static eb_status plan(eb_node *node) {
-    if (!is_of_floats(node)) return EB_NOT_APPLICABLE;
+    if (!fits_layouts(node)) return EB_NOT_APPLICABLE;
     problem p = describe(node);
     node->tiles = p.E ? p.heads.count * eb_ceil_div(p.S, EB_NR) : 0;
     node->scratch_bytes = (p.D + eb_min(KEYS, p.T) + p.E) * EB_NR * 4;

@@ -48,7 +48,7 @@ static workspace lay_out(const problem *p, float *scratch, float *result) {
 }
 
 static eb_status plan(eb_node *node) {
-    if (!is_of_floats(node)) return EB_NOT_APPLICABLE;
+    if (!fits_layouts(node)) return EB_NOT_APPLICABLE;
     problem p = describe(node);
     if (p.S > MOST_QUERIES || p.E == 0) return EB_NOT_APPLICABLE;
     if ((p.k_column != 1 && p.D > 1) || (p.v_column != 1 && p.E > 1)) return EB_NOT_APPLICABLE;

@@ -49,13 +49,11 @@ static problem describe(const eb_node *node) {
     return p;
 }
 
-/* Floats throughout, a mask of floats or bools, and rows of the result without gaps. */
-static int is_of_floats(const eb_node *node) {
+/* A mask of floats or bools, and rows of the result without gaps. */
+static int fits_layouts(const eb_node *node) {
     const eb_tensor *y = eb_output(node);
     int last = y->rank - 1;
-    for (int i = 0; i < EB_IN_ATTENTION_MASK; i++)
-        if (eb_input(node, i)->dtype != EB_F32) return 0;
-    if (y->dtype != EB_F32 || (y->stride[last] != 1 && y->shape[last] > 1)) return 0;
+    if (y->stride[last] != 1 && y->shape[last] > 1) return 0;
     const eb_tensor *mask = eb_optional_input(node, EB_IN_ATTENTION_MASK);
     return !mask || mask->dtype == EB_F32 || mask->dtype == EB_BOOL;
 }

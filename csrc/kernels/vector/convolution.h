@@ -23,10 +23,8 @@ enum { PLANE, ROW, COLUMN, AXES };
  * axis is a column of pictures one place wide, so that its tiles are short, too. */
 static inline int axis_of(int rank, int axis) { return rank == 3 ? (axis == ROW ? 0 : -1) : axis + rank - 5; }
 
-/* Floats, a packed weight, dense images, bias and residual. */
+/* A packed weight, dense images, bias and residual. */
 static inline eb_status check_conv_operands(const eb_node *node) {
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (!eb_input(node, EB_IN_CONV_WEIGHT)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     for (int i = 0; i < node->n_inputs; i++)
         if (i != EB_IN_CONV_WEIGHT && eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;

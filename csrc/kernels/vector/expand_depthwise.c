@@ -63,8 +63,6 @@ static int places_of(const eb_tensor *x, int64_t *apart) {
 
 static eb_status plan(eb_node *node) {
     enum { CHUNK_BYTES = 128 << 10, TILES = 8 };
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (!eb_input(node, EXPAND)->is_packed || !eb_input(node, WEIGHT)->is_packed) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     int64_t apart;

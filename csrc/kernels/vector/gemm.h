@@ -104,8 +104,6 @@ typedef struct {
 } product_rows;
 static inline eb_status plan_product_rows(const eb_node *node, product_rows *p) {
     const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     p->N = y->shape[y->rank - 1];
     p->K = x->shape[x->rank - 1];
     p->M = p->N ? eb_size(y) / p->N : 0;

@@ -36,8 +36,6 @@ static shapes describe(const eb_node *node) {
 
 static eb_status plan(eb_node *node) {
     const eb_tensor *y = eb_output(node);
-    for (int i = 0; i < 3; i++)
-        if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
     if (y->stride[y->rank - 1] != 1 && y->shape[y->rank - 1] > 1) return EB_NOT_APPLICABLE;
     shapes s = describe(node);
     eb_cut cut = cut_product(s.M, s.N, s.K);

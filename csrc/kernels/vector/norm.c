@@ -196,8 +196,6 @@ enum { NO_ADDEND = EB_IN_LAYER_NORM_WEIGHT }; /* an input that both softmaxes la
 /* Rows are the axes from `first` on. */
 static eb_status plan_norm_rows(eb_node *node, int first) {
     const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X), *y = eb_output(node);
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
     eb_loop rows = eb_loop_axes(x, 0, first);
     if (!eb_is_dense_from(x, first)) return EB_NEEDS_DENSE;

@@ -11,8 +11,8 @@ EB_NODE_PLAN(tiling)
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
-    const eb_tensor *x = eb_input(node, EB_IN_MAX_POOL_X), *y = eb_output(node);
-    if (x->dtype != EB_F32 || node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    const eb_tensor *y = eb_output(node);
+    if (node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     const window w = describe(node, 0, 0);
     const int64_t row = EB_PRODUCT(w.out[COLUMN], w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
     if (eb_size(y) == 0) return EB_OK;

@@ -10,7 +10,7 @@ EB_NODE_PLAN(tiling)
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
     const eb_tensor *x = eb_input(node, EB_IN_MAX_POOL_X), *y = eb_output(node);
-    if (x->dtype != EB_F32 || !node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (!node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const window w = describe(node, 0, 1);
     const int64_t C = x->shape[x->rank - 1];

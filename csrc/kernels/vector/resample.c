@@ -33,9 +33,7 @@ static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 14 }; /* floats of the result */
     const eb_tensor *x = eb_input(node, EB_IN_RESAMPLE_X), *index = eb_input(node, EB_IN_RESAMPLE_INDEX);
     const eb_tensor *weight = eb_input(node, EB_IN_RESAMPLE_WEIGHT);
-    if (x->dtype != EB_F32 || weight->dtype != EB_F32 || (index->dtype != EB_I64 && index->dtype != EB_I32) ||
-        !eb_is_dense(eb_output(node)))
-        return EB_NOT_APPLICABLE;
+    if ((index->dtype != EB_I64 && index->dtype != EB_I32) || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x) || !eb_is_dense(index) || !eb_is_dense(weight)) return EB_NEEDS_DENSE;
     const problem p = describe(node);
     if (eb_size(eb_output(node)) == 0) return EB_OK;

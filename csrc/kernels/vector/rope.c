@@ -16,7 +16,7 @@ static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_ROPE_X), *y = eb_output(node);
     int last = x->rank - 1;
     int64_t D = x->shape[last];
-    if (x->dtype != EB_F32 || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
     for (int i = 0; i < 3; i++) {
         const eb_tensor *t = eb_input(node, i);
         if (D > 1 && t->stride[t->rank - 1] != 1) return EB_NEEDS_DENSE;

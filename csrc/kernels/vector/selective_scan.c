@@ -31,7 +31,6 @@ static eb_status plan(eb_node *node) {
     for (int i = X; i <= BIAS; i++) {
         const eb_tensor *t = eb_input(node, i);
         if (!eb_is_present(node, i)) continue;
-        if (t->dtype != EB_F32) return EB_NOT_APPLICABLE;
         if (i != A && i != B && i != C && D > 1 && t->stride[t->rank - 1] != 1) return EB_NEEDS_DENSE;
     }
     if (!eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;

@@ -58,8 +58,6 @@ static void cut(eb_node *node, const problem *p) {
 
 static eb_status plan(eb_node *node) {
     if (node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
-    for (int i = 0; i <= node->n_inputs; i++)
-        if (node->operands[i].dtype != EB_F32 && node->operands[i].dtype >= 0) return EB_NOT_APPLICABLE;
     if (eb_input(node, EB_IN_CONV_WEIGHT)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     for (int i = 1; i < node->n_inputs; i++)
         if (eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;

@@ -256,7 +256,7 @@ EB_INLINE void multiply_points(const problem *p, const int m, const float *trans
 static int is_winograd(const eb_node *node) {
     const eb_tensor *w = eb_input(node, EB_IN_CONV_WEIGHT);
     const int64_t *ints = node->ints;
-    int fits = w->rank == 4 && w->dtype == EB_F32 && ints[EB_INT_CONV_CHANNELS_LAST] && ints[EB_INT_CONV_GROUPS] == 1;
+    int fits = w->rank == 4 && ints[EB_INT_CONV_CHANNELS_LAST] && ints[EB_INT_CONV_GROUPS] == 1;
     for (int axis = 0; axis < 2 && fits; axis++)
         fits = w->shape[2 + axis] == 3 && ints[EB_INT_CONV_STRIDE + axis] == 1 && ints[EB_INT_CONV_DILATION + axis] == 1;
     return fits;
