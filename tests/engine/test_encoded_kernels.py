@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine._native import lib
 
-from engine import encodings
+from engine import dtypes, encodings
 from engine.config import Config
 from engine.encodings import FAMILIES, Encoding
 from engine.graph import Graph, verify
@@ -189,6 +190,21 @@ def test_halves_of_a_step_are_rounded_to_even():
     problem.check("linear", [problem.value(x), weight, None, None], compute="int8")
 
 
+def test_c_has_the_table_of_encodings():
+    """Field by field; types and kinds by their names in the enumerations of the header."""
+    assert list(native.encodings()) == ["plain", *FAMILIES]
+    codes = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES} | {"": -1}
+    for name, number in native.encodings().items():
+        row, encoding = lib.eb_encoding_describe(number), FAMILIES.get(name)
+        if encoding is not None:
+            per, zero = (
+                getattr(lib, f"EB_{k}_{v.upper()}") for k, v in (("PER", encoding.per), ("ZERO", encoding.zero))
+            )
+            assert (row.stored, row.scale) == (codes[encoding.stored], codes[encoding.scale])
+            assert (row.bits, row.low, row.high) == (encoding.bits, encoding.low, encoding.high)
+            assert (row.per, row.group, row.zero) == (per, encoding.group, zero)
+
+
 def test_kernels_of_other_types_are_not_asked():
     """Only kernels whose signature permits the encoding and the arithmetic accept a node."""
     for kernel in native.kernels():
@@ -221,4 +237,4 @@ def test_an_encoding_that_kernels_do_not_know_is_refused(monkeypatch):
     problem.graph.outputs = [problem.graph.emit("linear", [problem.value(numbers(2, 3, 8)), weight, None, None])]
     artifact = from_graph(problem.graph, Signature("*", "*", (0,), (0,), ("x",)), ())
     reason = CPU.supports(artifact.instructions[0], artifact)
-    assert reason == "no kernel reads plain, unknown operands and computes in element"
+    assert reason == "no kernel reads unknown operands"

@@ -1,4 +1,4 @@
-"""What is generated from the op table is fresh, and says what C receives."""
+"""What is generated from the tables of ops and encodings is fresh, and says what C receives."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import re
 import pytest
 
 from engine.ops import FAMILIES, MAX_RANK, TABLE
-from engine.ops.generate import HEADER, PAGE, ROOT, header, page
+from engine.ops.generate import ENCODINGS, HEADER, PAGE, ROOT, encodings_header, header, page
 from engine.targets.cpu.passes.fuse_pointwise import MAX_INPUTS, MAX_STEPS
 from tests.ops.cases import CASES
 
+GENERATED = {HEADER: header(), ENCODINGS: encodings_header(), PAGE: page()}
 
-@pytest.mark.parametrize(("path", "text"), [(HEADER, header()), (PAGE, page())], ids=[HEADER, PAGE])
+
+@pytest.mark.parametrize(("path", "text"), GENERATED.items(), ids=GENERATED)
 def test_generated_file_is_fresh(path, text):
     assert (ROOT / path).read_text() == text, "run python -m engine.ops.generate"
     assert "python -m engine.ops.generate" in "".join(text.splitlines()[:3])
 
 
 def _constants() -> dict[str, int]:
-    return {name: int(value) for name, value in re.findall(r"(EB_\w+) = (\d+),", header())}
+    return {name: int(value) for name, value in re.findall(r"(EB_\w+) = (-?\d+),", header())}
 
 
 def test_every_constant_is_named_once():
