@@ -22,7 +22,8 @@ enum {
     TIMED = 2    /* `test_kernels bench` times it */
 };
 
-/* A timed case is also checked where this many multiply-adds are enough, and this many bytes. */
+/* A timed case is also checked if it needs at most this many multiply-adds and its operands at most this many bytes: then the
+ * reference kernel takes milliseconds. */
 enum { MOST_CHECKED_WORK = 5 << 20 };
 
 typedef struct test_case test_case;
