@@ -44,6 +44,11 @@ def _same_batch(found: Match) -> bool:
     return len(query) >= 3 and query[:-2] == key[:-2] == value[:-2]
 
 
+def _is_not_encoded(found: Match) -> bool:
+    """`matmul` reads encoded constants, `attention` does not."""
+    return all(found.values[name].type.encoding is None for name in ("key", "value"))
+
+
 def _plain_product(found: Match) -> bool:
     return bool(found.nodes[0].attributes["alpha"] == 1.0)
 
@@ -87,7 +92,7 @@ def _rewrite(graph: Graph, found: Match) -> Value:
     )
 
 
-RULES = (Rule(_PATTERN, _rewrite, (_over_keys, _same_batch, _plain_product, _mask_fits)),)
+RULES = (Rule(_PATTERN, _rewrite, (_over_keys, _same_batch, _is_not_encoded, _plain_product, _mask_fits)),)
 
 
 def run(graph: Graph) -> int:

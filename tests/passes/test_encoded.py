@@ -125,3 +125,18 @@ def test_products_in_other_arithmetic_become_no_attention_and_no_linear(compute)
     attended = graph.emit("matmul", [chances, x], compute=compute)
     graph.outputs = [graph.emit("matmul", [attended, graph.constant(np.eye(8, dtype=np.float32))], compute=compute)]
     assert PASSES["fuse_attention"].run(graph) + PASSES["use_linear"].run(graph) == 0
+
+
+@pytest.mark.parametrize("encoded", [None, "key", "value"])
+def test_attention_over_encoded_constants_is_not_fused(encoded):
+    """`matmul` takes them, `attention` would refuse them."""
+    graph, query = begin(2, 3, 64)
+    constants = {}
+    for number, name in enumerate(("key", "value")):
+        constant = graph.constant(np.random.default_rng(number).normal(size=(2, 5, 64)).astype(np.float32), name)
+        constants[name] = graph.encode(constant, FAMILIES["bfloat16"]) if name == encoded else constant
+    scores = graph.emit("matmul", [query, constants["key"]], transpose_b=True)
+    weights = graph.emit("softmax", [scores], axis=2)
+    graph.outputs = [graph.emit("matmul", [weights, constants["value"]])]
+    assert PASSES["fuse_attention"].run(graph) == (encoded is None)
+    verify.graph(graph)
