@@ -137,6 +137,8 @@ eb_layout eb_layout_of(const eb_node *node, int32_t input);
 /* Pack pieces [begin, end) of `source` (the plain weight, described by operands[input], any alignment) into `destination`
  * (64-byte aligned, `bytes` of the layout). Every byte of the destination belongs to one piece. */
 void eb_pack(const eb_node *node, int32_t input, const void *source, void *destination, int64_t begin, int64_t end);
+/* The plain weight, dense, from all of its packed pieces, where the layout `moves`. */
+void eb_unpack(const eb_node *node, int32_t input, const void *packed, void *destination);
 
 /* The memory of a plan. Buffer 0 is the arena; behind it the inputs of a call, then states, outputs and constants. */
 typedef struct {
@@ -204,11 +206,12 @@ eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double
  * plain weight, `numbers` those of the layout. */
 typedef struct {
     const char *name; /* of the layout: packings of one name make the same bytes */
-    int32_t computes; /* new numbers, and does not only move elements and pad with zeros */
     int64_t (*bytes)(const eb_tensor *weight, const int64_t *numbers);  /* saturating */
     int64_t (*pieces)(const eb_tensor *weight, const int64_t *numbers);
     void (*pack)(const eb_tensor *weight, const int64_t *numbers, const void *source, void *destination, int64_t begin,
                  int64_t end);
+    /* NULL: it computes new numbers, and does not only move elements and pad with zeros. */
+    void (*unpack)(const eb_tensor *weight, const int64_t *numbers, const void *packed, void *destination);
 } eb_packing;
 
 typedef struct {

@@ -219,7 +219,7 @@ eb_layout eb_layout_of(const eb_node *node, int32_t input) {
     layout.packing = packing->name;
     layout.bytes = bytes;
     layout.pieces = packing->pieces(weight, layout.numbers);
-    layout.moves = !packing->computes;
+    layout.moves = packing->unpack != NULL;
     return layout;
 }
 
@@ -227,4 +227,10 @@ void eb_pack(const eb_node *node, int32_t input, const void *source, void *desti
     int64_t numbers[sizeof((eb_layout *)0)->numbers / sizeof(int64_t)];
     const eb_packing *packing = find_packing(node, input, numbers);
     if (packing) packing->pack(eb_input(node, input), numbers, source, destination, begin, end);
+}
+
+void eb_unpack(const eb_node *node, int32_t input, const void *packed, void *destination) {
+    int64_t numbers[sizeof((eb_layout *)0)->numbers / sizeof(int64_t)];
+    const eb_packing *packing = find_packing(node, input, numbers);
+    if (packing && packing->unpack) packing->unpack(eb_input(node, input), numbers, packed, destination);
 }

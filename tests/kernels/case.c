@@ -239,6 +239,17 @@ void fail(const char *format, ...) {
     va_end(arguments);
 }
 
+/* A dense weight that is packed and unpacked is the weight again. */
+static void check_unpacking(const test_case *c, const eb_node *node, int i, const void *packed) {
+    const eb_tensor *t = &c->operands[i];
+    if (!eb_is_dense(t) || c->bytes[i] != eb_size(t) * eb_element_size(t->dtype)) return;
+    void *plain = malloc((size_t)c->bytes[i]);
+    eb_unpack(node, i, packed, plain);
+    if (memcmp(plain, c->data[i], (size_t)c->bytes[i]) != 0)
+        fail("%s: %s unpacks another weight than it packed", c->name, eb_kernel_describe(node->kernel).name);
+    free(plain);
+}
+
 eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) {
     memset(p, 0, sizeof *p);
     p->node = c->node;
@@ -254,6 +265,7 @@ eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p) 
         memset(p->packed[i], 0x5a, (size_t)packed.bytes);
         for (int64_t piece = packed.pieces - 1; piece >= 0; piece--) /* in any order */
             eb_pack(&p->node, i, c->data[i], p->packed[i], piece, piece + 1);
+        if (packed.moves) check_unpacking(c, &p->node, i, p->packed[i]);
         p->bases[i] = p->packed[i];
     }
     for (int i = 0; i < c->node.n_inputs; i++) p->operands[i].is_packed = p->packed[i] != NULL;

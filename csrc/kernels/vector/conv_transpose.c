@@ -223,30 +223,51 @@ static int64_t bytes_of_phases(const eb_tensor *w, const int64_t *numbers) {
     return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
 }
 
-static void pack_phases(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,
-                        int64_t end) {
+/* A panel of the packed weight: where it is, and where the weight's columns and rows of it begin. */
+typedef struct {
+    int64_t packed, plain, columns;
+} phase_panel;
+
+/* Panel `n` of tap `t` of a phase, whose panels begin at `first` of the packed weight. */
+static phase_panel panel_of_phase(const problem *p, const eb_tensor *w, const phase *f, int64_t first, int64_t n, int64_t t) {
+    const int64_t o = n % p->panels * EB_NR, taps = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps;
+    int64_t at = n / p->panels * p->each_in * w->stride[0] + o * w->stride[1], left = t;
+    for (int a = COLUMN; a >= PLANE; left /= f[a].taps, a--) {
+        const int own = axis_of(w->rank, a);
+        if (own >= 0) at += (f[a].tap - left % f[a].taps * f[a].apart) * w->stride[own + 2];
+    }
+    return (phase_panel){first + (n * taps + t) * p->each_in * EB_NR, at, eb_min(EB_NR, p->each_out - o)};
+}
+
+/* All panels of phases [begin, end): from `plain` to `packed`, or back. */
+static void move_phases(const eb_tensor *w, const int64_t *numbers, const eb_float_unaligned *plain, float *packed,
+                        float *back, int64_t begin, int64_t end) {
     const problem p = describe_weight(w, numbers);
-    const int64_t panels = p.groups * p.panels;
     for (int64_t number = begin; number < end; number++) {
         phase f[AXES];
         int64_t panel;
         phases_of(&p, number, f);
-        float *to = (float *)destination + phase_weight(&p, f, &panel);
-        for (int64_t n = 0; n < panels; n++)
-            for (int64_t t = 0; t < f[PLANE].taps * f[ROW].taps * f[COLUMN].taps; t++, to += p.each_in * EB_NR) {
-                const int64_t o = n % p.panels * EB_NR;
-                int64_t at = n / p.panels * p.each_in * w->stride[0] + o * w->stride[1], left = t;
-                for (int a = COLUMN; a >= PLANE; left /= f[a].taps, a--) {
-                    const int own = axis_of(w->rank, a);
-                    if (own >= 0) at += (f[a].tap - left % f[a].taps * f[a].apart) * w->stride[own + 2];
-                }
-                pack_panel((const eb_float_unaligned *)source + at, w->stride[0], w->stride[1], p.each_in,
-                           eb_min(EB_NR, p.each_out - o), to);
-            }
+        const int64_t first = phase_weight(&p, f, &panel), taps = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps;
+        for (int64_t i = 0; i < p.groups * p.panels * taps; i++) {
+            const phase_panel at = panel_of_phase(&p, w, f, first, i / taps, i % taps);
+            if (back)
+                unpack_panel(packed + at.packed, w->stride[0], w->stride[1], p.each_in, at.columns, back + at.plain);
+            else
+                pack_panel(plain + at.plain, w->stride[0], w->stride[1], p.each_in, at.columns, packed + at.packed);
+        }
     }
 }
 
-static const eb_packing phases = {EB_PACKING_NAME("phases"), 0, bytes_of_phases, count_phases, pack_phases};
+static void pack_phases(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,
+                        int64_t end) {
+    move_phases(w, numbers, source, destination, NULL, begin, end);
+}
+
+static void unpack_phases(const eb_tensor *w, const int64_t *numbers, const void *packed, void *destination) {
+    move_phases(w, numbers, NULL, (float *)packed, destination, 0, count_phases(w, numbers));
+}
+
+static const eb_packing phases = {EB_PACKING_NAME("phases"), bytes_of_phases, count_phases, pack_phases, unpack_phases};
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     if (input != EB_IN_CONV_TRANSPOSE_WEIGHT || !is_packable(node)) return NULL;

@@ -53,7 +53,16 @@ static void pack_pairs(const eb_tensor *w, const int64_t *numbers, const void *s
         pack_pair(w, (int)numbers[0], source, i * EB_VL, (float *)destination + i * EB_NR * K);
 }
 
-static const eb_packing pairs = {EB_PACKING_NAME("pairs"), 0, bytes_of_pairs, count_pairs, pack_pairs};
+static void unpack_pairs(const eb_tensor *w, const int64_t *numbers, const void *packed, void *destination) {
+    const int64_t transposed = numbers[0], N = w->shape[!transposed] / 2, K = w->shape[transposed];
+    const int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed];
+    for (int64_t n = 0; n < N; n += EB_VL)
+        for (int64_t half = 0; half < 2; half++)
+            unpack_panel((const float *)packed + n / EB_VL * EB_NR * K + half * EB_VL, k_step, n_step, K, eb_min(EB_VL, N - n),
+                         (float *)destination + (half * N + n) * n_step);
+}
+
+static const eb_packing pairs = {EB_PACKING_NAME("pairs"), bytes_of_pairs, count_pairs, pack_pairs, unpack_pairs};
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     numbers[0] = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;

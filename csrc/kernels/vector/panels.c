@@ -38,4 +38,13 @@ static void pack(const eb_tensor *w, const int64_t *numbers, const void *source,
                        eb_min(EB_NR, N - n), (float *)destination + (piece * taps + tap) * K * EB_NR);
 }
 
-const eb_packing panels_packing = {EB_PACKING_NAME("panels"), 0, bytes_of, count_pieces, pack};
+static void unpack(const eb_tensor *w, const int64_t *numbers, const void *packed, void *destination) {
+    const int64_t N = w->shape[numbers[COLUMNS]], K = w->shape[numbers[DEPTH]], taps = count_taps(w, numbers);
+    const int64_t n_step = w->stride[numbers[COLUMNS]], k_step = w->stride[numbers[DEPTH]];
+    for (int64_t n = 0; n < N; n += EB_NR)
+        for (int64_t tap = 0; tap < taps; tap++)
+            unpack_panel((const float *)packed + (n / EB_NR * taps + tap) * K * EB_NR, k_step, n_step, K, eb_min(EB_NR, N - n),
+                         (float *)destination + n * n_step + tap_at(w, numbers, tap));
+}
+
+const eb_packing panels_packing = {EB_PACKING_NAME("panels"), bytes_of, count_pieces, pack, unpack};

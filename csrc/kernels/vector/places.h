@@ -62,7 +62,17 @@ static void pack_places(const eb_tensor *w, const int64_t *numbers, const void *
     }
 }
 
-static const eb_packing places = {EB_PACKING_NAME("places"), 0, bytes_of_places, count_places, pack_places};
+static void unpack_places(const eb_tensor *w, const int64_t *numbers, const void *packed, void *destination) {
+    (void)numbers;
+    const int64_t each_in = w->shape[1], taps = taps_of(w);
+    for (int64_t o = 0; o < w->shape[0]; o++)
+        for (int64_t c = 0; c < each_in; c++)
+            for (int64_t tap = 0; tap < taps; tap++)
+                *((float *)destination + (o * each_in + c) * taps + tap) =
+                    ((const float *)packed)[((o / EB_VL * taps + tap) * each_in + c) * EB_VL + o % EB_VL];
+}
+
+static const eb_packing places = {EB_PACKING_NAME("places"), bytes_of_places, count_places, pack_places, unpack_places};
 
 /* --- a group ---------------------------------------------------------------------------------------------------------- */
 

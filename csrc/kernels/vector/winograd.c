@@ -396,7 +396,7 @@ EB_INLINE eb_status run(const eb_node *node, void *const *bases, int64_t begin, 
         (void)numbers;                                                                                              \
         pack(w, source, destination, begin, end, m);                                                                \
     }                                                                                                               \
-    static const eb_packing points_##m = {EB_PACKING_NAME("winograd" #m), 1, bytes_##m, count_pieces, pack_##m};    \
+    static const eb_packing points_##m = {EB_PACKING_NAME("winograd" #m), bytes_##m, count_pieces, pack_##m, NULL}; \
     static const eb_packing *choose_packing_##m(const eb_node *node, int32_t input, int64_t *numbers) {             \
         (void)numbers;                                                                                              \
         return input == EB_IN_CONV_WEIGHT && is_winograd(node) ? &points_##m : NULL;                                \

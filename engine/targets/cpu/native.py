@@ -232,6 +232,20 @@ def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
     return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), nbytes, seconds))
 
 
+def unpack(step: Step, position: int, packed: np.ndarray, target: np.ndarray) -> None:
+    """Undo `pack` of all of a constant, for a layout that moves elements.
+
+    Args:
+        step: as for `pack`.
+        position: as for `pack`.
+        packed: what `pack` wrote.
+        target: the elements, dense; written.
+    """
+    node, _operands, _kept = _node(step, step.kernel)
+    destination = ffi.cast("void *", target.ctypes.data)
+    lib.eb_unpack(node, position, ffi.from_buffer(packed), destination)
+
+
 def reference_flops(seconds: float = 0.01) -> float:
     """Measured FLOP/s of the reference kernel of `linear` on one core, of a product that lies in its caches."""
     rows, inner, columns = 8, 64, 64

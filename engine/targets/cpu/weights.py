@@ -72,23 +72,9 @@ def _packed_key(step: Step, position: int) -> PackedKey:
 
 
 def _unpack(packed: Packed, type_: TensorType) -> np.ndarray:
-    """The constant before it was packed, bit for bit.
-
-    Packing moves elements and pads with zeros. So packing the numbers of the elements, from 1 on, gives the position of
-    each element. If a number needs more bits than an element has, its digits are packed one after the other.
-    """
-    kind = dtypes.dtype(type_.dtype).numpy
-    bits = 8 * kind.itemsize
-    digit_type = np.dtype(f"uint{bits}")
-    numbers = np.arange(1, type_.size + 1, dtype=np.uint64)
-    order = np.zeros(packed.data.size // kind.itemsize, np.uint64)
-    for shift in range(0, type_.size.bit_length(), bits):
-        digits, moved = (numbers >> np.uint64(shift)).astype(digit_type), np.empty_like(packed.data)
-        native.pack(packed.step, packed.position, digits.ctypes.data, moved)
-        order |= moved.view(digit_type).astype(np.uint64) << np.uint64(shift)
-    is_element = order > 0
-    array = np.empty(type_.shape, kind)
-    array.reshape(-1)[order[is_element] - np.uint64(1)] = packed.data.view(kind)[is_element]
+    """The constant before it was packed, bit for bit."""
+    array = np.empty(type_.shape, dtypes.dtype(type_.dtype).numpy)
+    native.unpack(packed.step, packed.position, packed.data, array)
     return array
 
 
