@@ -24,10 +24,13 @@ EB_INLINE vi micro_load(const int8_t *b) {
 /* Byte i of each lane, with its sign. */
 EB_INLINE vi byte_of(vi v, int i) { return (vi)((vu)v << (24 - 8 * i)) >> 24; }
 
-EB_INLINE void micro_multiply_add(vi *sum, vi x, vi b) {
-    EB_UNROLL
-    for (int i = 0; i < MICRO_GROUP; i++) *sum += byte_of(x, i) * byte_of(b, i);
+/* Not inlined, since the micro-kernels have thousands of multiply-adds, which would take minutes to compile. */
+static __attribute__((noinline)) vi add_products(vi sum, vi x, vi b) {
+    for (int i = 0; i < MICRO_GROUP; i++) sum += byte_of(x, i) * byte_of(b, i);
+    return sum;
 }
+
+EB_INLINE void micro_multiply_add(vi *sum, vi x, vi b) { *sum = add_products(*sum, x, b); }
 
 typedef struct {
     eb_micro tile;

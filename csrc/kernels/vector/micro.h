@@ -10,6 +10,7 @@
  *   micro_factor micro_broadcast(const micro_x *group)    one group of x, in all lanes
  *   micro_factor micro_load(const micro_b *groups)        the groups of EB_VL columns of the panel
  *   void micro_multiply_add(micro_sum *sum, micro_factor x, micro_factor b)
+ *       adds to *sum: with sums as values, clang 14 allocates other registers in 3 of the float kernels of AVX-512
  *   void micro_finish(const eb_micro *t, micro_sum sum[][2], const int R, const int V)
  *       R rows of V vectors of sums to y: it turns them into floats, if they are none, and calls `finish_sums` (epilogue.h)
  *
