@@ -166,7 +166,7 @@ class _Binder:
         )
         if (like := self.chosen.get(looks)) is not None:
             return like.again(position, operands)
-        step = Step(position, op, operands, len(inputs), ints, reals, encoded)
+        step = Step(position, op, operands, len(inputs), ints, reals, encoded=encoded)
         planned = self.planner.plan(step, copied=False)
         if isinstance(planned, NeedsDense):
             dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]

@@ -14,7 +14,7 @@ from engine.errors import ExecutionError, ProgramError
 from engine.graph import elements
 from engine.memory import check_total
 from engine.ops import TABLE
-from engine.program import Artifact
+from engine.program import Artifact, Instruction
 from engine.program.container import StoredTensor
 from engine.targets.base import Context, Executable, Observer, Prepared, Summary, Target
 from engine.targets.host import HOST, as_array
@@ -146,6 +146,11 @@ class InterpreterTarget(Target):
     name = "interpreter"
     summary = "the NumPy definition of each op: slow, exact, readable"
     device = HOST
+
+    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
+        """None: it runs every op, encoding and arithmetic."""
+        del instruction, artifact
+        return None
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
         """As `Target.prepare`."""

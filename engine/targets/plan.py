@@ -126,10 +126,10 @@ class Step:
         n_inputs: how many of them are not outputs.
         ints: the op's attributes that kernels read as whole numbers.
         reals: the op's attributes that kernels read as real numbers.
-        encoded: position of an encoded input -> how to read it.
         planned: how a kernel will run it.
         scratch_offset: bytes from the arena's start; lane t uses the t-th share.
         overlap: number of steps directly before it that may run at the same time.
+        encoded: position of an encoded input -> how to read it.
     """
 
     instruction: int | None
@@ -138,10 +138,10 @@ class Step:
     n_inputs: int
     ints: list[int]
     reals: list[float]
-    encoded: Mapping[int, EncodedOperand] = field(default_factory=dict)
     planned: Planned = UNPLANNED
     scratch_offset: int = 0
     overlap: int = 0
+    encoded: Mapping[int, EncodedOperand] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Kernel:
@@ -158,7 +158,9 @@ class Step:
 
     def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
         """The step on other operands of the same types and layouts, with the same plan; before memory is planned."""
-        return Step(instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.encoded, self.planned)
+        return Step(
+            instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.planned, encoded=self.encoded
+        )
 
     def working_memory(self, lanes: int) -> int:
         """Bytes of working memory: the part that lanes share, then the scratch of each lane, each part aligned."""

@@ -107,7 +107,7 @@ def test_the_row_is_probed_and_its_kernel_adds(copy, tmp_path):
 def test_the_registry_names_the_kernel(copy):
     configure(copy)
     flags = ["-E", "-P", "-I", copy / "csrc", "-I", copy / "build/generated"]
-    text = run("cc", *flags, copy / "csrc/run.c").stdout.decode()
+    text = run("cc", *flags, copy / "csrc/registry.c").stdout.decode()
     assert text.count("&f16_add__avx512fp16_vector,") == 1
     assert text.index("&f16_add__avx512fp16_vector,") < text.index("&any_add__avx512_vector,")
 
