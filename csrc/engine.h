@@ -49,8 +49,8 @@ typedef struct {
 int32_t eb_encoding_count(void);
 eb_encoding eb_encoding_describe(int32_t encoding);
 
-/* One operand. Strides count elements and may be 0 (broadcast). dtype -1: an absent optional input. Where it is encoded,
- * dtype, shape and strides are those of its data. */
+/* One operand. Strides count elements and may be 0 (broadcast). dtype -1: an absent optional input. An encoded operand has the
+ * dtype, shape and strides of its data. */
 typedef struct {
     int32_t buffer; /* index into bases */
     int32_t dtype;
@@ -58,7 +58,7 @@ typedef struct {
     int32_t is_packed; /* weights: the buffer holds this operand in the layout that the kernel asks for (eb_layout_of) */
     int16_t encoding;  /* row of encodings.h */
     int16_t axis;      /* of channels or groups */
-    int32_t parts;     /* encoded: the input that holds its scales; zero points, if it has any, are the next input */
+    int32_t parts;     /* encoded: position of the input with its scales; zero points, if any, are the next input */
     int64_t offset;    /* bytes from the buffer's base */
     int64_t shape[8];
     int64_t stride[8];
@@ -68,7 +68,7 @@ typedef struct {
 typedef struct {
     int32_t kernel; /* index into the registry */
     int32_t n_inputs, n_outputs, n_ints, n_reals;
-    eb_tensor *operands; /* inputs, behind them the scales and zero points of encoded ones, then outputs */
+    eb_tensor *operands; /* n_inputs inputs: those of the op, then scales and zero points of encoded ones; then outputs */
     int64_t *ints;       /* attributes, in the order of csrc/ops.h */
     double *reals;
     int32_t scratch_buffer; /* set by Python after planning: where scratch_bytes x threads lie, 64-byte aligned, with */
@@ -76,7 +76,7 @@ typedef struct {
     int32_t overlap; /* set by Python: how many of the nodes just before it may still run beside it; 0: none */
     int32_t wanted;  /* a switch names this kernel: its plan asks whether it can run the node, not whether it pays */
 
-    int64_t tiles;         /* independent pieces of work; the result must not depend on who runs which */
+    int64_t tiles;         /* independent units of work; the result must not depend on which thread runs which */
     int64_t joins;         /* tiles [tiles, tiles + joins): independent too, but run after all the others are done */
     int64_t scratch_bytes; /* a thread */
     int64_t shared_bytes;  /* of all threads together: what tiles leave for joins */
@@ -87,7 +87,7 @@ typedef struct {
 /* What one row of kernels.inc says of itself. Strings are static. */
 typedef struct {
     const char *name;    /* <types>_<op>__<isa>_<variant> */
-    const char *types;   /* a row of signatures.inc: the types of operands that it accepts */
+    const char *types;   /* its signature, a row of signatures.inc */
     const char *op;      /* as in the op table */
     const char *isa;     /* a row of isas.txt */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
@@ -115,9 +115,10 @@ uint64_t eb_isa_requires(const char *isa);
 uint64_t eb_machine_features(void);
 const char *eb_feature_name(int32_t feature);
 
-/* Complete a node whose kernel, operands and attributes are set. Never reads data, nor where operands lie: buffers and
- * offsets are set afterwards. EB_NOT_APPLICABLE also where the plan would need more memory or tiles than any machine has,
- * or memory out of proportion to the operands (checked.h): then every other number of the plan is 0. */
+/* Complete a node whose kernel, operands and attributes are set. Reads shapes and strides, never data, buffers or offsets,
+ * which are set afterwards. EB_NOT_APPLICABLE also if the node does not fit the kernel's signature, or if the plan would need
+ * more memory or tiles than any machine has, or memory out of proportion to the operands (checked.h). On every status but
+ * EB_OK, tiles, joins, scratch_bytes, shared_bytes and operations are 0. */
 eb_status eb_plan_node(eb_node *node);
 
 /* How a kernel wants the elements of a weight to lie. Equal names and numbers, of operands of equal shapes and strides, are
@@ -130,7 +131,7 @@ typedef struct {
     int32_t moves;       /* packing moves elements and pads with zeros; it does not compute */
 } eb_layout;
 
-/* The layout in which the node's kernel wants operand `input`, if that is a constant. The plain one also where the packed
+/* The layout in which the node's kernel wants operand `input`, if that is a constant and dense. The plain one also where the packed
  * weight would be out of proportion to the plain one. It depends on the operand's shape and strides, on attributes and on
  * the kernel, never on the other operands' sizes. */
 eb_layout eb_layout_of(const eb_node *node, int32_t input);
@@ -202,15 +203,15 @@ eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double
 
 /* --- for kernels only ------------------------------------------------------------------------------------------- */
 
-/* A packing: a way to lay out the elements of a weight, which several kernels may ask for. Knows no node. `weight` is the
- * plain weight, `numbers` those of the layout. */
+/* A packing: functions that arrange the elements of a weight, for any kernel that asks for them. Knows no node. `weight` is
+ * the plain weight, `numbers` are those of the layout. */
 typedef struct {
-    const char *name; /* of the layout: packings of one name make the same bytes */
+    const char *name; /* packings of one name make the same bytes */
     int64_t (*bytes)(const eb_tensor *weight, const int64_t *numbers);  /* saturating */
     int64_t (*pieces)(const eb_tensor *weight, const int64_t *numbers);
     void (*pack)(const eb_tensor *weight, const int64_t *numbers, const void *source, void *destination, int64_t begin,
                  int64_t end);
-    /* NULL: it computes new numbers, and does not only move elements and pad with zeros. */
+    /* NULL: packing computes new numbers, and does not only move elements and pad with zeros. */
     void (*unpack)(const eb_tensor *weight, const int64_t *numbers, const void *packed, void *destination);
 } eb_packing;
 

@@ -155,8 +155,8 @@ static int has_types_of_kernel(const eb_node *node) {
 
 /* --- planning and packing ----------------------------------------------------------------------------------------- */
 
-/* Whether an operand has fewer than EB_MOST_BYTES bytes; of one without elements, whether it would have them if its axes
- * of size 0 had size 1. So no kernel needs to check products of sizes of one operand. */
+/* Whether an operand has fewer than EB_MOST_BYTES bytes, where axes of size 0 count as size 1. So no kernel needs to check
+ * products of sizes of one operand. */
 static int has_bounded_sizes(const eb_tensor *t) {
     int64_t bytes = t->dtype < 0 ? 0 : eb_element_size(t->dtype);
     for (int axis = 0; axis < t->rank && t->dtype >= 0; axis++) {

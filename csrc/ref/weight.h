@@ -33,7 +33,7 @@ static inline eb_weight eb_weight_of(const eb_node *node, void *const *bases, in
 
 static inline int eb_is_encoded(const eb_tensor *t) { return t->encoding != 0; }
 
-/* Where the number of the block of an element lies, for scales and zero points of layout `t`. */
+/* Offset in `t` (scales or zero points) of the block that holds element `at`. */
 static inline int64_t eb_block_at(const eb_weight *w, const eb_tensor *t, const int64_t *at) {
     if (w->how.per == EB_PER_TENSOR) return 0;
     if (w->how.per == EB_PER_CHANNEL) return at[w->t->axis] * t->stride[0];
@@ -47,8 +47,8 @@ static inline double eb_scale_at(const eb_weight *w, const int64_t *at) {
     return eb_load_real(w->scale_of->dtype, w->scale, eb_block_at(w, w->scale_of, at));
 }
 
-/* What is added to an element behind the scale. */
-static inline double eb_least_at(const eb_weight *w, const int64_t *at) {
+/* The minimum that is added after the multiplication by the scale; 0 for other encodings. */
+static inline double eb_minimum_at(const eb_weight *w, const int64_t *at) {
     if (w->how.zero != EB_ZERO_MINIMUM) return 0;
     return eb_load_real(w->zero_of->dtype, w->zero, eb_block_at(w, w->zero_of, at));
 }
@@ -78,14 +78,14 @@ static inline double eb_rounded(int32_t dtype, double value) {
 static inline double eb_element_at(const eb_weight *w, const int64_t *at) {
     if (!eb_is_encoded(w->t)) return eb_load_real(w->dtype, w->data, eb_offset_at(w->t, at));
     double exact = w->how.per == EB_PER_ELEMENT ? eb_load_real(w->how.stored, w->data, eb_offset_at(w->t, at))
-                                                : (double)eb_integer_at(w, at) * eb_scale_at(w, at) + eb_least_at(w, at);
+                                                : (double)eb_integer_at(w, at) * eb_scale_at(w, at) + eb_minimum_at(w, at);
     return eb_rounded(w->dtype, exact);
 }
 
 /* --- factors of products ------------------------------------------------------------------------------------------ */
 
-/* Numbers that are summed with those of another line, product by product. For EB_COMPUTE_INT8 they are integers, with a
- * scale for each block of `block`, and what is added to each number of the block behind the scale. */
+/* One factor of a dot product: a row or a column. For EB_COMPUTE_INT8: integers, with a scale and perhaps a minimum for each
+ * `block` of them. */
 typedef struct {
     int64_t count, block;
     const double *numbers, *scales, *least;
@@ -107,7 +107,7 @@ static inline double eb_factor(int64_t compute, double element) {
     return compute == EB_COMPUTE_BFLOAT16 ? eb_from_bf16(eb_to_bf16(element)) : element;
 }
 
-/* Doubles of memory that a line of `count` numbers takes: at most one scale and one `least` a number. */
+/* Doubles of memory that a line of `count` numbers takes: at most one scale and one minimum a number. */
 static inline int64_t eb_line_room(int64_t count) { return 3 * eb_max(1, count); }
 
 /* The line of elements of a tensor that is not encoded, of type `dtype`, in `room`. */
@@ -152,7 +152,7 @@ static inline eb_line eb_weight_line(int64_t compute, const eb_weight *w, int ax
         numbers[k] = (double)eb_integer_at(w, at);
         if (k % block) continue;
         scales[k / block] = eb_scale_at(w, at);
-        least[k / block] = eb_least_at(w, at);
+        least[k / block] = eb_minimum_at(w, at);
     }
     return (eb_line){count, block, numbers, scales, w->how.zero == EB_ZERO_MINIMUM ? least : NULL};
 }

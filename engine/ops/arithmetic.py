@@ -11,9 +11,11 @@ For ``int8`` each row of the first factor (all elements that are summed with one
 The second factor is an integer encoding of a constant, or quantised in the same way, column by column. The product of a
 row and a column is then, over their blocks g (one, unless the encoding has groups along the summed axis),
 
-    scale(row) * sum over g of scale(g, column) * sum over k in g of q(row, k) * w(k, column)
+    scale(row) * sum over g of (scale(g, column) * sum over k in g of q(row, k) * w(k, column)
+                                + minimum(g, column) * sum over k in g of q(row, k))
 
-The inner sums are exact in int32. The outer sum is computed in float64. A row with an infinity or a NaN gives NaN.
+with a minimum only if the encoding has one. A row of a convolution is a whole image, all channels of it. The inner sums
+are exact in int32. The outer sum is computed in float64. A row with an infinity or a NaN gives NaN.
 """
 
 from __future__ import annotations

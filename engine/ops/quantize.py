@@ -8,8 +8,8 @@ an odd zero point would send ties the other way. The range is the whole range of
 end of the range. NaN, which no integer can say, gives `zero`, which stands for 0. `scale` is rounded to float32, so
 both ops read the same number.
 
-Passes do not compute `quantize` or `dequantize` of constants and do not drop a pair of them: a quantised value has
-fewer bits than what it was made of, and which values are quantised is what the user, or a precision, has chosen.
+Passes do not compute `quantize` or `dequantize` of constants: that would discard a float constant, or store floats in
+place of integers. They do not remove a pair either, which would drop a rounding that the user has chosen.
 """
 
 from __future__ import annotations

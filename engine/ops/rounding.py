@@ -1,13 +1,13 @@
-"""Where an op rounds floats, and in which type it computes between. Part of its declaration; knows no op.
+"""Which values an op rounds, and in which type it computes them. Part of its declaration; knows no op.
 
-By its definition an op computes in float64, where products of all narrower floats are exact, and rounds at the points
-that it declares. A kernel may compute in a narrower type, but not in one that is narrower than `ACCUMULATION` says, and
-it rounds at the same points. Integers are computed in their own type and wrap.
+Most definitions compute in float64, where products of all narrower floats are exact, and round at the declared points.
+Kernels compute at least in the type that `accumulation` names: `ACCUMULATION`, unless an op declares another one. They
+round at the same points. Integers are computed in their own type and wrap.
 
-Most ops round once. A fused op does, too, though the ops that it replaces round at each step: the wider numbers are in
-registers, and to round them at each step would cost time and, in bfloat16, most of their bits. Where an op rounds
-between, either its definition is that of another op applied to a value that the model has in memory (a norm of a sum
-that other nodes read as well), or it exists in float32 alone and gives the bits of the ops that it replaces.
+Most ops round only the result. A fused op does, too, though the ops that it replaces round at each step: its
+intermediate values stay in wide registers, and rounding them would cost time and accuracy. There are two exceptions. A
+norm of a sum rounds the sum, because the model stores it and other nodes read it. Some fused ops exist in float32 alone
+and give the bits of the ops that they replace.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A view of a constant, of any size, becomes a form of the constant (`engine.graph
 nothing large is copied, and two graphs of one model have the same constant. Elements of small constants are read
 several times by later passes; a view of them costs no more than an array, because it is computed without a copy.
 
-The view of an encoded constant becomes an encoded constant if the encoding can be cut, reshaped or permuted so, and if
-every reader takes encoded constants and computes the same from them.
+A view of an encoded constant becomes an encoded constant if the encoding allows the view, the view is not an output,
+and all readers accept encoded constants and compute the same.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from engine import sizes
 from engine.graph import Graph, Node, Value, can_cut, can_reshape
 from engine.passes.base import Pass
 
-# What a quantised value is made of has more bits. Folding the pair, or the integers of a weight, would lose what the
-# user has chosen to quantise, and a file would hold floats in place of integers.
+# Folding `dequantize` would store floats in place of integers; folding `quantize` would discard the float constant.
+# Removing a pair would drop a rounding that the user has chosen.
 KEPT = frozenset({"quantize", "dequantize"})
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
 LARGEST_GROWTH_BYTES = 4 << 20
@@ -46,7 +46,7 @@ VIEWS: dict[str, Callable[[Graph, Value, Mapping[str, Any]], Value | None]] = {
     "reshape": _reshape,
     "slice": _slice,
 }
-"""Op -> the constant that it makes of a constant; None where its encoding does not allow that."""
+"""Op -> function that returns the view as a constant, or None if the encoding does not allow it."""
 
 
 def run(graph: Graph) -> int:
@@ -82,8 +82,9 @@ def _view(
 
 
 def _is_read_alike(graph: Graph, value: Value, made: Value, readers: list[Node], new: Mapping[Value, Value]) -> bool:
-    """True if every reader of `value`, which is not encoded, takes the encoded constant `made` for it, and computes the
-    same: with ``compute="int8"`` it would read other integers.
+    """True if all readers of `value` can read the encoded constant `made` instead and compute the same.
+
+    Readers with ``compute="int8"`` cannot: they quantise elements, but would use the integers of an encoded constant.
     """
     if value in graph.outputs or any(node.attributes.get("compute") == "int8" for node in readers):
         return False

@@ -66,8 +66,8 @@ class Report:
         bytes: bytes a run moves at least, each operand of each instruction once.
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
-        reference_slowdown: how many times as long a product takes by a reference kernel as by the roof of one core,
-            measured when the report is made; None if there is no such launch.
+        reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
+            core. Measured when the report is made; None without such launches, or if the target has no such kernels.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
         packing_seconds: of that, or of loading, what packing weights took.
@@ -139,10 +139,10 @@ class Report:
         share = f" ({self.reference_flops / self.flops:.0%} of the FLOPs)" if self.flops else ""
         slow = ""
         if self.reference_slowdown is not None:
-            slow = f" A product takes about {self.reference_slowdown:,.0f} times as long by them as at a core's roof."
+            factor = f"{self.reference_slowdown:,.0f}"
+            slow = f": for example, a float32 linear takes about {factor} times as long as at the roof of one core"
         return (
-            f"{self.reference_launches} of {self.launches} launches{share} run on reference kernels. These kernels "
-            f"define the results and are slow.{slow}"
+            f"{self.reference_launches} of {self.launches} launches{share} use reference kernels, which are slow{slow}."
         )
 
 

@@ -38,7 +38,7 @@ class PackedLayout(NamedTuple):
     """How a kernel wants the elements of a constant to lie.
 
     Attributes:
-        packing: name of the packing. Equal names and numbers are equal layouts, whichever kernels ask for them.
+        packing: name of the packing. Equal names and numbers are equal layouts, whichever kernel asks for them.
         numbers: what else decides the layout.
         nbytes: bytes of the packed constant.
         pieces: number of parts that can be packed one by one.
@@ -123,7 +123,7 @@ class Step:
         instruction: position in the artifact, or None for a copy that the binder inserted.
         op: name of the op.
         operands: the inputs of the op, scales and zero points of encoded ones, then outputs; None for an absent input.
-        n_inputs: how many of them are not outputs.
+        n_inputs: number of inputs, scales and zero points included.
         ints: the op's attributes that kernels read as whole numbers.
         reals: the op's attributes that kernels read as real numbers.
         planned: how a kernel will run it.

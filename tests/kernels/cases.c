@@ -2,7 +2,7 @@
  * constant, a tolerance, special numbers, and its roles (case.h): checked against the reference kernel, timed, or both.
  *
  * Each op has one provider, a function that describes all cases of the op from tables and from loops over the sizes at
- * which kernels change their way. The table below names the provider of each op. Three programs walk the same table:
+ * which kernels change their way. The table below names the provider of each op. These commands of test_kernels walk it:
  *
  *   test_kernels                    checks the cases and then that every kernel of the registry took one
  *   test_kernels check [PART]       checks those cases alone that PART chooses

@@ -14,8 +14,8 @@ EB_INLINE void fetch_y(const eb_micro *t, const int R, const int V) {
         for (int n = 0; n < V * EB_VL; n += 16) __builtin_prefetch(t->y + r * t->ldy + n, 1, 3);
 }
 
-/* From the sums to y. An alpha of 1 is left out: additions have units of their own, beside the next micro-tile's
- * multiply-adds. */
+/* From the sums to y. Skips an alpha of 1: a multiplication would compete with the multiply-adds of the next micro-tile;
+ * additions use other units. */
 EB_INLINE void finish_sums(const eb_micro *t, vf sum[][2], const int R, const int V) {
     if (t->alpha != 1) {
         EB_UNROLL

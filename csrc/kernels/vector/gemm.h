@@ -1,5 +1,5 @@
-/* Matrix products of floats: what linear, matmul and attention are made of. gemm.c implements it, once an instruction
- * set.
+/* Products of float matrices, which linear, matmul, attention and convolutions use. gemm.c implements them, once an
+ * instruction set.
  *
  *   panel      EB_NR = 2 vectors of columns of b, stored row by row (k), zero-padded to EB_NR columns
  *   micro-tile up to EB_MR rows of x times one panel: its sums stay in registers over a whole block of k

@@ -1,6 +1,6 @@
 /* linear: y = activation(alpha * x @ W + bias + residual).
  *
- * A constant weight is packed once, into panels (packings.h). A weight that changes from call to call is packed panel by panel into scratch, or read
+ * A constant weight is packed into panels (packings.h). A weight that changes from call to call is packed panel by panel into scratch, or read
  * where it lies if its columns are contiguous and the rows of x are too few to pay for packing.
  */
 #include "gemm.h"
@@ -30,7 +30,7 @@ static eb_status plan(eb_node *node) {
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     const int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    return input == EB_IN_LINEAR_WEIGHT ? pack_as_panels(!transposed, transposed, numbers) : NULL;
+    return input == EB_IN_LINEAR_WEIGHT ? choose_panels(!transposed, transposed, numbers) : NULL;
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {

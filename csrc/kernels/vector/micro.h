@@ -1,9 +1,8 @@
-/* The micro-kernel: up to EB_MR rows of x times one panel of b, with all sums in registers over a block of k. The loop is
- * written once for all types of elements. A product is what a file defines before it includes this header; gemm.c has the
- * product of floats.
+/* The micro-kernel: up to EB_MR rows of x times one panel of b, with all sums in registers over a block of k. The loop does not
+ * depend on the types of the elements. A file that includes this header first defines them; gemm.c does so for floats.
  *
  *   micro_x, micro_b    type of an element of x, and of the panel
- *   MICRO_GROUP         enumerator: the k that one multiply-add takes, a group
+ *   MICRO_GROUP         enumerator: the number of k that one multiply-add takes; these are a group
  *   micro_factor        vector of EB_VL groups: what is multiplied
  *   micro_sum           vector of EB_VL numbers of 4 bytes, vf or vi: an accumulator
  *
@@ -24,8 +23,8 @@
 _Static_assert(sizeof(micro_sum) == EB_VL * 4 && sizeof((micro_sum){0}[0]) == 4, "+ must add sums in lanes of 4 bytes");
 _Static_assert(sizeof(micro_factor) == EB_VL * MICRO_GROUP * sizeof(micro_b), "a factor must hold a group of each column");
 
-/* R rows, V vectors of columns, U sets of sums: few rows need several, or each sum would wait for its last addition.
- * P cache lines of what follows are fetched a group. */
+/* R rows, V vectors of columns, U sets of sums. Few rows use several sets, because a sum would wait for its previous addition.
+ * Each group fetches P cache lines at `next`. */
 EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int U, const int P) {
     micro_sum sum[4][EB_MR][2];
     const micro_x *x[(EB_MR + 2) / 3]; /* a pointer for each three rows: what an address of x86 can reach */
@@ -90,7 +89,7 @@ enum { NEAR_ROWS = 8 };
 enum { NEAR_ROWS = EB_MR };
 #endif
 
-/* The same with rows at places of a table, over pieces of k: rows have a pointer each, which the pieces move. */
+/* The same for rows at `x_places` and pieces of k at `x_pieces`: each row has a pointer of its own. */
 EB_INLINE void micro_places(const eb_micro *t, const int R, const int V, const int P) {
     micro_sum sum[EB_MR][2];
     const micro_b *b = t->b;

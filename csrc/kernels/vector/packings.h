@@ -1,5 +1,5 @@
-/* Layouts of weights that several kernels ask for (eb_packing), once an instruction set. Their widths are those of vectors, so
- * the layouts of instruction sets of one width are the same, and so are their names. */
+/* The packing that several kernels use, compiled for each instruction set. It depends on the width of vectors alone, in which
+ * its name ends. */
 #ifndef EB_PACKINGS_H
 #define EB_PACKINGS_H
 
@@ -7,12 +7,12 @@
 
 #define EB_PACKING_NAME(what) what "_of_" EB_TEXT(EB_VL)
 
-/* A weight as panels (gemm.h). Axis `columns` of the weight becomes the columns of panels, axis `depth` their rows; the other
- * axes are taps, of which each has panels of its own:
+/* A weight as panels (gemm.h). Axis `columns` of the weight becomes the columns of panels, axis `depth` their rows. Each index
+ * of the other axes is a tap:
  *
- *   [columns / EB_NR][taps][depth][EB_NR]
+ *   [ceil(columns / EB_NR)][taps][depth][EB_NR], the last columns padded with zeros
  *
- * A piece is all panels of EB_NR columns. */
+ * A piece has EB_NR columns of all taps. */
 #define panels_packing EB_PASTE(eb_panels_packing, __, EB_ISA, , , )
 extern const eb_packing panels_packing;
 
@@ -22,7 +22,7 @@ static inline void unpack_panel(const float *panel, int64_t k_step, int64_t n_st
         for (int64_t k = 0; k < K; k++) plain[k * k_step + n * n_step] = panel[k * EB_NR + n];
 }
 
-static inline const eb_packing *pack_as_panels(int64_t columns, int64_t depth, int64_t *numbers) {
+static inline const eb_packing *choose_panels(int64_t columns, int64_t depth, int64_t *numbers) {
     numbers[0] = columns;
     numbers[1] = depth;
     return &panels_packing;

@@ -17,7 +17,7 @@ static int64_t bytes_of(const eb_tensor *w, const int64_t *numbers) {
     return EB_PRODUCT(count_pieces(w, numbers), count_taps(w, numbers), w->shape[numbers[DEPTH]], EB_NR, 4);
 }
 
-/* Where tap `tap` begins, from the first one on. */
+/* Offset of tap `tap` from the first element, in elements. */
 static int64_t tap_at(const eb_tensor *w, const int64_t *numbers, int64_t tap) {
     int64_t at = 0;
     for (int a = w->rank - 1; a >= 0; a--) {

@@ -24,12 +24,12 @@ typedef struct {
     const float *bias, *residual; /* or NULL */
     int64_t ldr;
     /* read by the loop */
-    const char *next;  /* what the following micro-tiles read: fetched from here on, */
-    int64_t next_step; /* so many bytes a group */
+    const char *next;  /* what the following micro-tiles read: fetched from here on */
+    int64_t next_step; /* bytes to go on for each group */
     const int64_t *x_places, *x_pieces; /* of `micro_places`, which ignores x_row, x_k and ldb */
     int64_t pieces;
     /* read by the epilogue */
-    float clamp; /* results go from 0 to this; 0: as they are */
+    float clamp; /* results are limited to [0, clamp]; INFINITY: ReLU; 0: no limit */
 } eb_micro;
 
 #endif

@@ -29,7 +29,10 @@ from engine.targets.plan import BoundPlan, Step
 
 
 class PackedKey(NamedTuple):
-    """Everything that determines the packed bytes, and nothing else: kernels that want one layout share one copy."""
+    """Everything that determines the packed bytes, and nothing else: kernels that want one layout share one copy.
+
+    Packed operands are dense, so the shape determines the strides.
+    """
 
     value: int
     parts: tuple[int, ...]  # constants with the scales and zero points of an encoded operand
@@ -88,8 +91,8 @@ def _stored(form: Form) -> StoredTensor | None:
 class Weights(Prepared):
     """Constants in the forms that kernels take: plain, or packed once and shared by all bound plans of a program.
 
-    A packed constant is not also kept plain, and is unpacked at each access if it was borrowed. Exceptions are
-    constants whose packed form is computed from them (Winograd) or has only a part of them; these are also kept plain.
+    If a packed constant was borrowed, it is unpacked at each access instead of being kept plain. It is also kept plain
+    if packing computes new numbers (Winograd) or packs only a part of it.
     Pages of a mapped file are given back to the system after packing, and so is a packed constant that no bound plan
     uses any more, unless its elements are nowhere else.
 
@@ -206,8 +209,8 @@ class Weights(Prepared):
             uses.setdefault(key.value, []).append(key)
         layouts = {key: step.planned.packed[at] for key, (step, at) in wanted.items()}
         sizes = {key: -(-layout.nbytes // ALIGNMENT) * ALIGNMENT for key, layout in layouts.items()}
-        # All packed weights share one buffer, because large pages make first-touch page faults several times
-        # cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
+        # All weights packed by one call share one buffer, because large pages make first-touch page faults several
+        # times cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
         slab, start = aligned_empty(sum(sizes.values())), 0
         stored = filter(None, (_stored(self.artifact.constants.form(value)) for value in uses))
         buffer = aligned_empty(max((one.nbytes for one in stored), default=0))
