@@ -208,8 +208,8 @@ class Encoding:
         """What to cut out of each component for the elements from `start` to `stop` of `axis`.
 
         Returns:
-            For each component its axis, start and stop; None for one that stays whole. None in place of all of them
-            where a block would be cut.
+            For each component its axis, start and stop, or None if the component stays whole. None alone if a block
+            would be cut.
         """
         scales: tuple[int, int, int] | None = None
         data = (axis, start, stop)

@@ -30,7 +30,7 @@ static int64_t offset_of_row(const eb_tensor *t, const eb_tensor *y, int rank, i
     return offset;
 }
 
-/* Add term `t` of a row to `sums`, each sum rounded; the first term is what it is. */
+/* Add term `t` of a row to `sums` and round each sum. The first term is copied. */
 static eb_status add_term(const eb_node *node, void *const *bases, int t, int64_t row, double *sums) {
     const eb_tensor *y = eb_output(node), *values = eb_input(node, 2 * t);
     const eb_weight w = eb_weight_of(node, bases, 2 * t, EB_F32);

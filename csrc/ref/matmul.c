@@ -47,7 +47,7 @@ static eb_status plan_matmul(eb_node *node) {
 static eb_status run_matmul(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const int32_t dtype = eb_output(node)->dtype;
     const int64_t compute = node->ints[EB_INT_MATMUL_COMPUTE];
-    const int b_axis = node->ints[EB_INT_MATMUL_TRANSPOSE_B] ? 1 : 0; /* of a `b` of two axes: the one that is summed */
+    const int b_axis = node->ints[EB_INT_MATMUL_TRANSPOSE_B] ? 1 : 0; /* the summed axis of `b`, if `b` has two axes */
     const void *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases);
     const eb_weight b = eb_weight_of(node, bases, EB_IN_MATMUL_B, dtype);
     product p = describe(node);

@@ -97,7 +97,7 @@ def _execute(artifact: Artifact, position: int, values: dict[int, np.ndarray], o
 
 
 class _Plain(Prepared):
-    """Plain constants. Those that are functions are computed once; borrowed ones are copied."""
+    """Plain constants. Constants that are stored as functions are computed once; borrowed constants are copied."""
 
     def __init__(self, artifact: Artifact, *, borrowed: bool) -> None:
         for value in artifact.constants:

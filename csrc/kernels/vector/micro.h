@@ -3,7 +3,7 @@
  *
  *   micro_x, micro_b    type of an element of x, and of the panel
  *   MICRO_GROUP         enumerator: the number of k that one multiply-add takes; these are a group
- *   micro_factor        vector of EB_VL groups: what is multiplied
+ *   micro_factor        vector of EB_VL groups: a factor of the multiply-add
  *   micro_sum           vector of EB_VL numbers of 4 bytes, vf or vi: an accumulator
  *
  *   micro_factor micro_broadcast(const micro_x *group)    one group of x, in all lanes
