@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from suites.cli.scripts import chosen_models, measured
-from suites.harness import ablate, table
-from suites.harness.progress import Reporter
+from suites.harness.present import table
+from suites.harness.run import ablate
+from suites.harness.run.reporter import Reporter
 
 FORMS = ("manual", "softmax", "sdpa", "causal", "masked", "gqa")
 LABELS = ("torch_compile", "onnxruntime", "onnxruntime[level=basic]", "openvino", "engine")

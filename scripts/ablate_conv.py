@@ -22,7 +22,8 @@ from rich.table import Table
 import engine
 from suites import models
 from suites.cli import scripts
-from suites.harness import stats, table
+from suites.harness.judge import stats
+from suites.harness.present import table
 
 ROUNDS = 25
 VARIANTS = ("direct", "winograd2", "winograd4")

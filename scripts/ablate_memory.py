@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suites.cli.scripts import chosen_models, measured
-from suites.harness import table
+from suites.harness.present import table
 
 LABELS = ("engine", "engine[planner=in_order]", "engine[planner=no_reuse]")
 PEERS = ("torch_compile", "onnxruntime", "openvino")

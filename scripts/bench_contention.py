@@ -25,10 +25,11 @@ from typing import Any
 
 from engine.processors import allowed_processors
 from suites import backends
-from suites.harness import machine, stats
-from suites.harness import table as tables
-from suites.harness.case import BackendRef, Case
-from suites.harness.session import Worker, WorkerFailed
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.judge import stats
+from suites.harness.present import table as tables
+from suites.harness.record import machine
+from suites.harness.run.session import Worker, WorkerFailed
 
 MODELS: tuple[tuple[str, dict[str, int], dict[str, int]], ...] = (
     ("transformer", {"batch": 1, "sequence": 128}, {"width": 512, "heads": 8}),

@@ -36,7 +36,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine import dtypes, torch_ops
-from suites.harness import machine, table
+from suites.harness.present import table
+from suites.harness.record import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9

@@ -21,7 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from suites.harness import machine, table
+from suites.harness.present import table
+from suites.harness.record import machine
 
 MODELS = "bert,qwen3"
 WAYS = {

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import engine
 from suites import models
-from suites.harness import machine, stats, table
+from suites.harness.judge import stats
+from suites.harness.present import table
+from suites.harness.record import machine
 
 CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("mlp", "mlp", {}),

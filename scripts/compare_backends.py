@@ -10,9 +10,9 @@ from rich.table import Table
 
 from suites import backends
 from suites.cli.scripts import chosen_models, measured
-from suites.harness import table
-from suites.harness.case import BackendRef
-from suites.harness.store import Line
+from suites.harness.declare.case import BackendRef
+from suites.harness.present import table
+from suites.harness.record.store import Line
 
 COSTS = ("import_s", "export_s", "compile_s", "first_call_s")
 

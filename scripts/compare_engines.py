@@ -20,10 +20,10 @@ from engine.errors import EngineError
 from suites import models
 from suites.backends import versions
 from suites.cli.output import console, plain_table
-from suites.harness import machine, verify
-from suites.harness.case import BackendRef, Case
-from suites.harness.session import Worker, WorkerFailed, run_folder, scratch_folder
-from suites.harness.spec import of_model
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.spec import of_model
+from suites.harness.record import machine, outputs
+from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder
 
 LIMIT_S = 300.0
 COUNTS = ("launches", "arena_bytes", "packed_bytes")
@@ -89,7 +89,7 @@ def run(case: Case, ref: BackendRef, folder: Path) -> tuple[dict[str, Any], Outp
             files = worker.ask("verify", LIMIT_S)["files"]
         except WorkerFailed as failure:
             raise WorkerFailed(failure.status, f"{ref.label}: {failure.reason}") from None
-    return facts, [verify.read(scratch / name) for name in files]
+    return facts, [outputs.read(scratch / name) for name in files]
 
 
 def difference(old: Outputs, new: Outputs) -> str:

@@ -16,7 +16,8 @@ import torch
 
 import engine
 from suites import models
-from suites.harness import machine, table
+from suites.harness.present import table
+from suites.harness.record import machine
 from suites.models.nets import labelled
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from suites.cli.scripts import chosen_models, measured
-from suites.harness import table
+from suites.harness.present import table
 
 LABELS = ("onnxruntime", *(f"onnxruntime[level={level}]" for level in ("extended", "basic", "disabled")), "engine")
 COSTS = ("export_s", "compile_s", "first_call_s")

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from suites.harness import simulate, stats, table
+from suites.harness.judge import simulate, stats
+from suites.harness.present import table
 
 GENERATIONS = (2, 3, 4, 5, 6, 8, 10, 20)
 ROUNDS, SAMPLES, PAST = 10, 3, 40

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites.backends import versions
-from suites.harness import spec
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare import spec
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from suites.harness.job import Job
+    from suites.harness.measure.job import Job
 
 SUITE_VARIABLE = "ENGINEBENCH_SUITE"
 DEFAULT_SUITE = "quick"
@@ -70,8 +70,9 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     Raises:
         WrongResult: the outputs are wrong, or the inputs were written to.
     """
-    from suites.harness import reference, verify
-    from suites.harness.job import INPUT_SETS, Job
+    from suites.harness.judge import reference, verify
+    from suites.harness.measure.job import INPUT_SETS, Job
+    from suites.harness.record import outputs
 
     job = Job(case, ref, scratch)
     seconds: dict[str, float | None] = dict(job.load())
@@ -83,7 +84,7 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
         raise WrongResult(f"{case.id}: {ref.label} wrote to its inputs (input sets {found['inputs_changed']})")
     error = 0.0
     for file, expected in zip(found["files"], reference.compute(case, INPUT_SETS), strict=True):
-        verdict = verify.check(*verify.read(scratch / file), expected)
+        verdict = verify.check(*outputs.read(scratch / file), expected)
         if verdict.reason is not None:
             raise WrongResult(f"{case.id}: {ref.label}: {verdict.reason}")
         error = max(error, verdict.relative)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends, fronts
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case
 
 SAMPLES = 20
 

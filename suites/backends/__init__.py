@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from engine.suggest import unknown
 from suites.backends import versions
-from suites.harness.case import BackendRef
+from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from typing import Any
 
 import suites
 from suites.backends.base import BackendSwitch
-from suites.harness import machine, other_interpreter
-from suites.harness.case import BackendRef
+from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
+from suites.harness.record import machine
+from suites.other_engine import launch
 
 ENGINE = "engine"
 PREFIX = f"{ENGINE}@"
@@ -102,7 +103,7 @@ def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
     """The command line that runs `module` of this checkout's `suites` under another interpreter."""
     root = str(Path(suites.__file__).resolve().parent.parent)
     paths = os.environ.get("PYTHONPATH", "")  # a user's own models may import from there
-    return [str(interpreter), "-P", other_interpreter.__file__, root, paths, module, *arguments]
+    return [str(interpreter), "-P", launch.__file__, root, paths, module, *arguments]
 
 
 def environment() -> dict[str, str]:
@@ -162,9 +163,9 @@ def _digest(package: Path, extension: Path) -> str:
 
 @cache
 def _ask(interpreter: Path, roots: tuple[str, ...], ask: str, options: str = "{}") -> Any:
-    """The answer of `suites.harness.describe_engine`; UsageError with its reason where there is none."""
+    """The answer of `suites.other_engine.describe`; UsageError with its reason where there is none."""
     question = json.dumps({"ask": ask, "roots": roots, "options": json.loads(options)})
-    line = command(interpreter, "suites.harness.describe_engine", question)
+    line = command(interpreter, "suites.other_engine.describe", question)
     try:
         ended = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
         answer = json.loads(ended.stdout)

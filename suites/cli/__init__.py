@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     A user's mistake is one message on standard error; a defect of the engine is a traceback there.
     """
     from suites.cli.app import app
-    from suites.harness.run import Interrupted
+    from suites.harness.run.runner import Interrupted
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:

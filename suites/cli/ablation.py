@@ -11,11 +11,14 @@ from engine.suggest import unknown
 from suites import models
 from suites.backends import versions
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
-from suites.harness import ablate, ablation, ablation_table, progress, store, table
-from suites.harness.case import Case, split_labels
+from suites.harness.declare.case import Case, split_labels
+from suites.harness.declare.spec import Suite, find, load, of_model, shipped
 from suites.harness.errors import UsageError
-from suites.harness.plan import make
-from suites.harness.spec import Suite, find, load, of_model, shipped
+from suites.harness.judge import ablation
+from suites.harness.present import ablation_table, progress, table
+from suites.harness.record import store
+from suites.harness.run import ablate
+from suites.harness.run.plan import make
 
 MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
 GENERATIONS = 4

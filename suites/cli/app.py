@@ -10,10 +10,15 @@ import typer
 
 from suites.cli import ablation, catalogue, data, profile
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, text
-from suites.harness import ablation_table, compare, growth, machine, plan, progress, roofs, spec, store, table
-from suites.harness import run as harness
-from suites.harness.case import split_labels
-from suites.harness.history import History
+from suites.harness.declare import spec
+from suites.harness.declare.case import split_labels
+from suites.harness.judge import compare, growth
+from suites.harness.judge.history import History
+from suites.harness.measure import roofs
+from suites.harness.present import ablation_table, progress, table
+from suites.harness.record import machine, store
+from suites.harness.record.roofs import Roof
+from suites.harness.run import plan, runner
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -60,7 +65,7 @@ def run(
         _dry_run(plans, folder, as_json=as_json)
         return
     with progress.reporter() as reporter:
-        outcomes = [harness.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure) for one in plans]
+        outcomes = [runner.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure) for one in plans]
     if as_json:
         print_json([one.to_dict() for one in outcomes])
     for outcome in outcomes if not as_json else ():
@@ -182,7 +187,7 @@ def machine_(as_json: JsonFlag = False) -> None:
     printer.print(plain_table([_roof_row(one) for one in found.rows]))
 
 
-def _roof_row(one: roofs.Roof) -> dict[str, Any]:
+def _roof_row(one: Roof) -> dict[str, Any]:
     """A roof for people: 1e9 a second, cycles, and whether to believe it."""
     return {
         "roof": one.name,

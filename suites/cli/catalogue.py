@@ -36,7 +36,7 @@ def _models(_: Path) -> list[Row]:
 
 
 def _suites(_: Path) -> list[Row]:
-    from suites.harness import spec
+    from suites.harness.declare import spec
 
     found = []
     for path in spec.shipped().values():
@@ -57,7 +57,7 @@ def _suites(_: Path) -> list[Row]:
 def _backends(_: Path) -> list[Row]:
     from suites import backends
     from suites.backends import versions
-    from suites.harness.case import BackendRef
+    from suites.harness.declare.case import BackendRef
 
     found: list[Row] = [
         {
@@ -77,7 +77,7 @@ def _switches(_: Path) -> list[Row]:
     """The engine's, then the switches of the other backends."""
     from engine.config import all_switches
     from suites import backends
-    from suites.harness.case import BackendRef
+    from suites.harness.declare.case import BackendRef
 
     found: list[Row] = [
         {"backend": "engine", "kind": one.kind, "name": one.name, "default": one.default, "summary": one.summary}
@@ -115,7 +115,7 @@ def _ops(_: Path) -> list[Row]:
 
 
 def _runs(results: Path) -> list[Row]:
-    from suites.harness import store
+    from suites.harness.record import store
 
     found: list[Row] = []
     for path in store.all_run_files(results):

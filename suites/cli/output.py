@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from suites.harness.case import Scalar
+from suites.harness.declare.case import Scalar
 from suites.harness.errors import UsageError
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

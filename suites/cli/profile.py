@@ -9,10 +9,13 @@ import typer
 
 from engine.runtime.report import bar
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting, stdout_as_stderr
-from suites.harness import plan, progress, roofs, spec, store, table
-from suites.harness import run as harness
-from suites.harness.case import split_labels
+from suites.harness.declare import spec
+from suites.harness.declare.case import split_labels
 from suites.harness.errors import UsageError
+from suites.harness.measure import roofs
+from suites.harness.present import progress, table
+from suites.harness.record import store
+from suites.harness.run import plan, runner
 
 ENGINE = "engine"
 
@@ -50,7 +53,7 @@ def command(
     outcome = None
     if asked is not None:
         with progress.reporter() as reporter:
-            outcome = harness.run(asked, store.results_folder(results), reporter, measure_roofs=roofs.measure)
+            outcome = runner.run(asked, store.results_folder(results), reporter, measure_roofs=roofs.measure)
     if as_json:
         beside = outcome.to_dict() if outcome is not None else None
         print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict(), "beside": beside})
@@ -68,7 +71,7 @@ def _plan(model: str, arguments: dict[str, Any], threads: int, backends: str) ->
     return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}), None, suite.backends)
 
 
-def _show(outcome: harness.Outcome) -> None:
+def _show(outcome: runner.Outcome) -> None:
     printer = console()
     printer.print(plain_table(rows(outcome.summaries)))
     printer.print(

@@ -8,9 +8,12 @@ from typing import Any
 
 from engine.errors import EngineError
 from suites import models
-from suites.harness import ablate, ablation, plan, progress, run, store
-from suites.harness.case import Scalar
-from suites.harness.spec import Suite, of_model
+from suites.harness.declare.case import Scalar
+from suites.harness.declare.spec import Suite, of_model
+from suites.harness.judge import ablation
+from suites.harness.present import progress
+from suites.harness.record import store
+from suites.harness.run import ablate, plan, runner
 
 
 def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
@@ -26,11 +29,11 @@ def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
     return names or list(default)
 
 
-def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], **settings: Any) -> run.Outcome:
+def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], **settings: Any) -> runner.Outcome:
     """A run of a suite that is declared here: ``[[models]]`` entries, and the other keys of a suite file."""
     suite = Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings})
     with progress.reporter() as reporter:
-        return run.run(plan.make(suite), store.results_folder(None), reporter)
+        return runner.run(plan.make(suite), store.results_folder(None), reporter)
 
 
 def taken_apart(

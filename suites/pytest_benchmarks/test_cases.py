@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from suites import backends, fronts
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case
 
 ROUNDS = 20
 """Calls of a case that must be made ready before each: then the tool does not choose their number itself."""

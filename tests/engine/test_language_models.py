@@ -11,7 +11,7 @@ import engine
 from engine.ops import TABLE
 from engine.targets.cpu import CPU, native
 from suites import models
-from suites.harness.reference import Upcast
+from suites.harness.judge.reference import Upcast
 
 NAMES = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny")
 # Sums in another order, exp and tanh by other polynomials: eager's own float32 error, several times over.

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from suites import fronts
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case
 
 TINY = """
 name = "tiny"

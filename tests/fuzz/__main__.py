@@ -51,7 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     print(text)
     print(summary.findings(results, options.folder))
     if options.into:
-        from suites.harness import machine, table
+        from suites.harness.present import table
+        from suites.harness.record import machine
 
         sanitized = "ASan and UBSan" if campaign.is_sanitized(options.native) else "no sanitizers"
         heading = f"{table.heading(machine.environment())} Built with {sanitized}."

@@ -15,12 +15,14 @@ import pytest
 
 from suites.backends.base import BackendSwitch
 from suites.cli import main
-from suites.harness import ablate, ablation, store
-from suites.harness.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
-from suites.harness.history import History
-from suites.harness.simulate import Noise, bursts
+from suites.harness.judge import ablation
+from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
+from suites.harness.judge.history import History
+from suites.harness.judge.simulate import Noise, bursts
+from suites.harness.record import store
+from suites.harness.run import ablate
 from tests.harness import planted_switches as planted
 
 FILE = Path(__file__).with_name("planted_switches.py")

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from suites.cli import main
-from suites.harness import compare, simulate, store
 from suites.harness.errors import UsageError
-from suites.harness.history import History
+from suites.harness.judge import compare, simulate
+from suites.harness.judge.history import History
+from suites.harness.record import store
 
 COUNTS = {"nodes": 40, "launches": 26, "fallback_nodes": 0, "arena_bytes": 4096, "weight_bytes": 1 << 20}
 CASES = tuple(f"mlp/b{n}/t1/fp32" for n in (1, 2, 4, 8, 16))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from suites.harness.contention import Used, Watch, kept
+from suites.harness.measure.contention import Used, Watch, kept
 
 
 def counters(folder, busy, stolen, own):

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from suites.cli import main
-from suites.harness import store, verify
+from suites.harness.judge import verify
+from suites.harness.record import store
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from suites import backends
-from suites.harness.case import BackendRef, Case
-from suites.harness.run import _Exports
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.run.runner import _Exports
 
 
 def backend(name, exports):

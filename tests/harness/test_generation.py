@@ -11,12 +11,15 @@ from rich.console import Console
 
 from suites import fronts, models
 from suites.backends.base import Backend, Generator
-from suites.harness import job as jobs
-from suites.harness import plan, roofs, spec, table
-from suites.harness.case import BackendRef, Case
-from suites.harness.history import History
-from suites.harness.roofs import Roof, Roofs, Work
-from suites.harness.summary import Question, summarise
+from suites.harness.declare import spec
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import Question, summarise
+from suites.harness.measure import job as jobs
+from suites.harness.present import table
+from suites.harness.record import roofs
+from suites.harness.record.roofs import Roof, Roofs, Work
+from suites.harness.run import plan
 
 FAKES = Path(__file__).with_name("fake_decoders.py")
 PROMPT, STEPS = 9, 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suites.harness import growth
+from suites.harness.judge import growth
 
 
 def line(backend, sequence, seconds, status="ok", batch=1):

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from suites import backends
-from suites.harness import spec
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare import spec
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
-from suites.harness.job import Job
+from suites.harness.measure.job import Job
 
 CASE = Case("mlp", {"batch": 2}, options={"widths": "8-8"}, io="numpy")
 SUITE = """

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from suites.harness import plan, progress, spec, store
-from suites.harness import run as harness
+from suites.harness.declare import spec
+from suites.harness.record import store
+from suites.harness.run import plan, reporter, runner
 
 FAKES = Path(__file__).with_name("fakes.py")
 FAULTS = (
@@ -35,7 +36,7 @@ options = {{ widths = "16-16" }}
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     suite = spec.parse(suite_text(FAULTS), "planted.toml")
-    return harness.run(plan.make(suite), tmp_path_factory.mktemp("results"), progress.Reporter())
+    return runner.run(plan.make(suite), tmp_path_factory.mktemp("results"), reporter.Reporter())
 
 
 @pytest.fixture(scope="module")
@@ -163,13 +164,13 @@ def test_a_model_that_cannot_be_built_fails_every_row_once(tmp_path):
     (tmp_path / "broken.py").write_text("def make():\n    raise ValueError('no such weights')\n")
     text = suite_text(["Right"]).replace('"mlp"', f'"{tmp_path}/broken.py:make"')
     text = text.replace("shape = { batch = 2 }\n", "").replace('options = { widths = "16-16" }\n', "")
-    found = harness.run(plan.make(spec.parse(text, "x.toml")), tmp_path, progress.Reporter())
+    found = runner.run(plan.make(spec.parse(text, "x.toml")), tmp_path, reporter.Reporter())
     assert {line["status"] for line in found.summaries} == {"failed"}
     assert all("no such weights" in line["reason"] for line in found.summaries)
 
 
 def test_more_threads_than_processors_is_unavailable(tmp_path):
     text = suite_text(["Right"]).replace("rounds = 5", "rounds = 5\nthreads = 4096")
-    found = harness.run(plan.make(spec.parse(text, "x.toml")), tmp_path, progress.Reporter())
+    found = runner.run(plan.make(spec.parse(text, "x.toml")), tmp_path, reporter.Reporter())
     assert {line["status"] for line in found.summaries} == {"unavailable"}
     assert found.succeeded

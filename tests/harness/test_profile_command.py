@@ -7,7 +7,7 @@ import json
 import pytest
 
 from suites.cli import main, profile
-from suites.harness.run import Outcome
+from suites.harness.run.runner import Outcome
 
 RATIO = {"value": 1.25, "low": 1.2, "high": 1.3}
 LINES = [
@@ -34,7 +34,7 @@ def measured(monkeypatch, tmp_path):
         found.append((plan, results))
         return Outcome(tmp_path / "run.jsonl", {}, LINES)
 
-    monkeypatch.setattr(profile.harness, "run", run)
+    monkeypatch.setattr(profile.runner, "run", run)
     return found
 
 

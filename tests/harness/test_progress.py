@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from suites.harness import progress
-from suites.harness.progress import LiveReporter, PlainReporter
+from suites.harness.present import progress
+from suites.harness.present.progress import LiveReporter, PlainReporter
 
 
 def drawn(reporter: LiveReporter) -> str:
@@ -26,7 +26,7 @@ def test_each_backend_of_the_case_in_flight_has_a_row_with_its_state_and_latency
     found = reporter()
     found.start(12, "suite mlp")
     found.rows("mlp/b1/t1/fp32", ["eager", "onnxruntime[level=basic]"])
-    found.row("eager", "round 2 of 15", "3.78 us")
+    found.row("eager", "round 2 of 15", 3.78e-6)
     found.advance(3)
     text = drawn(found)
     eager, other = (line for line in text.splitlines() if "│" in line and ("eager" in line or "onnx" in line))
@@ -39,7 +39,7 @@ def test_each_backend_of_the_case_in_flight_has_a_row_with_its_state_and_latency
 def test_a_latency_stays_through_the_generations_of_a_case_and_goes_with_it() -> None:
     found = reporter()
     found.rows("first", ["eager"])
-    found.row("eager", "round 1 of 15", "3.78 us")
+    found.row("eager", "round 1 of 15", 3.78e-6)
     found.rows("first", ["eager"])  # the next generation
     found.row("eager", "warm up")
     assert "3.78 us" in drawn(found)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from suites.harness.case import Case
-from suites.harness.reference import Upcast, compute
+from suites.harness.declare.case import Case
+from suites.harness.judge.reference import Upcast, compute
 
 
 class Casting(nn.Module):

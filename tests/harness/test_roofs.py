@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from suites.harness import roofs
-from suites.harness.roofs import Roof, Roofs, Work
+from suites.harness.measure import roofs
+from suites.harness.record import roofs as recorded
+from suites.harness.record.roofs import Roof, Roofs, Work
 
 CLOCK = 4e9
 
@@ -55,7 +56,7 @@ def test_an_instruction_that_the_machine_lacks_is_neither_believed_nor_not():
 
 @pytest.fixture
 def known(monkeypatch) -> Roofs:
-    monkeypatch.setattr(roofs, "last_level_bytes", lambda: 32 << 20)
+    monkeypatch.setattr(recorded, "last_level_bytes", lambda: 32 << 20)
     rows = compute(1, 1.0), reading("L1d", 1, 250e9), reading("memory", 1, 25e9), compute(2, 0.7)
     return Roofs(tuple(roofs._judged(rows)), 0.0)
 
@@ -93,5 +94,5 @@ def test_this_machine_has_roofs_that_survive_a_record():
 
 
 def test_sizes_are_read_as_the_kernel_writes_them():
-    assert [roofs._bytes(text) for text in ("32K", "1M", "2G", "512")] == [32 << 10, 1 << 20, 2 << 30, 512]
-    assert [roofs._span(text) for text in ("0", "0-7")] == [1, 8]
+    assert [recorded._bytes(text) for text in ("32K", "1M", "2G", "512")] == [32 << 10, 1 << 20, 2 << 30, 512]
+    assert [recorded._span(text) for text in ("0", "0-7")] == [1, 8]

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import tempfile
 
-from suites.harness.session import run_folder
+from suites.harness.run.session import run_folder
 
 HOLD = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from suites.harness.session import run_folder
+from suites.harness.run.session import run_folder
 with run_folder() as folder:
     (folder / "large").write_text("x")
     print(folder, flush=True)

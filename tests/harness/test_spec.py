@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from suites.backends import versions
-from suites.harness import plan, spec
-from suites.harness.case import BackendRef, Case, split_labels
+from suites.harness.declare import spec
+from suites.harness.declare.case import BackendRef, Case, split_labels
+from suites.harness.declare.only import Only
 from suites.harness.errors import UsageError
-from suites.harness.only import Only
+from suites.harness.run import plan
 
 GOOD = """
 name = "x"

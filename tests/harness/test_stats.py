@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from suites.harness import simulate, stats
+from suites.harness.judge import simulate, stats
 
 
 def simulated(generator, generations, true=0.0, noise=simulate.Noise()):  # noqa: B008  # immutable

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from suites.harness import machine, store
 from suites.harness.errors import UsageError
+from suites.harness.record import machine, store
 
 LINE = {"kind": "samples", "case": "c", "backend": "b", "generation": 0, "seconds": [[1.0]]}
 

@@ -8,11 +8,12 @@ import re
 import pytest
 from rich.console import Console
 
-from suites.harness import roofs, table
-from suites.harness.case import BackendRef, Case
-from suites.harness.history import History
-from suites.harness.roofs import Roof, Roofs
-from suites.harness.summary import Question, _disturbed, _neighbours, summarise
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import Question, _disturbed, _neighbours, summarise
+from suites.harness.present import table
+from suites.harness.record import roofs
+from suites.harness.record.roofs import Roof, Roofs
 
 PEAK, BANDWIDTH = 100e9, 20e9
 MACHINE = Roofs(

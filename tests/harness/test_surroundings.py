@@ -7,8 +7,8 @@ import json
 import socket
 from pathlib import Path
 
-from suites.harness import machine
-from suites.harness.surroundings import surroundings
+from suites.harness.record import machine
+from suites.harness.record.surroundings import surroundings
 
 
 def test_settings_of_libraries_are_recorded_and_folders_are_not(monkeypatch):

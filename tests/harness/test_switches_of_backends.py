@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from suites import backends, models
 from suites.backends import _onnxruntime_graph as graph
 from suites.backends import stepwise
-from suites.harness.case import BackendRef
+from suites.harness.declare.case import BackendRef
 
 DECLARED = [name for name in backends.BACKENDS if backends.load(BackendRef(name)).switches()]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suites.harness import verify
-from suites.harness.verify import Reference
+from suites.harness.judge import verify
+from suites.harness.judge.verify import Reference
+from suites.harness.record import outputs
 
 
 def reference(values, error=1e-7, dtype="float32"):
@@ -97,8 +98,8 @@ def test_an_empty_output_is_right():
 
 def test_outputs_survive_the_way_to_another_process(tmp_path):
     arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array([True, False])]
-    verify.save(tmp_path / "x.npz", arrays, ["float32", "bool"])
-    found, dtypes = verify.read(tmp_path / "x.npz")
+    outputs.save(tmp_path / "x.npz", arrays, ["float32", "bool"])
+    found, dtypes = outputs.read(tmp_path / "x.npz")
     assert dtypes == ["float32", "bool"]
     for one, other in zip(found, arrays, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -18,11 +18,14 @@ from engine import _native
 from suites import backends, fronts
 from suites.backends import versions
 from suites.cli import main
-from suites.harness import other_interpreter, plan, progress, spec, store, table
-from suites.harness import run as harness
-from suites.harness.case import BackendRef, Case
+from suites.harness.declare import spec
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
-from suites.harness.session import Worker, WorkerFailed
+from suites.harness.present import table
+from suites.harness.record import store
+from suites.harness.run import plan, reporter, runner
+from suites.harness.run.session import Worker, WorkerFailed
+from suites.other_engine import launch
 
 SUITE = """
 name = "two"
@@ -125,7 +128,7 @@ def outcome(old, root, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(root))
         suite = spec.parse(SUITE.format(path=old), "two.toml")
-        return harness.run(plan.make(suite), tmp_path_factory.mktemp("results"), progress.Reporter())
+        return runner.run(plan.make(suite), tmp_path_factory.mktemp("results"), reporter.Reporter())
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +370,7 @@ def test_only_what_the_harness_asks_for_is_called_lacking():
     def reason(function):
         with pytest.raises(AttributeError) as caught:
             function()
-        return other_interpreter.explain(caught.value)
+        return launch.explain(caught.value)
 
     assert reason(inside_of_the_engine).startswith("AttributeError: ")
     assert "lacks" in reason(lambda: backends.check(None))
@@ -423,21 +426,26 @@ def test_the_script_compares_bits_types_and_shapes(root):
         assert difference([([one], ["float32"])], [([other], [kind])]) == "1 of 1 differ"
 
 
-WORKER_MODULES = ("worker", "job", "machine", "describe_engine", "other_interpreter")
+WORKER_MODULES = (
+    "suites.harness.run.worker",
+    "suites.harness.measure.job",
+    "suites.harness.record.machine",
+    "suites.other_engine.describe",
+    "suites.other_engine.launch",
+)
 OLDEST = {"engine.errors", "engine.suggest", "engine.torch_ops"}
 """What an engine of any version has, beside its public functions."""
 
 
 def test_a_worker_imports_nothing_of_the_engine_that_older_versions_lack():
     """The package itself is replaced by an empty one, so that only what `suites` imports by name shows."""
-    modules = [f"suites.harness.{name}" for name in WORKER_MODULES]
     code = f"""
 import sys, types
 package = types.ModuleType("engine")
 package.__path__ = {list(engine.__path__)!r}
 sys.modules["engine"] = package
 import importlib
-for name in {modules!r}:
+for name in {WORKER_MODULES!r}:
     importlib.import_module(name)
 from suites import models
 for name in models.names():

@@ -43,7 +43,7 @@ def test_the_model_of_the_page_is_found_and_computes():
 
 @pytest.mark.usefixtures("with_the_model")
 def test_the_suite_of_the_page_expands_to_its_cases(page):
-    from suites.harness import spec
+    from suites.harness.declare import spec
 
     (text,) = [text for language, text in page if language == "toml"]
     suite = spec.parse(text, "autoencoder.toml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suites import models
-from suites.harness import spec
+from suites.harness.declare import spec
 
 SUITES = sorted(spec.shipped())
 

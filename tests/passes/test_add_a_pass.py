@@ -19,8 +19,8 @@ from engine.graph import Graph
 from engine.ops import TensorType
 from engine.passes import own
 from suites import backends
-from suites.harness import ablate
-from suites.harness.case import BackendRef
+from suites.harness.declare.case import BackendRef
+from suites.harness.run import ablate
 from tests.graphs import ops
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add-a-pass.md").read_text()

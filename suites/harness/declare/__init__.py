@@ -1,0 +1,1 @@
+"""What to measure: cases, suites and the expressions that choose among them."""

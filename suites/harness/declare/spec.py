@@ -1,0 +1,306 @@
+"""The declared form of a suite (TOML) and its expansion to cases. Knows names of models and backends, imports none.
+
+Every message names the file, the key, what was expected and the nearest known name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+import suites
+from engine.errors import EngineError
+from engine.suggest import unknown
+from suites import backends as registry
+from suites import models
+from suites.backends import versions
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.errors import UsageError
+
+PRECISIONS = ("fp32",)
+IO = ("torch", "numpy")
+
+
+def _as_list(value: Any) -> Any:
+    """A single value is a list of one."""
+    return [value] if isinstance(value, str | int | float | bool) else value
+
+
+Sizes = Annotated[list[Annotated[int, Field(ge=0, strict=True)]], BeforeValidator(_as_list), Field(min_length=1)]
+Choices = Annotated[list[str | int | float | bool], BeforeValidator(_as_list), Field(min_length=1)]
+Threads = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], BeforeValidator(_as_list), Field(min_length=1)]
+Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Timeouts(_Strict):
+    """Seconds that one phase of one worker may take; then it is killed and its row reads `timeout`."""
+
+    load: PositiveFloat = 120.0
+    prepare: PositiveFloat = 300.0
+    verify: PositiveFloat = 120.0
+    warm: PositiveFloat = 60.0
+    sample: PositiveFloat = 60.0
+    reference: PositiveFloat = 300.0
+
+
+class ModelSweep(_Strict):
+    """One ``[[models]]`` entry: every combination of its lists is a case.
+
+    Attributes:
+        name: a model of ``enginebench list models`` or ``path.py:factory``.
+        shape: size name -> one value or a list. Missing sizes take the model's defaults.
+        options: variant name -> one value or a list.
+        switches: tables of switches for the backends that have them; ``{}`` is everything on.
+        threads: instead of the suite's.
+        backends: instead of the suite's.
+        together: processes that hold the model at once, at most, where memory has no room for more: further backends
+            take turns in further parts, each with the baseline, its second copy and the engine.
+        io: ``torch``, ``numpy`` or both: what calls take and give.
+    """
+
+    name: str
+    shape: dict[str, Sizes] = {}
+    options: dict[str, Choices] = {}
+    switches: Annotated[list[dict[str, str]], Field(min_length=1)] = [{}]
+    threads: Threads | None = None
+    backends: Names | None = None
+    together: Annotated[int, Field(ge=4, strict=True)] | None = None
+    io: Names = ["torch"]
+
+
+class Suite(_Strict):
+    """One suite file.
+
+    Attributes:
+        name: part of the file name of a run.
+        description: one line.
+        models: what to sweep.
+        backends: who takes part; the baseline is added where it is missing.
+        baseline: the backend that ratios are against. It runs twice: the second copy gives the A/A floor.
+        threads, precision: swept for every model.
+        rounds: rounds of one process generation; in each, every backend runs once.
+        samples_per_round: timed samples of one turn.
+        generations: fresh sets of processes; two at least.
+        generation_budget_s: rounds of one generation stop after this many seconds (never before three).
+        same_within: 0.02 reads "same within 2%".
+        worker_s: seconds that a worker takes, for the estimate before a machine has run the suite.
+        timeouts: seconds a phase.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+    description: str = ""
+    models: Annotated[list[ModelSweep], Field(min_length=1)]
+    backends: Names
+    baseline: str = "eager"
+    threads: Threads = [1]
+    precision: Names = ["fp32"]
+    rounds: Annotated[int, Field(ge=3, strict=True)] = 15
+    samples_per_round: PositiveInt = 3
+    generations: Annotated[int, Field(ge=2, strict=True)] = 2
+    generation_budget_s: PositiveFloat = 20.0
+    same_within: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
+    worker_s: PositiveFloat | None = None
+    timeouts: Timeouts = Timeouts()
+
+    def cases(self) -> Iterator[tuple[Case, list[BackendRef]]]:
+        """Every case once, in declared order, with the backends that run it (the baseline first)."""
+        seen: dict[str, str] = {}
+        named: dict[str, str] = {}
+        for sweep in self.models:
+            refs = [BackendRef.parse(label) for label in (self.baseline, *(sweep.backends or self.backends))]
+            for ref in refs:
+                _one_name("backend", named, ref.label, ref.name)
+            for case in _expand(sweep, sweep.threads or self.threads, self.precision):
+                is_new = case.id not in seen
+                _one_name("model", seen, case.id, case.model)
+                if is_new:
+                    yield case, list({ref.label: ref for ref in refs}.values())
+
+    def together(self) -> dict[str, int]:
+        """Case -> how many processes may hold its model at once, where that is limited."""
+        return {
+            case.id: sweep.together
+            for sweep in reversed(self.models)  # of a case that is declared twice, the first one counts
+            if sweep.together is not None
+            for case in _expand(sweep, sweep.threads or self.threads, self.precision)
+        }
+
+
+def _one_name(kind: str, known: dict[str, str], name: str, path: str) -> None:
+    """Note what `path` is called in records; UsageError where another file is, too, since names say no folder."""
+    if known.setdefault(name, path) != path:
+        raise UsageError(f"two {kind}s would both be called {name}: {known[name]} and {path}. Rename one file")
+
+
+def load(path: Path) -> Suite:
+    """The suite in the file at `path`; UsageError names file, key, expectation and nearest match.
+
+    A relative path of an ``engine@PATH`` is relative to the file's folder.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    return parse(text, str(path), path.parent)
+
+
+def parse(text: str, source: str, folder: Path = Path()) -> Suite:
+    """The suite that TOML `text` declares; `source` names it in messages, `folder` is what paths are relative to."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason = str(error).replace("end of document", f"line {text.count(chr(10)) + 1}, end of document")
+        raise UsageError(f"{source}: not valid TOML: {reason}") from None
+    try:
+        suite = Suite.model_validate(raw)
+    except ValidationError as error:
+        lines = [_explain(problem) for problem in error.errors(include_url=False)]
+        raise UsageError("\n".join(f"{source}: {line}" for line in lines)) from None
+    problems = list(_unknown_names(suite, folder))
+    if problems:
+        raise UsageError("\n".join(f"{source}: {line}" for line in problems))
+    return resolve(suite, folder)
+
+
+def resolve(suite: Suite, folder: Path) -> Suite:
+    """`suite` with the lasting name of every ``engine@PATH``; UsageError as `versions.resolve`."""
+
+    def named(labels: Sequence[str]) -> list[str]:
+        return [versions.resolve(label, folder) for label in labels]
+
+    sweeps = [
+        sweep if sweep.backends is None else sweep.model_copy(update={"backends": named(sweep.backends)})
+        for sweep in suite.models
+    ]
+    (baseline,) = named([suite.baseline])
+    return suite.model_copy(update={"models": sweeps, "backends": named(suite.backends), "baseline": baseline})
+
+
+def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
+    """A suite of the one case that a model makes, called after the model or its file unless `fields` say otherwise.
+
+    Args:
+        model: a name or ``path.py:factory``.
+        arguments: its sizes and options.
+        fields: those of a `Suite`; ``backends`` at least.
+
+    Raises:
+        models.ModelError: an unknown model, key or value.
+        UsageError: a field that does not fit.
+    """
+    known = models.get(model)
+    known.complete(dict(arguments))
+    sweep = {
+        "name": model,
+        "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
+        "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
+    }
+    try:
+        return Suite.model_validate({"name": Path(model.partition(":")[0]).stem, "models": [sweep], **fields})
+    except ValidationError as error:
+        raise UsageError("\n".join(f"{model}: {_explain(one)}" for one in error.errors(include_url=False))) from None
+
+
+def find(name: str) -> Path:
+    """The file of a suite given by path or by name; UsageError with the nearest name otherwise."""
+    given = Path(name)
+    if given.suffix == ".toml" and given.is_file():
+        return given
+    known = shipped()
+    if given.suffix == ".toml" and given.stem not in known:
+        raise UsageError(f"{name}: no such file")
+    if given.stem not in known:
+        raise UsageError(unknown("suite", name, known))
+    return known[given.stem]
+
+
+def shipped() -> dict[str, Path]:
+    """Name -> file of the suites that come with the package."""
+    folder = Path(suites.__file__).parent
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _expand(sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str]) -> Iterator[Case]:
+    spec = models.get(sweep.name)
+    shape: Mapping[str, Sequence[int]] = {**{key: [size] for key, size in spec.shape_keys.items()}, **sweep.shape}
+    for sizes in _product(shape):
+        for options in _product(sweep.options):
+            swept = itertools.product(precisions, threads, sweep.switches, sweep.io)
+            for precision, count, switches, io in swept:
+                yield Case(sweep.name, sizes, count, precision, options, switches, io)
+
+
+def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*table.values()):
+        yield dict(zip(table, values, strict=True))
+
+
+def _unknown_names(suite: Suite, folder: Path) -> Iterator[str]:
+    labels = [("baseline", suite.baseline), *(("backends", label) for label in suite.backends)]
+    for position, sweep in enumerate(suite.models):
+        labels += [(f"models[{position}].backends", label) for label in sweep.backends or []]
+        yield from (f"models[{position}].{line}" for line in _model_problems(sweep))
+    for key, label in labels:
+        try:
+            registry.check(BackendRef.parse(versions.resolve(label, folder)))
+        except EngineError as error:
+            yield f"{key}: {error}"
+    yield from (f"precision: {unknown('precision', p, PRECISIONS)}" for p in suite.precision if p not in PRECISIONS)
+
+
+def _model_problems(sweep: ModelSweep) -> Iterator[str]:
+    try:
+        spec = models.get(sweep.name)
+    except models.ModelError as error:
+        yield f"name: {error}"
+        return
+    wrong = [
+        f"{kind}: {unknown('key', key, known)}"
+        for kind, given, known in (("shape", sweep.shape, spec.shape_keys), ("options", sweep.options, spec.options))
+        for key in given
+        if key not in known
+    ]
+    yield from wrong
+    yield from (f"io: {unknown('io', io, IO)}" for io in sweep.io if io not in IO)
+    if not wrong:
+        yield from dict.fromkeys(_value_problems(sweep, spec))
+    for switches in sweep.switches:
+        try:
+            registry.check_switches(switches)
+        except EngineError as error:
+            yield f"switches: {error}"
+
+
+def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:
+    for case in _expand(sweep, [1], PRECISIONS):
+        try:
+            spec.complete(case.build_arguments)
+        except models.ModelError as error:
+            yield str(error)
+
+
+_FIELDS: dict[str, type[BaseModel]] = {"models": ModelSweep, "timeouts": Timeouts}
+
+
+def _explain(problem: Any) -> str:
+    """One line of a pydantic error in the words of the file."""
+    place = [part for part in problem["loc"] if not (isinstance(part, str) and "[" in part)]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    if problem["type"] == "extra_forbidden":
+        owner = next((_FIELDS[str(part)] for part in place[:-1] if str(part) in _FIELDS), Suite)
+        return f"{key}: {unknown('key', place[-1], owner.model_fields)}"
+    if problem["type"] == "missing":
+        return f"{key}: this key is required"
+    if problem["type"] == "too_short":
+        return f"{key}: expected at least one value, got {problem['input']!r}"
+    message = problem["msg"][0].lower() + problem["msg"][1:]
+    return f"{key}: {message}, got {problem['input']!r}"

@@ -1,0 +1,261 @@
+"""Two stored runs side by side: what is counted, exactly, and what may be said of time. Pure: all is in the records.
+
+Counts of the engine's programs (launches, bytes, ...) are the same every time: a larger one is a regression, and gates.
+Times of two runs were not taken in turn: each is set against the baseline of its own run, and they never gate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from suites import backends
+from suites.harness.declare.case import BackendRef
+from suites.harness.errors import UsageError
+from suites.harness.judge import stats
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import log_ratios
+from suites.harness.record import store
+from suites.harness.record.store import Line
+
+EXACT = (
+    "nodes",
+    "launches",
+    "fallback_nodes",
+    "graph_breaks",
+    "arena_bytes",
+    "weight_bytes",
+    "artifact_bytes",
+    "flops",
+    "executed_flops",
+    "bytes",
+)
+"""Columns of the engine's rows, other versions included, that only change when the program does; more is worse."""
+
+SURROUNDINGS = ("kernel", "governor", "python", "versions")
+"""What must be the same for times to be comparable."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Time after over time before, each over the baseline of its run.
+
+    Attributes:
+        ratio: with its 95% interval.
+        p: of no difference, raised by Holm's rule over all rows of the comparison.
+        verdict: of a row of the engine: "faster", "slower", "same" (within 2% either way) or "inconclusive"; "control"
+            for what did not change: peers, and other versions of the engine with the same content in both runs;
+            "surroundings" where everything may have changed.
+    """
+
+    ratio: stats.Ratio
+    p: float
+    verdict: stats.VerdictName | Literal["control", "surroundings"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A backend in a case, in both runs.
+
+    Attributes:
+        changes: column -> (before, after), where they differ.
+        regressions: names in `changes` that are worse; ``status`` where a row stopped being ok.
+        time: None where one of the two has no time, or is the baseline.
+    """
+
+    case: str
+    backend: str
+    changes: Mapping[str, tuple[Any, Any]]
+    regressions: tuple[str, ...]
+    time: Time | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs.
+
+    Attributes:
+        rows: of cases and backends that both have.
+        gone: (case, backend) that only the earlier run has.
+        new: those that only the later one has.
+        surroundings: column -> (before, after) where the environments differ: times are not comparable then.
+        missing: rows that the later run planned and has not: it did not end, or its file was cut.
+    """
+
+    rows: tuple[Row, ...]
+    gone: tuple[tuple[str, str], ...]
+    new: tuple[tuple[str, str], ...]
+    surroundings: Mapping[str, tuple[Any, Any]]
+    missing: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def regressed(self) -> bool:
+        """Whether anything that is counted became worse, or was to be looked at and is not there."""
+        return bool(self.missing) or any(row.regressions for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        return asdict(self) | {"regressed": self.regressed}
+
+
+def compare(before: store.Run, after: store.Run, history: History, same_within: float = 0.02) -> Comparison:
+    """What changed from `before` to `after`.
+
+    Raises:
+        UsageError: the runs are of different machines, or have no case in common.
+    """
+    machines = [run.environment.get("machine") for run in (before, after)]
+    if machines[0] != machines[1]:
+        raise UsageError(f"{before.name} is of {machines[0]}, {after.name} of {machines[1]}: not comparable")
+    old, new = (_summaries(run) for run in (before, after))
+    both = [key for key in old if key in new]
+    if not both:
+        raise UsageError(f"{before.name} and {after.name} have no case in common")
+    differing = _differing(before.environment, after.environment)
+    estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, history)
+    controls = {key for key in estimates if _is_control(key[1], before.environment, after.environment)}
+    times = _judged(estimates, controls, same_within, comparable=not differing)
+    return Comparison(
+        tuple(_row(key, old[key], new[key], times.get(key)) for key in both),
+        tuple(key for key in old if key not in new),
+        tuple(key for key in new if key not in old),
+        differing,
+        _missing(after, new),
+    )
+
+
+Key = tuple[str, str]
+
+
+def _summaries(run: store.Run) -> dict[Key, Line]:
+    return {(line["case"], line["backend"]): line for line in run.of("summary")}
+
+
+def _missing(run: store.Run, found: Mapping[Key, Line]) -> tuple[Key, ...]:
+    planned: Mapping[str, Sequence[str]] = run.environment.get("plan", {}).get("cases", {})
+    return tuple((case, label) for case, labels in planned.items() for label in labels if (case, label) not in found)
+
+
+def _differing(before: Line, after: Line) -> dict[str, tuple[Any, Any]]:
+    found: dict[str, tuple[Any, Any]] = {}
+    for name in SURROUNDINGS:
+        one, other = before.get(name), after.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):  # the packages that differ, and not all of them
+            names = [key for key in {**one, **other} if key != "enginebench" and one.get(key) != other.get(key)]
+            found |= {key: (one.get(key), other.get(key)) for key in names}
+        elif one != other:
+            found[name] = (one, other)
+    one, other = before.get("surroundings"), after.get("surroundings")
+    if one and other:  # records of earlier versions do not have them
+        found |= {name: (one.get(name), other.get(name)) for name in one if one.get(name) != other.get(name)}
+    one, other = (run.get("plan", {}).get("files", {}) for run in (before, after))
+    found |= {name: (one[name], other[name]) for name in one if name in other and one[name] != other[name]}
+    return found
+
+
+def _row(key: Key, old: Line, new: Line, time: Time | None) -> Row:
+    case, backend = key
+    names = EXACT if backends.is_engine(BackendRef.parse(backend)) else ()
+    changes = {name: (old.get(name), new.get(name)) for name in ("status", *names) if old.get(name) != new.get(name)}
+    worse = [name for name, (one, other) in changes.items() if name != "status" and (other or 0) > (one or 0)]
+    if old["status"] == "ok" and new["status"] in ("wrong", "failed", "timeout"):
+        worse.insert(0, "status")
+    if new["status"] != "ok":  # a row without a result has no counts: that is one fact, not many
+        changes = {name: pair for name, pair in changes.items() if name == "status"}
+        worse = [name for name in worse if name == "status"]
+    return Row(case, backend, changes, tuple(worse), time)
+
+
+def _times(
+    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Line, Line]], history: History
+) -> dict[Key, stats.Estimate]:
+    """Of each row that is timed in both runs. The baselines must be of one name."""
+    samples = [_samples(run) for run in (before, after)]
+    found: dict[Key, stats.Estimate] = {}
+    for key, (old, new) in rows.items():
+        if not (old["status"] == new["status"] == "ok" and old["baseline"] == new["baseline"]):
+            continue
+        if key[1].removesuffix("#2") == old["baseline"]:
+            continue
+        base = (key[0], old["baseline"])
+        logs = [log_ratios(lines.get(key, ()), lines.get(base, ())) for lines in samples]
+        if all(logs):
+            found[key] = _difference(*(stats.estimate(one, history.spread(old["threads"])) for one in logs))
+    return found
+
+
+def _samples(run: store.Run) -> dict[Key, list[Line]]:
+    latest = {(line["case"], line["backend"], line["generation"]): line for line in run.of("samples")}
+    found: dict[Key, list[Line]] = {}
+    for (case, backend, _), line in sorted(latest.items(), key=lambda one: one[0][2]):
+        found.setdefault((case, backend), []).append(line)
+    return found
+
+
+def _difference(before: stats.Estimate, after: stats.Estimate) -> stats.Estimate:
+    """Of two independent estimates; known as well as the one that is known less well."""
+    error = math.hypot(before.error, after.error)
+    return stats.Estimate(after.centre - before.centre, error, min(before.degrees, after.degrees))
+
+
+def _is_control(label: str, before: Line, after: Line) -> bool:
+    """True where the code is the same in both runs: of peers, and of another version of the engine by its digest."""
+    ref = BackendRef.parse(label)
+    if not backends.is_engine(ref):
+        return True
+    told = [run.get("plan", {}).get("engines", {}).get(ref.name) for run in (before, after)]
+    return told[0] is not None and told[0] == told[1]
+
+
+def _judged(
+    found: Mapping[Key, stats.Estimate], controls: Collection[Key], same_within: float, *, comparable: bool
+) -> dict[Key, Time]:
+    """Verdicts. Backends that did not change are controls: what moved their ratio moved from one run to the other, so
+    less than the largest of these moves in a case is `inconclusive`.
+    """
+    raised = dict(zip(found, stats.holm([stats.p_value(one) for one in found.values()]), strict=True))
+    answer = {}
+    for key, one in found.items():
+        ratio = stats.interval(one)
+        moves = [abs(other.centre) for name, other in found.items() if name[0] == key[0] and name in controls]
+        verdict: Any = stats.verdict(ratio, same_within, max(moves, default=0.0))
+        if not comparable:
+            verdict = "surroundings"
+        elif key in controls:
+            verdict = "control"
+        elif verdict in ("faster", "slower") and raised[key] >= 1 - stats.CONFIDENCE:
+            verdict = "inconclusive"
+        answer[key] = Time(ratio, raised[key], verdict)
+    return answer
+
+
+def lines(found: Comparison) -> Iterator[dict[str, str]]:
+    """The rows as text for a table: those that changed, or that time says something of."""
+    for row in found.rows:
+        counted = ", ".join(
+            f"{name} {_count(one)} -> {_count(other)}{' (worse)' if name in row.regressions else ''}"
+            for name, (one, other) in row.changes.items()
+        )
+        time = row.time
+        yield {
+            "case": row.case,
+            "backend": row.backend,
+            "counted": counted or "as before",
+            "time": "-" if time is None else _interval(time.ratio),
+            "verdict": "-" if time is None else time.verdict,
+        }
+
+
+def _interval(ratio: stats.Ratio) -> str:
+    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def surroundings(found: Mapping[str, tuple[Any, Any]]) -> Sequence[str]:
+    """A line for each difference of the environments."""
+    return [f"{name}: {one} -> {other}" for name, (one, other) in found.items()]

@@ -1,0 +1,55 @@
+"""What this machine's own A/A pairs say about the variance between processes. Reads runs; writes nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+
+from suites.harness.errors import UsageError
+from suites.harness.judge import stats
+from suites.harness.record import store
+
+RUNS_READ = 30
+"""Newest runs that are looked at: a machine's noise drifts as its neighbours and its software change."""
+
+
+class History:
+    """A/A medians by thread count, most of them read from earlier runs, some added by the run under way.
+
+    Args:
+        results: the results folder.
+        exclude: a file that is not history: the run that is being resumed.
+    """
+
+    def __init__(self, results: Path | None = None, exclude: Path | None = None) -> None:
+        self._medians: dict[int, list[float]] = {}
+        files = store.run_files(results)[-RUNS_READ:] if results is not None else []
+        for path in files:
+            if path == exclude:
+                continue
+            try:
+                self._read(store.read(path))
+            except UsageError:
+                continue  # a damaged or newer file says nothing here; `enginebench list runs` shows it
+
+    def add(self, threads: int, medians: Iterable[float]) -> None:
+        """Note the per-generation medians of an A/A pair of a case that ran with `threads` threads."""
+        self._medians.setdefault(threads, []).extend(medians)
+
+    def spread(self, threads: int) -> stats.Spread:
+        """What is known for cases with `threads` threads."""
+        return stats.spread_of(self._medians.get(threads, []))
+
+    def _read(self, run: store.Run) -> None:
+        pairs: dict[tuple[str, int], dict[str, stats.Rounds]] = {}
+        baseline = run.environment.get("plan", {}).get("baseline")
+        for line in run.of("samples"):
+            if line["backend"] in (baseline, f"{baseline}#2"):
+                pairs.setdefault((line["case"], line["generation"]), {})[line["backend"]] = line["seconds"]
+        threads = {line["case"]: line["threads"] for line in run.of("summary")}
+        for (case, _), seconds in pairs.items():
+            if len(seconds) == 2 and case in threads:
+                values = stats.log_ratios(seconds[f"{baseline}#2"], seconds[baseline])
+                if values:
+                    self.add(threads[case], [statistics.median(values)])

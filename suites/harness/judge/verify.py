@@ -1,0 +1,128 @@
+"""Is an output right? Compares arrays with the reference. Pure NumPy: knows no torch, no process, no clock.
+
+An output is right where it has the shape and dtype of eager's, NaN and each Inf exactly where the reference has them,
+and a relative error ||out - ref|| / ||ref|| (2-norms, in float64) within the tolerance of `Reference.tolerance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+TOLERANCE_FACTOR = 32.0
+"""Allowed error as a multiple of eager's own float32 error.
+
+Chosen once, so that Winograd F(4x4, 3x3) passes: at the usual points, which other libraries may use, its error was 6 to
+21 times that of torch's float32 convolution for 1 to 512 channels (one 6x6 tile of normal and of rectified normal data,
+channels summed naively in NumPy); at this engine's points up to 10 times. A wrong answer is off by orders of magnitude
+more.
+"""
+
+TOLERANCE_ULPS = 4.0
+"""Allowed error in units of the output dtype's epsilon where eager makes none (graphs that only copy)."""
+
+MOST_TOLERANCE = 0.1
+"""No larger error is allowed, whatever eager makes: where one digit is not sure, no answer can be told from another.
+
+Of the models here Mamba with its random weights is allowed most, 0.03.
+"""
+
+OWN_DTYPE_TOLERANCE = 1e-4
+"""Allowed relative error where no float64 reference exists, so that eager's own error is unknown."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one array is from another. `reason` is set where they cannot be compared by numbers."""
+
+    relative: float
+    max_abs: float
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The right outputs for one input set.
+
+    Attributes:
+        outputs: float64 where the model's are floating, otherwise as they are.
+        dtypes: dtype names of eager's outputs.
+        eager_errors: relative error of each of eager's outputs; None where `outputs` are eager's own.
+        note: why there is no float64 reference.
+    """
+
+    outputs: Sequence[np.ndarray]
+    dtypes: Sequence[str]
+    eager_errors: Sequence[float] | None
+    note: str | None
+
+    def tolerance(self, index: int) -> float:
+        """The relative error that output `index` may have."""
+        if self.eager_errors is None:
+            return OWN_DTYPE_TOLERANCE
+        usual = max(TOLERANCE_FACTOR * self.eager_errors[index], TOLERANCE_ULPS * _epsilon(self.dtypes[index]))
+        return min(usual, MOST_TOLERANCE)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Worst errors over the outputs; `reason` says what is wrong, None where all is right."""
+
+    relative: float
+    max_abs: float
+    reason: str | None
+
+
+def compare(output: np.ndarray, reference: np.ndarray) -> Difference:
+    """Difference of two arrays of the same meaning; places where both are NaN, or the same Inf, agree."""
+    if output.shape != reference.shape:
+        return Difference(np.inf, np.inf, f"shape {output.shape}, expected {reference.shape}")
+    out = output.astype(np.float64)
+    ref = reference.astype(np.float64)
+    for name, test in (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf)):
+        wrong = int(np.count_nonzero(test(out) != test(ref)))
+        if wrong:
+            return Difference(np.inf, np.inf, f"{name} where the reference has none or the reverse: {wrong} elements")
+    finite = np.isfinite(ref)
+    if ref.size and not finite.any():
+        return Difference(np.inf, np.inf, "the reference has no finite number: nothing can be compared")
+    gap = out[finite] - ref[finite]
+    distance, size = float(np.linalg.norm(gap)), float(np.linalg.norm(ref[finite]))
+    relative = distance / size if size else (np.inf if distance else 0.0)
+    return Difference(relative, float(np.abs(gap).max(initial=0.0)))
+
+
+def check(outputs: Sequence[np.ndarray], dtypes: Sequence[str], reference: Reference) -> Verdict:
+    """The verdict on all outputs of one call."""
+    if len(outputs) != len(reference.outputs):
+        return Verdict(np.inf, np.inf, f"{len(outputs)} outputs, expected {len(reference.outputs)}")
+    relative = max_abs = 0.0
+    reason = None
+    for index, (output, expected) in enumerate(zip(outputs, reference.outputs, strict=True)):
+        found = compare(output, expected)
+        relative, max_abs = max(relative, found.relative), max(max_abs, found.max_abs)
+        if reason is None:
+            reason = _problem(index, found, dtypes[index], reference)
+    return Verdict(relative, max_abs, reason)
+
+
+def _problem(index: int, found: Difference, dtype: str, reference: Reference) -> str | None:
+    if found.reason is not None:
+        return f"output {index}: {found.reason}"
+    if dtype != reference.dtypes[index]:
+        return f"output {index}: dtype {dtype}, expected {reference.dtypes[index]}"
+    allowed = reference.tolerance(index)
+    if found.relative > allowed:
+        own = None if reference.eager_errors is None else reference.eager_errors[index]
+        text = f"output {index}: relative error {found.relative:.2e}, allowed {allowed:.2e}"
+        is_eagers = own is not None and own > MOST_TOLERANCE  # of a model that draws random numbers, say
+        return f"{text}; eager's own is {own:.2e}, so nothing can be verified" if is_eagers else text
+    return None
+
+
+def _epsilon(dtype: str) -> float:
+    """Spacing of floating numbers near 1; for others that of float64, in which they compare exactly."""
+    known = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
+    return known.get(dtype, 2.0**-52)

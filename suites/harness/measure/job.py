@@ -1,0 +1,303 @@
+"""The work of one backend on one case inside of one process: load, prepare, verify, warm up, sample. Owns the clock.
+
+Knows nothing of pipes, rounds or other backends: `worker.py` puts it behind a pipe, the pytest and asv fronts call it
+in their own process.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import resource
+import statistics
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from suites import backends, models
+from suites.backends import stepwise
+from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch, to_numpy
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.record import outputs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+INPUT_SETS = 4
+"""Different inputs that calls take in turn, so that an answer kept from an earlier call is caught."""
+MIN_SAMPLE_S = 1e-3
+"""A sample lasts this long at least, or 100 times the resolution of the clock: calls are repeated inside of it."""
+WARM_BLOCK = 5
+"""Samples of one warm-up block; the job is steady when two blocks in a row agree."""
+WARM_AGREE = 0.05
+"""Two blocks agree when their medians differ by no more than this share."""
+WARM_LIMIT_S = 3.0
+"""Warm-up ends after this long, steady or not (the record says which)."""
+
+SOAK_CALLS = 128
+"""Calls before the warm-up whose results are all looked at: who is wrong now and then shows."""
+SOAK_LIMIT_S = 1.0
+"""They end after this long."""
+MOST_SUSPECTS = 3
+"""Results of the soak that differ from what was verified and are written for the parent to judge."""
+
+Inputs = list[tuple[Any, ...]]
+"""Sets of arguments: tensors, or arrays where the case's `io` says so."""
+
+
+class Job:
+    """One backend on one case.
+
+    Args:
+        case: what to run.
+        ref: who runs it.
+        scratch: an existing folder; outputs for checking are written there.
+        exports, programs: see `Backend`.
+    """
+
+    def __init__(
+        self, case: Case, ref: BackendRef, scratch: Path, exports: Path | None = None, programs: Path | None = None
+    ) -> None:
+        options = backends.applicable(ref, dict(case.switches))
+        self._case = case
+        self._scratch = scratch
+        self._backend = backends.load(ref)(case.threads, options)
+        self._backend.exports, self._backend.programs = exports, programs
+        self._backend.io = case.io
+        self._model: Any = None
+        self._prepared: Prepared | None = None
+        self._inputs: Inputs = []
+        self._baseline_bytes: int | None = None
+        self._inner = 1
+        self._turns = 0
+        self._last: Any = None
+        self._right: list[list[tuple[Any, ...]]] = []
+
+    def load(self) -> dict[str, Any]:
+        """Load the runtime; from here on memory counts. Returns import_s."""
+        start = time.perf_counter()
+        self._backend.load()
+        seconds = time.perf_counter() - start
+        import torch  # noqa: F401  # inputs are torch tensors: whoever has not imported it yet does so untimed
+
+        self._baseline_bytes = _reset_peak()
+        return {"import_s": seconds}
+
+    def provision(self) -> dict[str, Any]:
+        """Let the backend do what a machine pays once; see `Backend.provision`."""
+        self._backend.provision()
+        return {}
+
+    def facts(self, options: Mapping[str, str]) -> dict[str, Any]:
+        """Returns facts: what the backend tells of the model with these options. Calls nothing and times nothing."""
+        if self._model is None:
+            self._model = models.get(self._case.model).build(**self._case.build_arguments)[0]
+        return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._fresh_tensors()[0], options))}
+
+    def prepare(self) -> dict[str, Any]:
+        """Build the model (untimed), export and compile it, call once. Returns these times and facts."""
+        spec = models.get(self._case.model)
+        model, _ = spec.build(**self._case.build_arguments)
+        prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
+        self._prepared = prepare(self._backend, model, self._fresh_tensors()[0])
+        if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
+            self._prepared = _through_torch(self._prepared)
+        del model
+        self._inputs = self._fresh_inputs()
+        seconds = self._time(0, 1)
+        phases = {"export_s": self._prepared.export_s, "compile_s": self._prepared.compile_s, "first_call_s": seconds}
+        return {**phases, "facts": dict(self._prepared.facts)}
+
+    def verify(self) -> dict[str, Any]:
+        """Call once for each input set, keep all results, write them. Returns files, inputs_changed."""
+        import torch
+
+        results = []
+        for inputs in self._inputs:
+            self.ready(*inputs)
+            results.append(self._flatten(self.call(*inputs)))
+        files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
+        self._right = [_fingerprints(tensors) for tensors in results]
+        pairs = zip(map(self._flatten, self._inputs), self._fresh_tensors(), strict=True)
+        changed = [
+            seed
+            for seed, (used, fresh) in enumerate(pairs)
+            if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(used, fresh, strict=True))
+        ]
+        return {"files": files, "inputs_changed": changed}
+
+    def warm(self) -> dict[str, Any]:
+        """Call until two blocks of samples agree. Sets the repetitions of a sample.
+
+        Returns:
+            calls, steady, per_call_s, inner, peak_rss_bytes; suspects: results that differ from those that were
+            verified, as `output` of `sample`.
+        """
+        gc.collect()
+        suspects = self._soak()
+        start = time.perf_counter()
+        calls, steady, medians = 0, False, [self._time(0, 1)]
+        self._inner = _repetitions(medians[0])
+        while not steady and time.perf_counter() - start < WARM_LIMIT_S:
+            block: list[float] = []
+            while len(block) < WARM_BLOCK and (not block or time.perf_counter() - start < WARM_LIMIT_S):
+                block.append(self._time(calls, self._inner))
+                calls += self._inner
+            medians.append(statistics.median(block))
+            self._inner = _repetitions(medians[-1])
+            steady = abs(medians[-1] / medians[-2] - 1) <= WARM_AGREE
+        peak = None if self._baseline_bytes is None else _status("VmHWM") - self._baseline_bytes
+        found = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
+        return {**found, "peak_rss_bytes": peak, "suspects": suspects}
+
+    def _soak(self) -> list[dict[str, Any]]:
+        """Look at the result of every call for a while."""
+        found: list[dict[str, Any]] = []
+        start, number = time.perf_counter(), 0
+        while number < SOAK_CALLS and time.perf_counter() - start < SOAK_LIMIT_S:
+            seed = number % INPUT_SETS
+            self.ready(*self._inputs[seed])
+            result = self.call(*self._inputs[seed])
+            if len(found) < MOST_SUSPECTS and self._differs(seed, result):
+                found.append({"seed": seed, "file": self._write(f"soak_{number}", self._flatten(result))})
+            number += 1
+        return found
+
+    def sample(self, count: int, *, keep: bool = False) -> dict[str, Any]:
+        """One turn: an untimed sample (others have used the caches since), then `count` timed ones.
+
+        Returns:
+            seconds: per call, one value a sample; involuntary: context switches forced on the process meanwhile;
+            output: the input set and the file of the result of the last timed call, with `keep`, or where it is not
+            the very one that was verified; else None.
+        """
+        self._turns += 1
+        # As `timeit` does: a collection in one sample would not be the cost of one call. Nothing else runs meanwhile.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            offset = self._turns  # so that the kept result belongs to another input set every turn
+            self._time(offset, self._inner)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+            seconds = [self._time(offset + index, self._inner) for index in range(count)]
+            forced = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - before
+        finally:
+            if was_enabled:
+                gc.enable()
+        turn: dict[str, Any] = {"seconds": seconds, "involuntary": forced, "output": None}
+        seed = (offset + count - 1 + self._inner - 1) % INPUT_SETS
+        if keep or self._differs(seed, self._last):
+            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", self._flatten(self._last))}
+        return turn
+
+    def _differs(self, seed: int, result: Any) -> bool:
+        """Whether a result is not bit for bit the one that was verified; nothing differs before `verify`."""
+        return bool(self._right) and _fingerprints(self._flatten(result)) != self._right[seed]
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The prepared callable; RuntimeError before `prepare`."""
+        if self._prepared is None:
+            raise RuntimeError("call prepare() first")
+        return self._prepared.call
+
+    @property
+    def must_be_ready(self) -> bool:
+        """Whether `ready` has something to do before each call."""
+        return self._prepared is not None and self._prepared.ready is not None
+
+    def ready(self, *inputs: Any) -> None:
+        """What comes before each call with `inputs` and is not timed; mostly nothing."""
+        if self._prepared is not None and self._prepared.ready is not None:
+            self._prepared.ready(*inputs)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The input sets that calls take in turn."""
+        return self._inputs
+
+    @property
+    def inner(self) -> int:
+        """Calls in one sample."""
+        return self._inner
+
+    def _time(self, first: int, calls: int) -> float:
+        """Seconds a call over `calls` calls in a row, starting with input set `first`."""
+        call, order = self.call, [self._inputs[(first + index) % INPUT_SETS] for index in range(calls)]
+        if self.must_be_ready:
+            return sum(self._time_ready(inputs) for inputs in order) / calls
+        result: Any = None
+        start = time.perf_counter()
+        for inputs in order:
+            result = call(*inputs)
+        seconds = (time.perf_counter() - start) / calls
+        self._last = result
+        return seconds
+
+    def _time_ready(self, inputs: tuple[Any, ...]) -> float:
+        """Seconds of one call that must be made ready."""
+        call = self.call
+        self.ready(*inputs)
+        start = time.perf_counter()
+        result = call(*inputs)
+        seconds = time.perf_counter() - start
+        self._last = result
+        return seconds
+
+    def _fresh_inputs(self) -> Inputs:
+        """Inputs as calls take them."""
+        sets = self._fresh_tensors()
+        return [tuple(tensor.numpy() for tensor in one) for one in sets] if self._case.io == "numpy" else list(sets)
+
+    def _flatten(self, values: Any) -> list[Tensor]:
+        """What a call takes or gives, as tensors; TypeError for what is not of the case's kind."""
+        return flatten_arrays(values) if self._case.io == "numpy" else flatten(values)
+
+    def _fresh_tensors(self) -> list[tuple[Tensor, ...]]:
+        spec = models.get(self._case.model)
+        return [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
+
+    def _write(self, name: str, tensors: list[Tensor]) -> str:
+        path = self._scratch / f"{name}.npz"
+        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
+        outputs.save(path, [to_numpy(tensor) for tensor in tensors], kinds)
+        return path.name
+
+
+def _fingerprints(tensors: Iterable[Tensor]) -> list[tuple[Any, ...]]:
+    """Type, shape and checksum of each: equal where the bits are."""
+    arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in tensors]
+    return [(array.dtype.str, array.shape, zlib.crc32(array.data)) for array in arrays]
+
+
+def _through_torch(prepared: Prepared) -> Prepared:
+    """The same for a user of NumPy."""
+    ready = None if prepared.ready is None else through_torch(prepared.ready)
+    return replace(prepared, call=through_torch(prepared.call), ready=ready)
+
+
+def _repetitions(seconds: float) -> int:
+    """Calls that make a sample long enough."""
+    wanted = max(MIN_SAMPLE_S, 100 * time.get_clock_info("perf_counter").resolution)
+    return max(1, math.ceil(wanted / max(seconds, 1e-9)))
+
+
+def _reset_peak() -> int | None:
+    """Resident bytes now, with the kernel's peak counter set back to them; None where it cannot be set back."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _status("VmRSS")
+
+
+def _status(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {key}")

@@ -1,0 +1,1 @@
+"""Records for people: tables and progress. Nothing that measures imports it."""

@@ -1,0 +1,1 @@
+"""What is stored about a run and the machine it ran on, and how it is read back."""

@@ -1,0 +1,261 @@
+"""Running an ablation: what does each program look like, which differ, and how do those compare in time.
+
+facts (one worker, no timing) ──▶ trials ──▶ the reached ones, in parts ──▶ run ──▶ ablation lines
+                                             └─▶ the strongest, in pairs ──▶ run ──▶ more of them
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.suggest import unknown
+from suites import backends
+from suites.backends import versions
+from suites.backends.base import BackendSwitch
+from suites.harness.declare.case import BackendRef, Case, Scalar
+from suites.harness.declare.spec import Suite, of_model
+from suites.harness.errors import UsageError
+from suites.harness.judge import ablation
+from suites.harness.judge.ablation import MODES, Ablation, Facts, Trial
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import log_ratios
+from suites.harness.record import machine, store
+from suites.harness.record.store import Line
+from suites.harness.run import runner
+from suites.harness.run.plan import RunPlan, with_twin
+from suites.harness.run.reporter import Reporter
+from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder
+
+MOST_TOGETHER, LEAST_TOGETHER = 8, 5
+"""Processes that take turns with each other: at most, and what a pair of switches needs."""
+WORKER_BYTES = 700_000_000
+"""What a process holds beside its weights, of which there may be two copies while it compiles (measured: 0.5 GB)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be taken apart.
+
+    Attributes:
+        suite: rounds, generations, time limits; its name is that of the stored run.
+        cases: on what.
+        ablation: what.
+        modes: how, of `ablation.MODES`.
+        pairs: how many of the strongest switches are tried two at a time; 0: none.
+    """
+
+    suite: Suite
+    cases: Sequence[Case]
+    ablation: Ablation
+    modes: Sequence[str] = MODES
+    pairs: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished ablation.
+
+    Attributes:
+        paths: the stored runs: of single switches, and of pairs where there are any.
+        environment: the first line of the first.
+        lines: `ablation` lines.
+    """
+
+    paths: Sequence[Path]
+    environment: Line
+    lines: Sequence[Line]
+
+    @property
+    def succeeded(self) -> bool:
+        """True where every program could be made, was right and could be timed."""
+        return all(line["status"] == "ok" for line in self.lines)
+
+
+def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
+    """How the backend of that label is taken apart.
+
+    Args:
+        label: such as ``engine`` or ``onnxruntime[level=extended]``, which then is the whole.
+        switches: names of switches, or of kinds of them; None: the usual ones.
+
+    Raises:
+        UsageError: an unknown name, a backend that cannot run here, or one that has no switches.
+    """
+    base = BackendRef.parse(versions.resolve(label, Path.cwd()))
+    backends.check(base)
+    missing = backends.unavailable(base)
+    if missing is not None:
+        raise UsageError(f"backend {base.name}: {missing}")
+    declared = backends.load(base)
+    declared_switches = list(backends.switches(base))
+    if not declared_switches:
+        able = [name for name in backends.BACKENDS if not backends.unavailable(BackendRef(name))]
+        able = [name for name in able if backends.load(BackendRef(name)).switches()]
+        raise UsageError(f"backend {base.name} has no switches; these have: {', '.join(able)}")
+    return Ablation(base, _chosen(declared_switches, switches), declared.bare(), declared.lists)
+
+
+def _chosen(declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> list[BackendSwitch]:
+    if names is None:
+        return [switch for switch in declared if switch.usual]
+    known = dict.fromkeys([switch.name for switch in declared] + [switch.kind for switch in declared])
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--switches: {unknown('switch', name, known)}")
+    return [switch for switch in declared if switch.name in names or (switch.kind in names and switch.usual)]
+
+
+def facts_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:
+    """The facts of one backend on a model at its default size; nothing is timed."""
+    suite = of_model(model, options, backends=[label])
+    case = next(case for case, _ in suite.cases())
+    base = BackendRef.parse(label)
+    request = Request(suite, [case], Ablation(base, (), None, ()))
+    with run_folder() as folder:
+        return _Programs(request, case, folder, reporter).whole()
+
+
+def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = False) -> Outcome:
+    """Find which programs differ, time those, store and judge.
+
+    Raises:
+        UsageError: nothing to resume.
+        Interrupted: on Ctrl-C; everything measured so far is stored.
+    """
+    with run_folder() as folder:
+        programs = {case.id: _Programs(request, case, folder, reporter) for case in request.cases}
+        singles = {case.id: programs[case.id].singles() for case in request.cases}
+        first = _timed(request, request.suite.name, singles, programs, results, reporter, resume=resume)
+        if not request.pairs:
+            return first
+        pairs = {
+            case.id: programs[case.id].pairs(
+                ablation.strongest([line for line in first.lines if line["case"] == case.id], request.pairs)
+            )
+            for case in request.cases
+        }
+        second = _timed(request, f"{request.suite.name}_pairs", pairs, programs, results, reporter, resume=resume)
+    return Outcome([*first.paths, *second.paths], first.environment, [*first.lines, *second.lines])
+
+
+class _Programs:
+    """What one case's programs look like: a worker makes them one after the other."""
+
+    def __init__(self, request: Request, case: Case, folder: Path, reporter: Reporter) -> None:
+        self._request = request
+        self._case = case
+        self._folder = scratch_folder(folder, f"facts_{len(list(folder.iterdir()))}")
+        self._reporter = reporter
+        self._facts: dict[str, Facts] = {}
+
+    def whole(self) -> Facts:
+        """The backend as it is."""
+        base = self._request.ablation.base
+        self._ask([base.options])
+        return self._facts[base.label]
+
+    def singles(self) -> list[Trial]:
+        """Every switch in every mode."""
+        how = self._request.ablation
+        self._ask(how.asked(self._request.modes))
+        return how.trials(self._request.modes, self._facts)
+
+    def pairs(self, names: Sequence[str]) -> list[Trial]:
+        """Every two of the named switches."""
+        how = self._request.ablation
+        found = how.pairs(names)
+        singles = [how.options(switch.without) or {} for one, other, _ in found for switch in (one, other)]
+        self._ask([*singles, *(options for _, _, options in found)])
+        return [how.pair_trial(one, other, options, self._facts) for one, other, options in found]
+
+    @property
+    def together(self) -> int:
+        """How many processes memory has room for."""
+        weights = max((facts.get("weight_bytes") or 0 for facts in self._facts.values()), default=0)
+        room = machine.available_bytes()
+        fit = MOST_TOGETHER if room is None else int(room / (WORKER_BYTES + 2 * weights))
+        return max(LEAST_TOGETHER, min(MOST_TOGETHER, fit))
+
+    def _ask(self, wanted: Sequence[Mapping[str, str]]) -> None:
+        how, limits = self._request.ablation, self._request.suite.timeouts
+        missing = {how.ref(one).label: one for one in wanted if how.ref(one).label not in self._facts}
+        worker: Worker | None = None
+        try:
+            for number, (label, options) in enumerate(missing.items(), 1):
+                self._reporter.doing(f"{self._case.id}  {label} ({number} of {len(missing)} programs)")
+                try:
+                    if worker is None:
+                        worker = self._worker()
+                    self._facts[label] = worker.ask("facts", limits.prepare, options=dict(options))["facts"]
+                except WorkerFailed as failure:  # the worker is gone
+                    self._facts[label], worker = {"failed": failure.reason}, None
+        finally:
+            if worker is not None:
+                worker.close()
+
+    def _worker(self) -> Worker:
+        scratch = scratch_folder(self._folder, f"worker_{len(self._facts)}")
+        found = Worker(self._case, self._request.ablation.base, scratch, self._folder)
+        found.ask("load", self._request.suite.timeouts.load)
+        return found
+
+
+def _timed(
+    request: Request,
+    name: str,
+    trials: Mapping[str, Sequence[Trial]],
+    programs: Mapping[str, _Programs],
+    results: Path,
+    reporter: Reporter,
+    *,
+    resume: bool,
+) -> Outcome:
+    """Time the trials that were reached into one file, and judge all of them."""
+    plan = _plan(request, name, trials, {case: made.together for case, made in programs.items()})
+    done = runner.finished(plan, results) if resume else None
+    if done is not None and done.of("ablation"):
+        return Outcome([done.path], done.environment, done.of("ablation"))
+    if not resume:
+        seconds, recorded = plan.seconds(results)
+        basis = "from records of this machine" if recorded else "without a record of this machine to go by"
+        reporter.say(f"{name}: {plan.units()} worker processes, about {seconds / 60:.0f} minutes ({basis})")
+    path = done.path if done is not None else runner.run(plan, results, reporter, resume=resume).path
+    stored, history = store.read(path), History(results, exclude=path)
+    lines: list[Line] = []
+    for case in request.cases:
+        samples = [line for line in stored.of("samples") if line["case"] == case.id]
+        base = request.ablation.base
+        own = [[line for line in samples if line["backend"] == ref.label] for ref in (base.again(), base)]
+        history.add(case.threads, [statistics.median(values) for values in log_ratios(*own)])
+        spread = history.spread(case.threads)
+        floor = ablation.floor_of(samples, base, spread)
+        lines += ablation.judge(case, trials[case.id], samples, spread, floor, request.suite.same_within)
+    lines = ablation.conclude(lines)
+    with store.Writer(path, resume=True) as writer:
+        writer.append(*lines)
+    return Outcome([path], stored.environment, lines)
+
+
+def most(request: Request) -> RunPlan:
+    """What would be timed if every switch changed the program; pairs, which depend on what singles show, left out."""
+    how = request.ablation
+    refs = with_twin([how.ref(one) for one in how.asked(request.modes)], how.base.label)
+    suite = request.suite.model_copy(update={"baseline": how.base.label, "backends": [how.base.label]})
+    return RunPlan(suite, [(case, refs) for case in request.cases])
+
+
+def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], together: Mapping[str, int]) -> RunPlan:
+    base = request.ablation.base
+    suite = request.suite.model_copy(update={"name": name, "baseline": base.label, "backends": [base.label]})
+    cases, parts = [], {}
+    for case in request.cases:
+        reached = [trial for trial in trials[case.id] if trial.reached]
+        if reached:
+            parts[case.id] = ablation.parts(request.ablation, reached, together[case.id])
+            labels = dict.fromkeys(label for part in parts[case.id] for label in part)
+            # a label names no folder, the backend may
+            cases.append((case, [replace(BackendRef.parse(label), name=base.name) for label in labels]))
+    return RunPlan(suite, cases, parts)

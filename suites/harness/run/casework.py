@@ -1,0 +1,420 @@
+"""One case in the parent: verify everybody, then interleave them, one generation of processes at a time.
+
+Gives the lines of the record; writes none. Knows no file format and no statistics.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from engine.processors import count_processors
+from suites import backends, models
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.spec import Suite
+from suites.harness.judge import verify
+from suites.harness.judge.summary import PHASES
+from suites.harness.judge.verify import Reference
+from suites.harness.measure.contention import Used, Watch, kept
+from suites.harness.record import machine, outputs
+from suites.harness.record.store import Line
+from suites.harness.run.references import References
+from suites.harness.run.reporter import Reporter
+from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy
+
+CHECK_EVERY = 5
+"""In two rounds of so many, starting with the first, the result of each backend's last timed call is checked.
+
+Two in a row, because a turn's last call moves on by one input set: one answer kept for all cannot be right for both."""
+MIN_ROUNDS = 3
+"""Rounds that a generation has at least, whatever the budget."""
+COMPANY_ROUNDS = 3
+"""Rounds of a generation that are repeated with every backend awake, spread over the others."""
+
+
+@dataclass
+class Entry:
+    """One backend in one generation: its worker while it lives, and the line that it will leave."""
+
+    ref: BackendRef
+    line: Line
+    worker: Worker | None = None
+    seconds: list[list[float]] = field(default_factory=list)
+    alone_seconds: list[list[float]] = field(default_factory=list)
+    beside_seconds: list[list[float]] = field(default_factory=list)
+    involuntary: int = 0
+    kept: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def alive(self) -> bool:
+        """True while it takes part in rounds."""
+        return self.worker is not None
+
+    def fail(self, status: str, reason: str) -> None:
+        """Take it out: the others go on."""
+        self.line.update(status=status, reason=reason)
+        self.close()
+
+    def close(self) -> None:
+        """End its worker."""
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+
+class CaseWork:
+    """The measurements of one case.
+
+    Args:
+        case: what is measured.
+        refs: who takes part, in the order in which they are prepared.
+        suite: rounds, generations, budgets, time limits.
+        folder: scratch of this case.
+        cache: compiled code that generations share; empty but for what provisioning left.
+        references: where right outputs come from.
+        reporter: told what happens.
+        done: `samples` lines of an interrupted run.
+        first: number of the first generation.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        refs: Sequence[BackendRef],
+        suite: Suite,
+        folder: Path,
+        cache: Path,
+        references: References,
+        reporter: Reporter,
+        done: Sequence[Line] = (),
+        first: int = 0,
+    ) -> None:
+        self.case = case
+        self._numbers = range(first, first + suite.generations)
+        self.refs = list(refs)
+        self.suite = suite
+        self._folder = folder
+        self._cache = cache
+        self._reporter = reporter
+        self._references = references
+        self.lines = self._restore(done)
+
+    def generations(self) -> Iterator[list[Line]]:
+        """Run what is missing; after each generation its lines, one a backend that took part."""
+        finished = {line["generation"] for line in self.lines}
+        for generation in self._numbers:
+            if generation in finished:
+                self._reporter.advance(len(self.refs))
+                continue
+            refs = self._standing()
+            lines = self._generation(generation, refs) if refs else []
+            self.lines += lines
+            self._reporter.advance(len(self.refs))
+            if lines:
+                yield lines
+        for ref in self.refs:
+            shutil.rmtree(scratch_folder(self._cache, f"{PROGRAMS}{ref.label}"))
+
+    def _restore(self, done: Sequence[Line]) -> list[Line]:
+        """Lines of whole generations: pairs need everybody in the same rounds, so half a generation is done anew."""
+        latest = {(line["generation"], line["backend"]): line for line in done}
+        kept: list[Line] = []
+        expected = {ref.label for ref in self.refs}
+        for generation in self._numbers:
+            found = [line for (number, _), line in latest.items() if number == generation]
+            if not expected <= {line["backend"] for line in found}:
+                break
+            kept += found
+            expected = {line["backend"] for line in found if line["status"] == "ok"}
+        return kept
+
+    def _standing(self) -> list[BackendRef]:
+        """Backends that have not failed in an earlier generation."""
+        fallen = {line["backend"] for line in self.lines if line["status"] != "ok"}
+        return [ref for ref in self.refs if ref.label not in fallen]
+
+    def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Line]:
+        entries = [Entry(ref, _blank(self.case, ref, generation)) for ref in refs]
+        self._reporter.rows(self.case.id, [ref.label for ref in refs])
+        with ExitStack() as stack:
+            for entry in entries:
+                stack.callback(entry.close)
+            possible = [entry for entry in entries if self._possible(entry)]
+            self._reporter.doing(f"{self.case.id}  float64 reference")
+            try:
+                references = self._references.get(self.case) if possible else []
+            except WorkerFailed as failure:
+                for entry in possible:
+                    entry.fail(failure.status, failure.reason)
+                return [entry.line for entry in entries]
+            if generation == self._numbers.start:
+                self._prepare_in_turn(possible, references, generation)
+            else:
+                self._prepare_together(possible, references, generation)
+            self._warm([entry for entry in possible if entry.alive], references, generation)
+            self._rounds([entry for entry in possible if entry.alive], references, generation)
+        return [entry.line for entry in entries]
+
+    def _possible(self, entry: Entry) -> bool:
+        reason = self._unavailable(entry.ref)
+        if reason is not None:
+            entry.fail("unavailable", reason)
+        return reason is None
+
+    def _prepare_in_turn(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+        """The first generation: one after the other, undisturbed, so that its phases are worth stating."""
+        for entry in entries:
+            self._start(entry, generation, pinned=True)
+            self._prepare(entry, references, generation)
+
+    def _prepare_together(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+        """Later generations: as many at once as there are processors; their phases are not stated."""
+        began = time.monotonic()
+        for entry in entries:
+            self._start(entry, generation, pinned=False)
+        pool = ThreadPoolExecutor(count_processors())
+        try:
+            list(pool.map(lambda entry: self._prepare(entry, references, generation), entries))
+        except BaseException:
+            for entry in entries:
+                if entry.worker is not None:
+                    entry.worker.kill()  # so that the threads that wait for an answer get none, and end
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for entry in entries:
+            entry.line.update(dict.fromkeys(PHASES), elapsed_s=(time.monotonic() - began) / len(entries))
+
+    def _start(self, entry: Entry, generation: int, *, pinned: bool) -> None:
+        scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
+        entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=pinned)
+
+    def _prepare(self, entry: Entry, references: Sequence[Reference], generation: int) -> None:
+        """Load, prepare, verify; a failure is written on the entry's line."""
+        began, line, worker = time.monotonic(), entry.line, entry.worker
+        if worker is None:
+            return
+        try:
+            for phase in ("load", "prepare"):
+                self._doing(generation, phase, entry)
+                answer = worker.ask(phase, getattr(self.suite.timeouts, phase))
+                line.update({key: answer[key] for key in answer if key in line})
+            self._doing(generation, "verify", entry)
+            answer = worker.ask("verify", self.suite.timeouts.verify)
+            self._judge(entry, worker.scratch, answer, references)
+        except WorkerFailed as failure:
+            entry.fail(failure.status, failure.reason)
+        self._reporter.row(entry.ref.label, "right" if line["status"] == "ok" else line["status"])
+        line["elapsed_s"] = time.monotonic() - began
+
+    def _warm(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+        """Put each on its processors, look at many of its results, and warm it up, one after the other."""
+        for entry in entries:
+            began, worker = time.monotonic(), entry.worker
+            if worker is None:
+                continue
+            self._doing(generation, "warm up", entry)
+            try:
+                worker.pin()
+                answer = worker.ask("warm", self.suite.timeouts.warm)
+                entry.line.update({key: answer[key] for key in answer if key in entry.line})
+                self._check(entry, answer["suspects"], references, "a call before the warm-up")
+            except WorkerFailed as failure:
+                entry.fail(failure.status, failure.reason)
+            if not entry.alive:
+                self._reporter.row(entry.ref.label, entry.line["status"])
+            entry.line["elapsed_s"] += time.monotonic() - began
+
+    def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
+        """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status.
+
+        Rounds that others disturbed are done again, up to a third more of them within the budget. Who has no turn is
+        stopped: threads of a pool that spin for a while after a call would take a processor from the next one.
+        """
+        order, company = (
+            _balanced_orders(len(entries), f"{self.case.id} {generation}{what}") for what in ("", " company")
+        )
+        watch = Watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
+        began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
+        most = self.suite.rounds + self.suite.rounds // 3
+        _stop(entries)
+        while disturbed.count(False) < self.suite.rounds and len(disturbed) < most:
+            number = len(disturbed)
+            if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
+                break
+            self._doing(generation, f"round {number + 1} of {self.suite.rounds}")
+            self._round([entries[index] for index in next(order)], number)
+            self._show_round(entries, number)
+            used = watch.look()
+            total, disturbed = total + used, [*disturbed, used.disturbed]
+            if _ends_a_part(len(disturbed), self.suite.rounds, COMPANY_ROUNDS):
+                self._in_company([entries[index] for index in next(company)], generation)
+                total += watch.look()
+        rounds = kept(disturbed, self.suite.rounds)
+        if not any(entry.alone_seconds for entry in entries):
+            self._in_company(entries, generation)
+        passed = time.monotonic() - began
+        contention = {
+            "load": load,
+            "foreign_s": total.foreign,
+            "steal_s": total.stolen,
+            "repeated": len(disturbed) - len(rounds),
+            "disturbed": sum(disturbed[number] for number in rounds),
+        }
+        for entry in entries:
+            self._check(entry, entry.kept, references, "a timed call")
+            if entry.line["status"] == "ok":
+                seconds = [entry.seconds[number] for number in rounds]
+                entry.line.update(seconds=seconds, alone=entry.alone_seconds, beside=entry.beside_seconds)
+            entry.line["contention"] = {**contention, "involuntary": entry.involuntary}
+            entry.line["elapsed_s"] += passed / len(entries)
+
+    def _round(self, entries: Sequence[Entry], number: int) -> None:
+        """One turn for each, in this order, all others stopped."""
+        keep = number % CHECK_EVERY < 2
+        for entry in entries:
+            _go_on([entry])
+            turn = self._turn(entry, keep=keep)
+            _stop([entry])
+            if turn is not None:
+                entry.seconds.append(turn["seconds"])
+                entry.involuntary += turn["involuntary"]
+                entry.kept += [turn["output"]] if turn["output"] else []
+
+    def _in_company(self, entries: Sequence[Entry], generation: int) -> None:
+        """A turn for each with nobody stopped: what the others cost it, by the turn that it just had alone.
+
+        Turns that lie far apart would compare what the machine did meanwhile.
+        """
+        if sum(entry.alive for entry in entries) < 2:
+            return
+        _go_on(entries)
+        for entry in entries:
+            self._doing(generation, "in company", entry)
+            turn = self._turn(entry, keep=False)
+            if turn is not None:
+                entry.alone_seconds.append(entry.seconds[-1])
+                entry.beside_seconds.append(turn["seconds"])
+        _stop(entries)
+
+    def _turn(self, entry: Entry, *, keep: bool) -> Line | None:
+        """The answer to one turn; None where the worker is gone, or now fails."""
+        if entry.worker is None:
+            return None
+        try:
+            return entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round, keep=keep)
+        except WorkerFailed as failure:
+            entry.fail(failure.status, failure.reason)
+            return None
+
+    def _doing(self, generation: int, what: str, entry: Entry | None = None) -> None:
+        if entry is not None:
+            self._reporter.row(entry.ref.label, what)
+            what = f"{entry.ref.label}: {what}"
+        number = generation - self._numbers.start + 1
+        self._reporter.doing(f"{self.case.id}  {what} (generation {number} of {self.suite.generations})")
+
+    def _show_round(self, entries: Sequence[Entry], number: int) -> None:
+        for entry in entries:
+            if entry.seconds:
+                state = f"round {number + 1} of {self.suite.rounds}" if entry.alive else entry.line["status"]
+                latency = statistics.median(chain.from_iterable(entry.seconds))
+                self._reporter.row(entry.ref.label, state, latency)
+
+    def _unavailable(self, ref: BackendRef) -> str | None:
+        cpus = count_processors()
+        if self.case.threads > cpus:
+            return f"needs {self.case.threads} processors, {cpus} may be used here"
+        return backends.unavailable(ref) or models.get(self.case.model).unavailable()
+
+    def _judge(self, entry: Entry, scratch: Path, answer: Line, references: Sequence[Reference]) -> None:
+        """Check one result for every input set, and that inputs were left alone."""
+        worst: dict[str, float] = {"relative": 0.0, "max_abs": 0.0}
+        reason = "the call changed its inputs" if answer["inputs_changed"] else None
+        entry.line["note"] = references[0].note
+        for name, reference in zip(answer["files"], references, strict=True):
+            found = verify.check(*outputs.read(scratch / name), reference)
+            worst = {
+                "relative": max(worst["relative"], found.relative),
+                "max_abs": max(worst["max_abs"], found.max_abs),
+            }
+            reason = reason or found.reason
+        tolerances = [ref.tolerance(index) for ref in references for index in range(len(ref.dtypes))]
+        entry.line["error"] = {**worst, "tolerance": max(tolerances, default=0.0)}
+        if reason is not None:
+            entry.fail("wrong", tidy(reason))
+
+    def _check(self, entry: Entry, results: Sequence[Line], references: Sequence[Reference], what: str) -> None:
+        """Check results of calls after the first: an answer kept from another input set shows here."""
+        if entry.line["status"] != "ok" or entry.worker is None:
+            return
+        for one in results:
+            arrays, dtypes = outputs.read(entry.worker.scratch / one["file"])
+            reason = verify.check(arrays, dtypes, references[one["seed"]]).reason
+            if reason is not None:
+                entry.fail("wrong", f"{what}: {reason}")
+                return
+
+
+def _stop(entries: Sequence[Entry]) -> None:
+    """Let no thread of these run."""
+    for entry in entries:
+        if entry.worker is not None:
+            entry.worker.stop()
+
+
+def _go_on(entries: Sequence[Entry]) -> None:
+    """Let them run again."""
+    for entry in entries:
+        if entry.worker is not None:
+            entry.worker.go_on()
+
+
+def _ends_a_part(done: int, rounds: int, parts: int) -> bool:
+    """Whether the last of `done` rounds ends one of `parts` nearly equal parts of all `rounds`."""
+    return done <= rounds and done * parts // rounds > (done - 1) * parts // rounds
+
+
+def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
+    return {
+        "kind": "samples",
+        "case": case.id,
+        "backend": ref.label,
+        "generation": generation,
+        "status": "ok",
+        "reason": None,
+        "threads": case.threads,
+        "seconds": [],
+        "alone": [],
+        "beside": [],
+        "inner": None,
+        "steady": None,
+        "contention": None,
+        "error": None,
+        "note": None,
+        "import_s": None,
+        "export_s": None,
+        "compile_s": None,
+        "first_call_s": None,
+        "peak_rss_bytes": None,
+        "facts": {},
+        "elapsed_s": 0.0,
+    }
+
+
+def _balanced_orders(count: int, seed: str) -> Iterator[list[int]]:
+    """Endless orders of 0 .. count-1: random, but in every `count` of them each comes once at each place."""
+    generator = random.Random(seed)
+    while True:
+        first = generator.sample(range(count), count)
+        for shift in generator.sample(range(count), count) or [0]:
+            yield first[shift:] + first[:shift]

@@ -1,0 +1,189 @@
+"""Which cases a run does, with whom, and about how long it will take. Starts nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from suites import backends as registry
+from suites.backends import versions
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.only import Only
+from suites.harness.declare.spec import Suite, resolve
+from suites.harness.errors import UsageError
+from suites.harness.record import store
+
+ASSUMED_WORKER_S = 8.0
+"""Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
+
+
+_NOT_ASKED = {"models", "backends", "threads", "precision", "worker_s"}
+"""Keys of a suite that are in the cases, or change nothing that is measured."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A suite, expanded and filtered.
+
+    Attributes:
+        suite: as declared, or as `--backends` changed it.
+        cases: each with its backends: the baseline, its second copy, then the others.
+        parts: case id -> labels that take turns with each other, where not all of a case's backends do: many processes
+            at once would not fit into memory. Parts share what comparisons need, and have generations of their own.
+    """
+
+    suite: Suite
+    cases: Sequence[tuple[Case, list[BackendRef]]]
+    parts: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+
+    @property
+    def baseline(self) -> str:
+        """Label of the backend that ratios are against."""
+        return BackendRef.parse(self.suite.baseline).label
+
+    @property
+    def digest(self) -> str:
+        """Two plans with one digest ask for the same measurements."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the environment line."""
+        cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
+        fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
+        told = (("parts", self.parts), ("files", self.files()), ("engines", self.engines()))
+        more = {name: found for name, found in told if found}
+        return {**fixed, "baseline": self.baseline, "cases": cases, **more}
+
+    def files(self) -> dict[str, str]:
+        """Of each file of a user that a model or backend is in, its name and a digest of what is in it."""
+        names = {case.model for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
+        paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
+        contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
+        return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
+
+    def engines(self) -> dict[str, dict[str, Any]]:
+        """Of each other version of the engine, what `versions.Version.facts` says of it."""
+        names = {ref.name: None for _, refs in self.cases for ref in refs if versions.is_version(ref.name)}
+        return {name: dict(versions.get(name).facts) for name in names}
+
+    def parted(self, case: Case, refs: Sequence[BackendRef]) -> list[list[BackendRef]]:
+        """The backends of a case, by who takes turns with whom."""
+        if case.id not in self.parts:
+            return [list(refs)]
+        of = {ref.label: ref for ref in refs}
+        return [[of[label] for label in labels] for labels in self.parts[case.id]]
+
+    def workers(self, case: Case, refs: Sequence[BackendRef]) -> int:
+        """Worker processes of one case."""
+        return sum(map(len, self.parted(case, refs))) * self.suite.generations
+
+    def units(self) -> int:
+        """Worker processes of the whole run."""
+        return sum(self.workers(case, refs) for case, refs in self.cases)
+
+    def seconds(self, results: Path) -> tuple[float, bool]:
+        """An estimate, and whether it rests on records of this machine.
+
+        A row that has none is taken to cost what its model did in other cases of the suite, else of any, with
+        the same backend, else with any; a model that has none costs what the suite says, or `ASSUMED_WORKER_S`.
+        """
+        known: dict[tuple[str, ...], list[float]] = {}
+        for path in store.run_files(results)[-10:]:
+            try:
+                run = store.read(path)
+            except UsageError:
+                continue
+            suite = run.environment.get("suite", "")
+            for line in run.of("samples"):
+                for key in _akin(suite, line["case"], line["backend"]):
+                    known.setdefault(key, []).append(line["elapsed_s"])
+        mean = {key: statistics.fmean(values) for key, values in known.items()}
+        found: list[float | None] = []
+        for case, refs in self.cases:
+            for ref in (one for part in self.parted(case, refs) for one in part):
+                keys = _akin(self.suite.name, case.id, ref.label)
+                found.append(next((mean[key] for key in keys if key in mean), None))
+        usual = self.suite.worker_s or ASSUMED_WORKER_S
+        seconds = sum(usual if one is None else one for one in found)
+        return seconds * self.suite.generations, any(one is not None for one in found)
+
+
+def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:
+    """Keys of what costs about as much as this row, the nearest first."""
+    model = case.partition("/")[0]
+    return (suite, case, backend), ("", case, backend), (suite, model, "", backend), (model, "", backend), (model,)
+
+
+def make(
+    suite: Suite, only: str | None = None, backends: Sequence[str] | None = None, baseline: str | None = None
+) -> RunPlan:
+    """The plan for `suite`. A relative path of an ``engine@PATH`` is relative to the current folder.
+
+    Args:
+        suite: what is declared.
+        only: an expression over the fields of a case and ``backend``; see `suites.harness.declare.only`.
+        backends: labels to run instead of the suite's. The baseline always runs: ratios are against it.
+        baseline: the label that ratios are against instead of the suite's.
+
+    Raises:
+        UsageError: an unknown name, or nothing is left to run.
+    """
+    if backends is not None:
+        if not backends:
+            raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
+        models = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
+        suite = suite.model_copy(update={"backends": list(backends), "models": models})
+    if baseline is not None:
+        suite = suite.model_copy(update={"baseline": baseline})
+    suite = resolve(suite, Path.cwd())
+    for label in (suite.baseline, *suite.backends):
+        registry.check(BackendRef.parse(label))
+    cases = list(suite.cases())
+    if only is not None:
+        names = {"backend", *(key for case, _ in cases for key in case.fields)}
+        cases = _filtered(cases, Only(only, names), BackendRef.parse(suite.baseline).label)
+        if not cases:
+            raise UsageError(f"--only {only!r} leaves no case of suite {suite.name}")
+    whole = [(case, with_twin(refs, suite.baseline)) for case, refs in cases]
+    most = suite.together()
+    parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
+    return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+
+
+def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:
+    """Labels that take turns with each other, `most` at once: in each part what comparisons need, and some others.
+
+    Ours is compared with the baseline, with other versions and with the best peer, whichever that turns out to be; a
+    peer, or another version, with the baseline.
+    """
+    if len(refs) <= most:
+        return [[ref.label for ref in refs]]
+    base = BackendRef.parse(baseline)
+    needed = [ref.label for ref in refs if ref in (base, base.again()) or registry.ours(ref)]
+    others = [ref.label for ref in refs if ref.label not in needed]
+    room = max(1, most - len(needed))
+    return [[*needed, *others[begin : begin + room]] for begin in range(0, len(others), room)]
+
+
+def _filtered(
+    cases: Sequence[tuple[Case, list[BackendRef]]], only: Only, baseline: str
+) -> list[tuple[Case, list[BackendRef]]]:
+    found = []
+    for case, refs in cases:
+        wanted = [ref for ref in refs if only({**case.fields, "backend": ref.label})]
+        if wanted:
+            found.append((case, [ref for ref in refs if ref in wanted or ref.label == baseline]))
+    return found
+
+
+def with_twin(refs: Sequence[BackendRef], baseline: str) -> list[BackendRef]:
+    """The baseline, its second copy, then the others."""
+    first = BackendRef.parse(baseline)
+    twin = first.again()
+    return [first, twin, *(ref for ref in refs if ref.label not in (first.label, twin.label))]

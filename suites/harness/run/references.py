@@ -1,0 +1,44 @@
+"""Reference outputs in the parent: computed once for all cases that share them, by a worker that ends with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suites.harness.declare.case import Case
+from suites.harness.judge.verify import Reference
+from suites.harness.measure.job import INPUT_SETS
+from suites.harness.record import outputs
+from suites.harness.run.session import Worker, WorkerFailed, scratch_folder
+
+
+class References:
+    """The right outputs of cases. Cases that differ only in threads and switches share them.
+
+    Args:
+        folder: scratch of the run.
+        timeout: seconds that one computation may take.
+    """
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self._folder = folder
+        self._timeout = timeout
+        self._known: dict[str, list[Reference] | WorkerFailed] = {}
+
+    def get(self, case: Case) -> list[Reference]:
+        """One reference an input set; WorkerFailed (also the second time) where it could not be computed."""
+        key = case.computation
+        if key not in self._known:
+            self._known[key] = self._computed(case)
+        found = self._known[key]
+        if isinstance(found, WorkerFailed):
+            raise found
+        return found
+
+    def _computed(self, case: Case) -> list[Reference] | WorkerFailed:
+        scratch = scratch_folder(self._folder, f"reference_{len(self._known)}")
+        try:
+            with Worker(case, None, scratch, scratch) as worker:
+                sets = worker.ask("reference", self._timeout, seeds=INPUT_SETS)["sets"]
+        except WorkerFailed as failure:
+            return WorkerFailed(failure.status, f"no reference: {failure.reason}")
+        return [Reference(*outputs.read(scratch / one["file"]), one["eager_errors"], one["note"]) for one in sets]

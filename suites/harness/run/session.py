@@ -1,0 +1,243 @@
+"""The parent's side of a worker: start, ask with a time limit, see it die, end it. Knows no statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import suites
+from engine.processors import allowed_processors
+from suites import backends
+from suites.backends import versions
+from suites.harness.declare.case import BackendRef, Case
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+EXPORTS = "exports_"
+"""What the folders begin with in which backends keep what they exported."""
+PROGRAMS = "programs_"
+"""The same of what they compiled; one folder a label."""
+_REASON_LIMIT = 600
+_WORKER = "suites.harness.run.worker"
+_FOLDER, _LOCK = "enginebench-", "lock"
+
+
+class WorkerFailed(Exception):
+    """A worker answered with an error, died, or took too long.
+
+    Attributes:
+        status: ``failed`` or ``timeout``.
+        reason: what happened, in one or a few lines.
+    """
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class Worker:
+    """A process that runs one backend on one case, or (`ref` None) computes the reference.
+
+    Args:
+        case: what it runs.
+        ref: who runs it.
+        scratch: an existing folder of its own.
+        cache: a folder that the workers of this case share from one generation to the next.
+        pinned: whether it starts on its processors; otherwise `pin` puts it there.
+    """
+
+    def __init__(self, case: Case, ref: BackendRef | None, scratch: Path, cache: Path, *, pinned: bool = True) -> None:
+        version = versions.get(ref.name) if ref and versions.is_version(ref.name) else None
+        self.label = ref.label if ref else "reference"
+        self.scratch = scratch
+        self._cpus = _pinned(case.threads)
+        self._stderr = scratch / "stderr.txt"
+        self._buffer = b""
+        command_read, self._command = os.pipe()
+        self._answers, answer_write = os.pipe()
+        config = {
+            "case": case.to_dict(),
+            "backend": ref.to_dict() if ref else None,
+            "roots": version.roots if version else (),
+            "imports": backends.imports(ref) if ref else (),
+            "scratch": str(scratch),
+            # By copy: a second copy of a backend pays for its own export. Switches turn what comes after it.
+            "programs": str(scratch_folder(cache, f"{PROGRAMS}{self.label}")),
+            "exports": str(scratch_folder(cache, f"{EXPORTS}{_exporter(ref)}")),
+            "cpus": self._cpus if pinned else [],
+            "read": command_read,
+            "write": answer_write,
+        }
+        with self._stderr.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                _command(version, json.dumps(config)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                pass_fds=(command_read, answer_write),
+                env=_environment(version, case.threads, cache),
+                start_new_session=True,  # Ctrl-C reaches the parent alone; a kill reaches the worker's own children
+            )
+        os.close(command_read)
+        os.close(answer_write)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def ask(self, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
+        """The answer to `command`; WorkerFailed (and the worker is gone) where none comes within `timeout` seconds."""
+        try:
+            os.write(self._command, (json.dumps({"command": command, **arguments}) + "\n").encode())
+        except BrokenPipeError:
+            raise self._died(command) from None
+        line = self._line(command, time.monotonic() + timeout, timeout)
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            self.close()
+            raise WorkerFailed("failed", tidy(f"{command}: {answer['error']}"))
+        found: dict[str, Any] = answer["ok"]
+        return found
+
+    def close(self) -> None:
+        """End the worker and whatever it started. Does nothing where it is gone."""
+        for descriptor in (self._command, self._answers):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._command = self._answers = -1
+        self.kill()
+        self._process.wait()
+
+    def kill(self) -> None:
+        """End the processes; whoever waits for an answer gets none."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):  # every process of the group may be gone already
+            os.killpg(self._process.pid, number)
+
+    def stop(self) -> None:
+        """Let none of its threads run until `go_on`."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let them run again."""
+        self._signal(signal.SIGCONT)
+
+    def pin(self) -> None:
+        """Keep every thread of the worker on its processors; threads to come inherit it."""
+        for thread in Path(f"/proc/{self._process.pid}/task").glob("*") if self._cpus else ():
+            with contextlib.suppress(ProcessLookupError):  # a thread may end meanwhile
+                os.sched_setaffinity(int(thread.name), self._cpus)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _line(self, command: str, deadline: float, timeout: float) -> bytes:
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                self.close()
+                raise WorkerFailed("timeout", f"{command} took longer than {timeout:g} s")
+            chunk = os.read(self._answers, 1 << 16)
+            if not chunk:
+                raise self._died(command)
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _died(self, command: str) -> WorkerFailed:
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            code = 0  # it closed its pipe and lives on; close() below ends it
+        self.close()
+        how = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
+        how += " (as by a system that runs out of memory)" if code == -signal.SIGKILL else ""
+        said = self._last_words()
+        return WorkerFailed("failed", tidy(f"{command}: worker {how}" + (f": {said}" if said else "")))
+
+    def _last_words(self) -> str:
+        lines = self._stderr.read_text(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def tidy(reason: str) -> str:
+    """A reason fit for a record: no home folder, not endless."""
+    text = reason.replace(str(Path.home()), "~")
+    return text if len(text) <= _REASON_LIMIT else text[: _REASON_LIMIT - 3] + "..."
+
+
+def _command(version: versions.Version | None, config: str) -> list[str]:
+    """How a worker is started: another version of the engine needs the interpreter of its own environment."""
+    if version is not None:
+        return versions.command(version.interpreter, _WORKER, config)
+    return [sys.executable, "-P", "-m", _WORKER, config]
+
+
+def _environment(version: versions.Version | None, threads: int, cache: Path) -> dict[str, str]:
+    """The environment of a worker: threads for every runtime, and caches that no earlier run has filled."""
+    own = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    own["TORCHINDUCTOR_CACHE_DIR"] = str(cache / "inductor")  # a warm cache would hide the time to compile
+    own["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
+    own["TOKENIZERS_PARALLELISM"] = "false"
+    if version is not None:
+        return versions.environment() | own
+    roots = [str(Path(suites.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, roots))}
+
+
+def _exporter(ref: BackendRef | None) -> str:
+    return BackendRef(ref.name, copy=ref.copy).label if ref else "reference"
+
+
+def _pinned(threads: int) -> list[int]:
+    """The processors of a worker: the last ones, since the first serve most interrupts. All, where they are too few."""
+    cpus = allowed_processors() if hasattr(os, "sched_setaffinity") else []
+    return cpus[-threads:] if threads <= len(cpus) else cpus
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def scratch_folder(parent: Path, name: str) -> Path:
+    """A new folder under `parent`; `name` may hold characters that no file name has."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+    folder = parent / safe
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[Path]:
+    """Scratch of a run, gone behind it. What runs that were killed left behind goes, too: nobody holds their lock."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_LOCK}"):
+        with contextlib.suppress(OSError), path.open("a") as lock:  # somebody holds it, or it is another user's
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name, (Path(name) / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Path(name)

@@ -1,0 +1,117 @@
+"""The process around one job: commands in, answers out, one JSON object a line on two private pipes.
+
+Started as ``python -m suites.harness.run.worker CONFIG`` by `session.py`. Blocks on its pipe between turns. Standard
+output belongs to the libraries and is thrown away, so nothing that they print can break the protocol.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from suites.other_engine.launch import check_origin, explain
+
+PROTOCOL = 1
+"""Version of commands and answers; part of the greeting."""
+
+JOB_COMMANDS = ("load", "provision", "facts", "prepare", "verify", "warm", "sample")
+
+_ERROR_LIMIT = 2000
+
+Handler = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+
+
+def main() -> None:
+    """Serve the job that the JSON in argv[1] describes until the other end closes."""
+    config = json.loads(sys.argv[1])
+    _die_with_parent()
+    if config["cpus"]:
+        os.sched_setaffinity(0, config["cpus"])
+    with os.fdopen(config["read"], encoding="utf-8") as commands, os.fdopen(config["write"], "w") as answers:
+        handle = _reference_handler(config) if config["backend"] is None else _job_handler(config)
+        for line in commands:
+            command = json.loads(line)
+            answers.write(json.dumps(_answer(handle, command, explain if config["roots"] else _reason)) + "\n")
+            answers.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # runtimes may hang or crash while they tear down their threads: their work is done
+
+
+def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exception], str]) -> dict[str, Any]:
+    try:
+        return {"ok": handle(command.pop("command"), command)}
+    except MemoryError:
+        return {"error": "MemoryError: out of memory"}
+    except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
+        return {"error": reason(error)[:_ERROR_LIMIT]}
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".strip()
+
+
+def _job_handler(config: Mapping[str, Any]) -> Handler:
+    """Commands are methods of a `Job`; `load` makes it."""
+    made: list[Any] = []
+
+    def handle(command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if command not in JOB_COMMANDS:
+            raise ValueError(f"unknown command {command!r}")
+        if command != "load":
+            found: dict[str, Any] = getattr(made[0], command)(**arguments)
+            return found
+        # First the imports that are timed: the harness itself imports some of the same packages.
+        start = time.perf_counter()
+        for name in config["imports"]:
+            importlib.import_module(name)
+        seconds = time.perf_counter() - start
+        if config["roots"]:
+            check_origin(config["roots"])
+        from suites.harness.declare.case import BackendRef, Case
+        from suites.harness.measure.job import Job
+
+        case, ref = Case(**config["case"]), BackendRef(**config["backend"])
+        folders = [Path(config[name]) for name in ("scratch", "exports", "programs")]
+        made.append(Job(case, ref, *folders))
+        return {"protocol": PROTOCOL, "import_s": made[0].load()["import_s"] + seconds}
+
+    return handle
+
+
+def _reference_handler(config: Mapping[str, Any]) -> Handler:
+    """One command: compute the reference outputs of so many input sets and write them."""
+
+    def handle(_command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        from suites.harness.declare.case import Case
+        from suites.harness.judge.reference import compute
+        from suites.harness.record import outputs
+
+        found = []
+        for seed, one in enumerate(compute(Case(**config["case"]), arguments["seeds"])):
+            path = Path(config["scratch"]) / f"reference_{seed}.npz"
+            outputs.save(path, one.outputs, one.dtypes)
+            found.append({"file": path.name, "eager_errors": one.eager_errors, "note": one.note})
+        return {"sets": found}
+
+    return handle
+
+
+def _die_with_parent() -> None:
+    """On Linux, ask the kernel to end this process when the one that started it dies, however it dies."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        set_death_signal = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
