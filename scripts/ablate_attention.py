@@ -35,9 +35,9 @@ def show() -> Table:
     header = [label.replace("[", "\\[") for label in LABELS]
     found = Table("form", "fired", "nodes", *header, title="attention, 12 heads of 64, 128 tokens")
     for form in FORMS:
-        rows = {line["backend"]: line for line in outcome.summaries if line["options"]["form"] == form}
+        rows = {line.backend: line for line in outcome.summaries if line.options["form"] == form}
         cells = ["\n".join(table.cell_time(rows[label])).replace("[", "\\[") for label in LABELS]
-        found.add_row(form, fired({"form": form}), str(rows["engine"]["nodes"]), *cells)
+        found.add_row(form, fired({"form": form}), str(rows["engine"].nodes), *cells)
     found.caption = "median of a call, and its ratio to eager [95%]: below 1 is faster"
     return found
 

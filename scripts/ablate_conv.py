@@ -97,8 +97,8 @@ def whole(model: str) -> Table:
     )
     for line in lines:
         time, ratio = table.cell_time(line)
-        error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
-        cells = (line["backend"], time, ratio, error, table.size(line["run_peak_rss_bytes"]))
+        error = f"{line.error.relative:.1e}" if line.error else "-"
+        cells = (line.backend, time, ratio, error, table.size(line.run_peak_rss_bytes))
         found.add_row(*(cell.replace("[", "\\[") for cell in cells))
     found.caption = "error: relative, against float64; memory above the imports, nothing exported"
     return found

@@ -24,11 +24,11 @@ def show(model: str) -> Table:
     outcome = measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}])
     found = Table("backend", "arena", "of the bound", "peak", "ratio to eager [95%] verdict", title=model)
     for line in outcome.summaries:
-        bound, arena = line["arena_lower_bound_bytes"], line["arena_bytes"]
+        bound, arena = line.arena_lower_bound_bytes, line.arena_bytes
         above = f"{arena / bound:.2f}" if bound and arena is not None else "-"
         ratio = table.cell_time(line)[1].replace("[", "\\[")
-        peak = table.size(line["run_peak_rss_bytes"])
-        found.add_row(line["backend"].replace("[", "\\["), table.size(arena), above, peak, ratio)
+        peak = table.size(line.run_peak_rss_bytes)
+        found.add_row(line.backend.replace("[", "\\["), table.size(arena), above, peak, ratio)
     found.caption = "peak: above the imports, nothing exported; lower is better everywhere; ratio below 1 is faster"
     return found
 

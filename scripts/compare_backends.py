@@ -29,10 +29,10 @@ def show(model: str) -> Table:
     found = Table(*header, title=model)
     for line in lines(model):
         time, ratio = table.cell_time(line)
-        error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
-        costs = [table.seconds(line[name]) for name in COSTS]
-        sizes = [table.size(line[name]) for name in ("run_peak_rss_bytes", "artifact_bytes")]
-        found.add_row(line["backend"], time, ratio.replace("[", "\\["), error, *costs, *sizes)
+        error = f"{line.error.relative:.1e}" if line.error else "-"
+        costs = [table.seconds(getattr(line, name)) for name in COSTS]
+        sizes = [table.size(getattr(line, name)) for name in ("run_peak_rss_bytes", "artifact_bytes")]
+        found.add_row(line.backend, time, ratio.replace("[", "\\["), error, *costs, *sizes)
     found.caption = (
         "ratio below 1 is faster than eager; everything else: lower is better; "
         "memory above the imports, nothing exported"

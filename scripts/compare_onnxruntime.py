@@ -23,9 +23,9 @@ def show(model: str) -> Table:
     )
     for line in outcome.summaries:
         time, ratio = table.cell_time(line)
-        error = f"{float(line['error']['relative']):.1e}" if line["error"] else "-"
-        costs = [table.seconds(line[name]) for name in COSTS]
-        row = (line["backend"], time, ratio, error, *costs, table.size(line["run_peak_rss_bytes"]))
+        error = f"{line.error.relative:.1e}" if line.error else "-"
+        costs = [table.seconds(getattr(line, name)) for name in COSTS]
+        row = (line.backend, time, ratio, error, *costs, table.size(line.run_peak_rss_bytes))
         found.add_row(*(cell.replace("[", "\\[") for cell in row))
     found.caption = (
         "ratio below 1 is faster than ONNX Runtime; everything else: lower is better; "

@@ -18,9 +18,10 @@ from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from suites.backends.base import Backend, BackendSwitch
+    from suites.harness.record.schema import BackendRecord, Role
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,27 @@ def ours(ref: BackendRef) -> bool:
     return ref.name in BACKENDS and BACKENDS[ref.name].ours
 
 
-def is_engine(ref: BackendRef) -> bool:
-    """True for the engine of this checkout in any form and for every other version of it; False for their peers."""
-    return ours(ref) or versions.is_version(ref.name)
+def record(ref: BackendRef, versions_here: Mapping[str, str]) -> BackendRecord:
+    """What the record of a run says of the backend; `versions_here` are the packages of this environment."""
+    from suites.harness.record.schema import BackendRecord
+
+    packages: Mapping[str, str] = versions_here
+    if versions.is_version(ref.name):
+        needed: tuple[str, ...] = tuple(versions.get(ref.name).facts["packages"])
+        packages = versions.get(ref.name).facts["packages"]
+    else:
+        declared = _declared(ref.name)
+        imported = (*declared.imports, *declared.needs) if declared is not None else ()
+        needed = tuple("enginebench" if name == versions.ENGINE else name for name in imported)
+    own = {name: packages[name] for name in needed if name in packages}
+    return BackendRecord(name=Path(ref.name).name, role=role(ref), options=dict(ref.options), packages=own)
+
+
+def role(ref: BackendRef) -> Role:
+    """What a record calls it: the engine of this checkout in any form, another version of it, or a peer."""
+    if ours(ref):
+        return "engine"
+    return "version" if versions.is_version(ref.name) else "peer"
 
 
 def load(ref: BackendRef) -> type[Backend]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.present import ablation_table, progress, table
 from suites.harness.record import store
+from suites.harness.record.schema import AblationRecord, Environment
 from suites.harness.run import ablate
 from suites.harness.run.plan import make
 
@@ -66,8 +68,7 @@ def command(
     if csv is not None:
         _write(csv, ablation_table.as_csv(outcome.lines))
     if as_json:
-        stored = [str(path) for path in outcome.paths]
-        print_json({"paths": stored, "environment": outcome.environment, "ablation": list(outcome.lines)})
+        print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
         print(ablation_table.markdown(outcome.lines, outcome.environment))
     else:
@@ -78,7 +79,16 @@ def command(
         raise typer.Exit(1)
 
 
-def show(lines: list[store.Line] | Any, environment: store.Line) -> None:
+def to_dict(paths: Sequence[Path], environment: Environment, lines: Sequence[AblationRecord]) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "paths": [str(path) for path in paths],
+        "environment": store.to_json(environment),
+        "ablation": [store.to_json(line) for line in lines],
+    }
+
+
+def show(lines: Sequence[AblationRecord], environment: Environment) -> None:
     """The tables on a terminal."""
     printer = console()
     printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)

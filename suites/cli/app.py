@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,8 +17,9 @@ from suites.harness.judge import compare, growth
 from suites.harness.judge.history import History
 from suites.harness.measure import roofs
 from suites.harness.present import ablation_table, progress, table
-from suites.harness.record import machine, store
+from suites.harness.record import frame, machine, store, superseded
 from suites.harness.record.roofs import Roof
+from suites.harness.record.schema import AblationRecord, Environment, Summary
 from suites.harness.run import plan, runner
 
 app = typer.Typer(
@@ -82,35 +84,46 @@ def show(
     into: Annotated[Path | None, typer.Option(help="Write the Markdown between the markers of this file.")] = None,
     marker: Annotated[str, typer.Option(help="Name of the markers: <!-- NAME --> ... <!-- /NAME -->.")] = "table",
     svg: Annotated[Path | None, typer.Option(help="Draw the table into this SVG file.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every row as CSV.")] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Print a stored run again."""
     found = store.find_run(store.results_folder(results), name)
-    if found.of("ablation") and svg is None:
+    if as_csv:
+        kind = AblationRecord if found.of(AblationRecord) else Summary
+        print(frame.of_run(found, kind).to_csv(index=False), end="")
+        return
+    _warn_of_faults(found)
+    if found.of(AblationRecord) and svg is None:
         _show_ablation(found, into, marker, markdown=markdown, as_json=as_json)
         return
-    latest = {(line["case"], line["backend"]): line for line in found.of("summary")}
-    summaries = list(latest.values())
+    summaries = found.summaries()
     if svg is not None:
         table.draw(svg, summaries, found.environment)
     elif into is not None:
         table.write_between(into, marker, table.markdown(summaries, found.environment))
     elif as_json:
-        print_json({"path": str(found.path), "environment": found.environment, "summaries": summaries})
+        print_json(runner.Outcome(found.path, found.environment, summaries).to_dict())
     elif markdown:
         print(table.markdown(summaries, found.environment))
     else:
         _show(summaries, found.environment)
 
 
+def _warn_of_faults(run: store.Run) -> None:
+    """Say on standard error which faults of the harness the run is older than."""
+    for fault in superseded.known(run.path).of_run(run.name):
+        print(f"superseded: {run.name}: {fault.reason} (mended in {fault.fixed})", file=sys.stderr)
+
+
 def _show_ablation(found: store.Run, into: Path | None, marker: str, *, markdown: bool, as_json: bool) -> None:
-    lines = found.of("ablation")
+    lines = found.of(AblationRecord)
     drawn = ablation_table.markdown(lines, found.environment)
     if into is not None:
         table.write_between(into, marker, drawn)
     elif as_json:
-        print_json({"path": str(found.path), "environment": found.environment, "ablation": lines})
+        print_json(ablation.to_dict([found.path], found.environment, lines))
     elif markdown:
         print(drawn)
     else:
@@ -129,7 +142,10 @@ def compare_(
 ) -> None:
     """What changed from one stored run to another: counts exactly, times against each run's own baseline."""
     folder = store.results_folder(results)
-    found = compare.compare(store.find_run(folder, before), store.find_run(folder, after), History(folder))
+    runs = [store.find_run(folder, name) for name in (before, after)]
+    for one in runs:
+        _warn_of_faults(one)
+    found = compare.compare(runs[0], runs[1], History(folder))
     if as_json:
         print_json(found.to_dict())
     else:
@@ -229,13 +245,13 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
         print(f"about {minutes:.1f} minutes ({basis})")
 
 
-def _show(summaries: Sequence[store.Line], environment: store.Line) -> None:
+def _show(summaries: Sequence[Summary], environment: Environment) -> None:
     printer = console()
     printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
     printer.print(table.rich_table(summaries))
     grown = growth.rows(growth.fitted(summaries))
     if grown:
         printer.print(plain_table(grown))
-    failed = [f"{line['case']}  {table.sentence(line)}" for line in summaries if line["status"] != "ok"]
+    failed = [f"{line.case}  {table.sentence(line)}" for line in summaries if line.status != "ok"]
     for line in (*table.notes(summaries), *failed):
         printer.print(line, markup=False, highlight=False)

@@ -115,20 +115,32 @@ def _ops(_: Path) -> list[Row]:
 
 
 def _runs(results: Path) -> list[Row]:
-    from suites.harness.record import store
+    from suites.harness.record import store, superseded
 
     found: list[Row] = []
+    faults = superseded.known(results)
     for path in store.all_run_files(results):
         try:
             run = store.read(path)
         except UsageError as error:
-            found.append({"run": path.stem, "machine": path.parent.name, "rows": None, "state": str(error)})
+            found.append(
+                {"run": path.stem, "machine": path.parent.name, "rows": None, "state": str(error), "superseded": None}
+            )
             continue
-        planned = run.environment.get("plan", {}).get("cases", {})
+        planned = run.environment.plan.cases
         rows_planned = sum(len(labels) for labels in planned.values())
-        done = {(line["case"], line["backend"]) for line in run.of("summary")}
+        done = {(line.case, line.backend) for line in run.summaries()}
         state = "complete" if len(done) >= rows_planned else f"{len(done)} of {rows_planned} rows"
-        found.append({"run": path.stem, "machine": path.parent.name, "rows": len(done), "state": state})
+        concerned = list(dict.fromkeys(name for fault in faults.of_run(run.name) for name in fault.backends)) or None
+        found.append(
+            {
+                "run": path.stem,
+                "machine": path.parent.name,
+                "rows": len(done),
+                "state": state,
+                "superseded": concerned,
+            }
+        )
     return found
 
 

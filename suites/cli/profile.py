@@ -15,6 +15,7 @@ from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
 from suites.harness.present import progress, table
 from suites.harness.record import store
+from suites.harness.record.schema import Summary
 from suites.harness.run import plan, runner
 
 ENGINE = "engine"
@@ -84,15 +85,15 @@ def _show(outcome: runner.Outcome) -> None:
     print(f"stored: {outcome.path}")
 
 
-def rows(summaries: Sequence[store.Line]) -> list[dict[str, Any]]:
+def rows(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
     """One row a backend: latency, ratio to the engine, share of the roof and its bar, or why there are none."""
     found = []
     for line in summaries:
         time, judged = table.cell_time(line)
-        share = line["roof_share"]
+        share = line.roof_share
         found.append(
             {
-                "as a whole": line["backend"],
+                "as a whole": line.backend,
                 "latency": time,
                 "over engine": judged,
                 "at the roof": None if share is None else f"{share:.1%}",

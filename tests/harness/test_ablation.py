@@ -22,8 +22,10 @@ from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, 
 from suites.harness.judge.history import History
 from suites.harness.judge.simulate import Noise, bursts
 from suites.harness.record import store
+from suites.harness.record.schema import AblationRecord, Samples
 from suites.harness.run import ablate
 from tests.harness import planted_switches as planted
+from tests.harness import records
 
 FILE = Path(__file__).with_name("planted_switches.py")
 CASE = Case("mlp", {"batch": 1})
@@ -89,9 +91,9 @@ def test_a_program_that_cannot_be_made_is_a_row_of_its_own():
     facts["engine[disable=fuse_gelu,planner=no_reuse]"] = {"failed": "out of memory"}
     line = next(
         line for line in ablation.judge(CASE, ENGINE.trials([LEAVE_ONE_OUT], facts), [], SPREAD, 0.0, 0.02)
-        if line["switch"] == "planner=no_reuse"
+        if line.switch == "planner=no_reuse"
     )  # fmt: skip
-    assert (line["status"], line["reason"], line["reached"], line["ratio"]) == ("failed", "out of memory", False, None)
+    assert (line.status, line.reason, line.reached, line.ratio) == ("failed", "out of memory", False, None)
 
 
 @pytest.mark.parametrize("size", [5, 6, 8, 20])
@@ -135,7 +137,7 @@ def simulated(labels, generations, seed):
             mine = np.take_along_axis(times, np.argwhere(turn == index)[:, 1].reshape(15, 1, 1), 1)[:, 0]
             offset = math.log(planted.factor(off_of(label))) + generator.normal(0.0, noise.process / math.sqrt(2))
             seconds = (np.exp(mine + offset) * 1e-3).tolist()
-            lines.append({"backend": label, "generation": number, "status": "ok", "seconds": seconds})
+            lines.append(records.samples(backend=label, generation=number, seconds=seconds))
     return lines
 
 
@@ -158,22 +160,22 @@ def repeated():
     found = {}
     for seed in range(60):
         for line in judged(seed):
-            found.setdefault((line["switch"], line["mode"]), []).append(line)
+            found.setdefault((line.switch, line.mode), []).append(line)
     return found
 
 
 def share(lines, verdict):
-    return sum(line["verdict"] == verdict for line in lines) / len(lines)
+    return sum(line.verdict == verdict for line in lines) / len(lines)
 
 
 def test_a_no_op_is_not_reached(repeated):
-    assert not any(line["reached"] for line in repeated["no_op", LEAVE_ONE_OUT])
+    assert not any(line.reached for line in repeated["no_op", LEAVE_ONE_OUT])
 
 
 def test_a_no_op_that_changes_the_program_alone_is_no_difference(repeated):
     lines = repeated["digest_only", LEAVE_ONE_OUT] + repeated["digest_only", ADD_ONE_IN]
     assert share(lines, "pays") + share(lines, "costs") <= 0.05
-    inside = [line["ratio"]["low"] <= 1 <= line["ratio"]["high"] for line in lines]
+    inside = [line.ratio.low <= 1 <= line.ratio.high for line in lines]
     assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
 
 
@@ -185,7 +187,7 @@ def test_twenty_percent_and_a_cost_of_ten_are_found_both_ways(repeated):
 
 def test_two_percent_are_recovered_within_the_interval(repeated):
     lines = repeated["pays2", LEAVE_ONE_OUT]
-    inside = [line["ratio"]["low"] <= 1.02 <= line["ratio"]["high"] for line in lines]
+    inside = [line.ratio.low <= 1.02 <= line.ratio.high for line in lines]
     assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
     assert share(lines, "costs") == 0
 
@@ -206,7 +208,7 @@ def test_everything_together_is_the_first_row(repeated):
     lines = repeated[ALL, LEAVE_ONE_OUT]
     assert share(lines, "pays") == 1
     true = planted.factor(set(planted.NAMES))
-    inside = [line["ratio"]["low"] <= true <= line["ratio"]["high"] for line in lines]
+    inside = [line.ratio.low <= true <= line.ratio.high for line in lines]
     assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
 
 
@@ -218,11 +220,15 @@ def test_the_strongest_are_those_that_move_time_in_either_mode():
 
 def test_many_switches_at_once_need_more_than_five_percent_each():
     lines = [
-        {"mode": LEAVE_ONE_OUT, "p": p, "verdict": "pays", "switch": str(p)} for p in (0.001, 0.03, 0.04)
+        AblationRecord(
+            case="c", switch=str(p), switch_kind="pass", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="b",
+            p=p, verdict="pays",
+        )
+        for p in (0.001, 0.03, 0.04)
     ]  # fmt: skip
     found = ablation.conclude(lines)
-    assert [line["verdict"] for line in found] == ["pays", "inconclusive", "inconclusive"]
-    assert [line["p"] for line in found] == pytest.approx([0.003, 0.06, 0.06])
+    assert [line.verdict for line in found] == ["pays", "inconclusive", "inconclusive"]
+    assert [line.p for line in found] == pytest.approx([0.003, 0.06, 0.06])
 
 
 # --- the whole way ----------------------------------------------------------------------------------------------------
@@ -266,11 +272,9 @@ def test_planted_switches_are_named_rightly_from_processes_to_the_record(outcome
 
 def test_the_record_holds_the_samples_and_what_was_made_of_them(outcome):
     stored = [store.read(Path(path)) for path in outcome[0]["paths"]]
-    assert stored[0].lines[0]["kind"] == "environment"
-    assert [line for run in stored for line in run.of("ablation")] == [
-        {"schema": store.SCHEMA, **line} for line in outcome[0]["ablation"]
-    ]
-    assert not any("no_op" in line["backend"] for line in stored[0].of("samples"))
+    lines = [store.to_json(line) for run in stored for line in run.of(AblationRecord)]
+    assert lines == outcome[0]["ablation"]
+    assert not any("no_op" in line.backend for line in stored[0].of(Samples))
     assert line_of(outcome, "pays20")["deltas"] == {"nodes": [10, 11]}
 
 

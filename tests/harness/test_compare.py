@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,11 @@ from suites.harness.errors import UsageError
 from suites.harness.judge import compare, simulate
 from suites.harness.judge.history import History
 from suites.harness.record import store
+from suites.harness.record.schema import EngineRecord, Samples, Summary
+from tests.harness import records
 
 COUNTS = {"nodes": 40, "launches": 26, "fallback_nodes": 0, "arena_bytes": 4096, "weight_bytes": 1 << 20}
 CASES = tuple(f"mlp/b{n}/t1/fp32" for n in (1, 2, 4, 8, 16))
-ENVIRONMENT = {"kind": "environment", "machine": "cpu-2c", "kernel": "Linux 6", "python": "3.11.7"}
 
 
 def run(seed=0, *, true=0.0, moved=0.0, counts=None, cases=CASES, generations=5, environment=None, **summary):
@@ -26,25 +27,18 @@ def run(seed=0, *, true=0.0, moved=0.0, counts=None, cases=CASES, generations=5,
     `moved` that of a backend that did not change.
     """
     generator = np.random.default_rng(seed)
-    lines = [{**ENVIRONMENT, "versions": {"torch": "2.13.0", "enginebench": "0.1"}, **(environment or {})}]
+    lines = []
     for case in cases:
         for backend in ("eager", "eager#2", "onnxruntime", "engine"):
-            row = {
-                "kind": "summary",
-                "case": case,
-                "backend": backend,
-                "baseline": "eager",
-                "threads": 1,
-                "status": "ok",
-            }
-            lines.append(row | ({**COUNTS, **(counts or {}), **summary} if backend == "engine" else {}))
+            told = {**COUNTS, **(counts or {}), **summary} if backend == "engine" else {}
+            lines.append(records.summary(case=case, backend=backend, **told))
         for number in range(generations):
             for backend, factor in (("eager#2", 0.0), ("onnxruntime", moved), ("engine", true)):
                 mine, theirs = simulate.generation(generator, simulate.Noise(), 8, 3, factor)
                 for name, seconds in ((backend, mine), *((("eager", theirs),) if backend == "engine" else ())):
-                    line = {"kind": "samples", "case": case, "backend": name, "generation": number, "status": "ok"}
-                    lines.append(line | {"seconds": seconds})
-    return store.Run(Path(f"{seed}.jsonl"), lines, cut=False)
+                    lines.append(records.samples(case=case, backend=name, generation=number, seconds=seconds))
+    told = {"versions": {"torch": "2.13.0", "enginebench": "0.1"}} | (environment or {})
+    return store.Run(Path(f"{seed}.jsonl"), records.environment(**told), lines)
 
 
 def compared(before, after):
@@ -64,8 +58,10 @@ def test_identical_code_differs_in_nothing_that_is_counted_and_rarely_in_time():
 def with_version(stored, digest):
     """`stored` with the rows of the engine again, under the name of another version."""
     name = "engine@0123456789ab-dirty"
-    stored.lines.extend([{**line, "backend": name} for line in stored.lines[1:] if line["backend"] == "engine"])
-    stored.lines[0]["plan"] = {"engines": {name: {"digest": digest}}}
+    own = [line for line in stored.records if line.backend == "engine"]
+    update = {"backend": name, "role": "version"}
+    stored.records.extend([line.model_copy(update=update) for line in own])
+    stored.environment.plan.engines[name] = EngineRecord(digest=digest, python="3.11.7", packages={})
     return stored
 
 
@@ -92,9 +88,9 @@ def test_one_launch_more_is_a_regression_and_one_less_is_none():
 
 def test_counts_of_other_backends_do_not_gate():
     before, after = run(), run(1)
-    for line in after.lines:
-        if line.get("backend") == "eager" and line["kind"] == "summary":
-            line["arena_bytes"] = 1 << 30
+    for line in after.of(Summary):
+        if line.backend == "eager":
+            line.arena_bytes = 1 << 30
     assert not compared(before, after).regressed
 
 
@@ -124,13 +120,12 @@ def test_less_than_a_control_moved_is_no_change_of_the_code():
 
 def test_a_machine_that_is_slower_for_everybody_changes_nothing():
     after = run(1)
-    for line in after.lines:
-        if line["kind"] == "samples":
-            line["seconds"] = (np.array(line["seconds"]) * 3).tolist()
+    for line in after.of(Samples):
+        line.seconds = (np.array(line.seconds) * 3).tolist()
     for one, other in zip(compared(run(), after).rows, compared(run(), run(1)).rows, strict=True):
         assert (one.time is None) == (other.time is None)
         if one.time is not None:
-            assert one.time.ratio.to_dict() == pytest.approx(other.time.ratio.to_dict())
+            assert asdict(one.time.ratio) == pytest.approx(asdict(other.time.ratio))
 
 
 def test_another_machine_is_refused_and_other_surroundings_are_named():
@@ -154,8 +149,8 @@ def test_a_row_that_was_planned_and_is_not_there_gates():
     plan = {"cases": {case: ["eager", "eager#2", "onnxruntime", "engine"] for case in CASES[:2]}}
     before, after = (run(seed, cases=CASES[:2], environment={"plan": plan}) for seed in (0, 1))
     assert not compared(before, after).missing
-    cut = [line for line in after.lines if line["kind"] != "summary" or line["case"] == CASES[0]]
-    found = compared(before, replace(after, lines=cut))
+    cut = [line for line in after.records if line.kind != "summary" or line.case == CASES[0]]
+    found = compared(before, replace(after, records=cut))
     assert {case for case, _ in found.missing} == {CASES[1]}
     assert found.regressed
 
@@ -172,7 +167,7 @@ def stored(tmp_path):
     folder = tmp_path / "runs" / "cpu-2c"
     for name, made in (("before", run()), ("after", run(1, counts={"launches": 27}))):
         with store.Writer(folder / f"{name}.jsonl") as writer:
-            writer.append(*made.lines)
+            writer.append(made.environment, *made.records)
     return tmp_path
 
 

@@ -10,6 +10,7 @@ import pytest
 from suites.cli import main
 from suites.harness.judge import verify
 from suites.harness.record import store
+from suites.harness.record.schema import Summary
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +31,17 @@ def answer(root, tmp_path_factory):
 
 
 def test_the_backend_of_the_page_runs_and_is_right(answer):
-    rows = {line["backend"]: line for line in answer.of("summary")}
-    assert {line["status"] for line in rows.values()} == {"ok"}
+    rows = {line.backend: line for line in answer.of(Summary)}
+    assert {line.status for line in rows.values()} == {"ok"}
     mine = rows["my_backend.py:Exported"]
-    assert mine["nodes"] > 0
-    assert mine["export_s"] > 0
+    assert mine.nodes > 0
+    assert mine.export_s > 0
 
 
 def test_every_key_of_the_record_is_described(answer, root):
     text = (root / "docs/results-format.md").read_text()
     named = set(re.findall(r"`(\w+)`", text))
-    for line in answer.lines:
+    for line in map(store.to_json, (answer.environment, *answer.records)):
         assert set(line) <= named, f"{line['kind']}: {sorted(set(line) - named)}"
     assert {"schema", "kind"} <= named
 

@@ -20,6 +20,7 @@ from suites.harness.present import table
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs, Work
 from suites.harness.run import plan
+from tests.harness import records
 
 FAKES = Path(__file__).with_name("fake_decoders.py")
 PROMPT, STEPS = 9, 5
@@ -152,8 +153,7 @@ MACHINE = Roofs((Roof("fp32", 1, 1e12, "FLOP/s", believed=True), Roof("memory", 
 
 def summary(facts, seconds):
     lines = [
-        {"backend": label, "generation": number, "status": "ok", "reason": None, "error": None, "facts": facts}
-        | {"seconds": [[seconds]] * 5}
+        records.samples(backend=label, generation=number, seconds=[[seconds]] * 5, facts=facts)
         for label in ("eager", "engine")
         for number in range(2)
     ]
@@ -165,9 +165,9 @@ def test_times_are_stated_a_token_and_rates_in_the_table(monkeypatch):
     monkeypatch.setattr(roofs, "last_level_bytes", lambda: 32 << 20)
     facts = {"tokens": {"decode": 16}, "steps": 16, "flops": 10, "bytes": int(16 * 40e6)}
     *_, line = summary(facts, 0.064)
-    assert line["s_per_token"] == {"prefill": None, "decode": pytest.approx(0.004)}
-    assert line["ttft_s"] is None
-    assert line["roof_share"] == pytest.approx(16 * 40e6 / BANDWIDTH / 0.064), "of reading the weights in each step"
+    assert (line.s_per_token.prefill, line.s_per_token.decode) == (None, pytest.approx(0.004))
+    assert line.ttft_s is None
+    assert line.roof_share == pytest.approx(16 * 40e6 / BANDWIDTH / 0.064), "of reading the weights in each step"
     console = Console(record=True, width=200, file=io.StringIO())
     console.print(table.rich_table([line]))
     assert "250 tokens/s" in console.export_text()
@@ -175,8 +175,8 @@ def test_times_are_stated_a_token_and_rates_in_the_table(monkeypatch):
 
 def test_the_call_that_prefills_ends_with_the_first_token():
     line = summary({"tokens": {"prefill": 128}, "steps": 1, "flops": 10, "bytes": 10}, 0.5)[0]
-    assert line["s_per_token"] == {"prefill": pytest.approx(0.5 / 128), "decode": None}
-    assert line["ttft_s"] == pytest.approx(0.5)
+    assert (line.s_per_token.prefill, line.s_per_token.decode) == (pytest.approx(0.5 / 128), None)
+    assert line.ttft_s == pytest.approx(0.5)
 
 
 def test_weights_that_fit_the_last_cache_are_not_read_from_memory_in_every_step(monkeypatch):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from suites.harness.judge import growth
+from suites.harness.judge import growth, stats
+from tests.harness import records
 
 
 def line(backend, sequence, seconds, status="ok", batch=1):
-    return {
-        "backend": backend, "baseline": "eager", "model": "minilm", "threads": 1, "options": {}, "status": status,
-        "shape": {"batch": batch, "sequence": sequence}, "latency": {"p50": seconds},
-    }  # fmt: skip
+    latency = stats.latency([[[seconds]]]) if status == "ok" else None
+    shape = {"batch": batch, "sequence": sequence}
+    return records.summary(backend=backend, model="minilm", status=status, shape=shape, latency=latency)
 
 
 def test_the_power_of_a_sweep_is_found_and_its_interval_says_how_straight_it_is():

@@ -7,20 +7,17 @@ import json
 import pytest
 
 from suites.cli import main, profile
+from suites.harness.judge import stats
+from suites.harness.record import store
+from suites.harness.record.schema import Ratio
 from suites.harness.run.runner import Outcome
+from tests.harness import records
 
-RATIO = {"value": 1.25, "low": 1.2, "high": 1.3}
+TIMES = [stats.latency([[[seconds]]]) for seconds in (8e-6, 10e-6)]
 LINES = [
-    {"backend": "engine", "status": "ok", "latency": {"p50": 8e-6}, "ratio": None, "roof_share": 0.75},
-    {
-        "backend": "eager",
-        "status": "ok",
-        "latency": {"p50": 10e-6},
-        "ratio": RATIO,
-        "verdict": "slower",
-        "roof_share": 0.6,
-    },
-    {"backend": "openvino", "status": "unavailable", "reason": "pip install openvino", "roof_share": None},
+    records.summary(backend="engine", latency=TIMES[0], roof_share=0.75),
+    records.summary(latency=TIMES[1], ratio=Ratio(1.25, 1.2, 1.3), verdict="slower", roof_share=0.6),
+    records.summary(backend="openvino", status="unavailable", reason="pip install openvino"),
 ]
 PROFILE = ["profile", "mlp", "--set", "widths=16-16", "--backends", "eager,openvino"]
 
@@ -32,7 +29,7 @@ def measured(monkeypatch, tmp_path):
 
     def run(plan, results, reporter, **_):
         found.append((plan, results))
-        return Outcome(tmp_path / "run.jsonl", {}, LINES)
+        return Outcome(tmp_path / "run.jsonl", records.environment(), LINES)
 
     monkeypatch.setattr(profile.runner, "run", run)
     return found
@@ -64,7 +61,7 @@ def test_for_machines_the_summaries_lie_beside_the_nodes(capsys, measured):
     with pytest.raises(SystemExit):
         main([*PROFILE, "--json"])
     answer = json.loads(capsys.readouterr().out)
-    assert answer["beside"]["summaries"] == LINES
+    assert answer["beside"]["summaries"] == [store.to_json(line) for line in LINES]
     assert answer["nodes"]
 
 

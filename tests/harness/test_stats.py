@@ -175,8 +175,8 @@ def test_percentiles_are_numpys():
     samples = [3.0, 1.0, 2.0, 10.0, 5.0]
     found = stats.latency([[[3.0, 1.0], [2.0]], [[10.0, 5.0]]])
     for share in (50, 90, 99):
-        assert found[f"p{share}"] == pytest.approx(np.percentile(samples, share))
-    assert (found["min"], found["n"]) == (1.0, 5)
+        assert getattr(found, f"p{share}") == pytest.approx(np.percentile(samples, share))
+    assert (found.min, found.n) == (1.0, 5)
 
 
 def test_the_floor_is_the_far_end_of_the_pair():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import signal
 
@@ -10,20 +11,24 @@ import pytest
 
 from suites.harness.errors import UsageError
 from suites.harness.record import machine, store
+from suites.harness.record.schema import SCHEMA, Error, Samples
+from tests.harness import records
 
-LINE = {"kind": "samples", "case": "c", "backend": "b", "generation": 0, "seconds": [[1.0]]}
+FIRST = records.environment()
+LINE = records.samples(case="c", backend="b", seconds=[[1.0]])
 
 
 def written(path, *lines):
     with store.Writer(path) as writer:
-        writer.append(*lines)
+        writer.append(FIRST, *lines)
     return path
 
 
 def test_what_is_written_is_read_back_with_its_schema(tmp_path):
-    run = store.read(written(tmp_path / "a.jsonl", {"kind": "environment", "commit": "x"}, LINE))
-    assert run.environment["commit"] == "x"
-    assert run.of("samples") == [{"schema": store.SCHEMA, **LINE}]
+    run = store.read(written(tmp_path / "a.jsonl", LINE))
+    assert run.environment == FIRST
+    assert run.of(Samples) == [LINE]
+    assert {json.loads(text)["schema"] for text in run.path.read_text().splitlines()} == {SCHEMA}
     assert not run.cut
 
 
@@ -43,10 +48,10 @@ def test_a_place_that_takes_no_file_is_a_message(tmp_path, place):
 def test_a_cut_last_line_is_left_out_and_the_rest_is_kept(tmp_path):
     path = written(tmp_path / "a.jsonl", LINE, LINE)
     whole = path.read_bytes()
-    for cut in range(len(whole) // 2 + 1, len(whole) - 1):
+    for cut in range(whole.rindex(b"{", 0, whole.rindex(b'"schema"')) + 1, len(whole) - 1):
         path.write_bytes(whole[:cut])
         run = store.read(path)
-        assert len(run.lines) == 1
+        assert len(run.records) == 1
         assert run.cut
 
 
@@ -54,21 +59,21 @@ def test_resuming_drops_the_cut_line_and_starts_a_new_one(tmp_path):
     path = written(tmp_path / "a.jsonl", LINE)
     path.write_bytes(path.read_bytes() + b'{"schema": 1, "kind": "sam')
     with store.Writer(path, resume=True) as writer:
-        writer.append({**LINE, "generation": 1})
-    assert [line["generation"] for line in store.read(path).lines] == [0, 1]
+        writer.append(LINE.model_copy(update={"generation": 1}))
+    assert [line.generation for line in store.read(path).of(Samples)] == [0, 1]
 
 
 def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path):
     path = tmp_path / "run.jsonl"
     with store.Writer(path) as writer:
-        writer.append({"kind": "environment"})
+        writer.append(FIRST)
         whole = path.read_bytes()
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, limits[1]))
         try:
             with pytest.raises(UsageError, match=r"cannot be written: .*--resume"):
-                writer.append({"kind": "samples", "seconds": [0.1] * 1000})
+                writer.append(records.samples(seconds=[[0.1] * 1000]))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             signal.signal(signal.SIGXFSZ, handler)
@@ -84,14 +89,14 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path):
 
 def test_a_later_schema_is_refused_by_name(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({**LINE, "schema": store.SCHEMA + 1}) + "\n")
-    with pytest.raises(UsageError, match=f"schema {store.SCHEMA + 1} is newer than {store.SCHEMA}"):
+    path.write_text(json.dumps({**store.to_json(LINE), "schema": SCHEMA + 1}) + "\n")
+    with pytest.raises(UsageError, match=f"schema {SCHEMA + 1} is newer than {SCHEMA}"):
         store.read(path)
 
 
 def test_a_line_without_schema_is_refused(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(LINE) + "\n")
+    path.write_text(json.dumps(store.to_json(LINE)) + "\n")
     with pytest.raises(UsageError, match="`schema` and `kind`"):
         store.read(path)
 
@@ -102,12 +107,15 @@ def test_a_missing_file_is_a_message(tmp_path):
 
 
 def test_what_is_no_json_number_is_kept_by_name(tmp_path):
-    run = store.read(written(tmp_path / "a.jsonl", {"kind": "summary", "error": {"relative": float("inf")}}))
-    assert float(run.lines[0]["error"]["relative"]) == float("inf")
+    error = Error(relative=math.inf, max_abs=math.nan, tolerance=0.0)
+    path = written(tmp_path / "a.jsonl", records.samples(error=error))
+    (line,) = store.read(path).of(Samples)
+    assert (line.error.relative, math.isnan(line.error.max_abs)) == (math.inf, True)
+    assert '"relative": "inf"' in path.read_text()
 
 
 def test_two_runs_in_one_second_have_two_names(tmp_path):
-    environment = {"commit": "abc", "dirty": True}
+    environment = records.environment(commit="abc", dirty=True)
     first = store.new_path(tmp_path, "suite", environment)
     written(first, LINE)
     second = store.new_path(tmp_path, "suite", environment)
@@ -117,7 +125,7 @@ def test_two_runs_in_one_second_have_two_names(tmp_path):
 
 
 def test_a_run_is_found_by_name_and_last_and_a_wrong_name_gets_the_nearest(tmp_path):
-    path = written(store.new_path(tmp_path, "suite", {"commit": "abc", "dirty": False}), LINE)
+    path = written(store.new_path(tmp_path, "suite", FIRST), LINE)
     assert store.find_run(tmp_path, path.stem).path == path
     assert store.find_run(tmp_path, "last").path == path
     with pytest.raises(UsageError, match="did you mean"):

@@ -14,6 +14,8 @@ from suites.harness.judge.summary import Question, _disturbed, _neighbours, summ
 from suites.harness.present import table
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs
+from suites.harness.record.schema import Contention
+from tests.harness import records
 
 PEAK, BANDWIDTH = 100e9, 20e9
 MACHINE = Roofs(
@@ -39,8 +41,8 @@ def samples(label, seconds, facts=None, status="ok"):
     lines = []
     for generation in range(4):
         rounds = [[seconds * drift * (1 + 1e-4 * generation)] for drift in drifts] if status == "ok" else []
-        line = {"backend": label, "generation": generation, "status": status, "reason": status, "seconds": rounds}
-        lines.append({**line, "facts": facts or {}, "error": None})
+        told = {"backend": label, "generation": generation, "status": status, "reason": status, "seconds": rounds}
+        lines.append(records.samples(**told, facts=facts))
     return lines
 
 
@@ -55,22 +57,22 @@ def rows(flops=int(120e9), nbytes=1000, threads=1, machine=MACHINE, **status):
         line for label in LABELS for line in samples(label, TIMES[label], facts.get(label), status.get(label, "ok"))
     ]
     found = summarise(Question(case, refs, "eager", 0.02, machine), lines, History())
-    return {line["backend"]: line for line in found}
+    return {line.backend: line for line in found}
 
 
 def test_the_engine_is_compared_with_the_fastest_other_backend_by_pairs():
     line = rows()["engine"]
-    assert line["best_peer"]["backend"] == "onnxruntime"
-    assert line["best_peer"]["ratio"]["value"] == pytest.approx(1.5 / 2.0)
-    assert line["best_peer"]["ratio"]["low"] <= 0.75 <= line["best_peer"]["ratio"]["high"]
-    assert line["best_peer"]["verdict"] == "faster"
-    assert line["ratio"]["value"] == pytest.approx(1.5 / 4.0), "the baseline's ratio stays"
+    assert line.best_peer.backend == "onnxruntime"
+    assert line.best_peer.ratio.value == pytest.approx(1.5 / 2.0)
+    assert line.best_peer.ratio.low <= 0.75 <= line.best_peer.ratio.high
+    assert line.best_peer.verdict == "faster"
+    assert line.ratio.value == pytest.approx(1.5 / 4.0), "the baseline's ratio stays"
 
 
 def test_every_form_of_the_engine_is_compared_and_no_peer_is():
     found = rows()
-    assert found["engine[disable=fuse_gelu]"]["best_peer"]["ratio"]["value"] == pytest.approx(0.9)
-    assert [label for label, line in found.items() if line["best_peer"]] == ["engine[disable=fuse_gelu]", "engine"]
+    assert found["engine[disable=fuse_gelu]"].best_peer.ratio.value == pytest.approx(0.9)
+    assert [label for label, line in found.items() if line.best_peer] == ["engine[disable=fuse_gelu]", "engine"]
 
 
 VERSION = "engine@0123456789ab"
@@ -83,31 +85,31 @@ def rows_of_versions(baseline="eager", labels=(*LABELS, VERSION), facts=None):
     lines = [line for label in labels for line in samples(label, times[label], facts.get(label))]
     refs = [BackendRef.parse(label) for label in labels]
     found = summarise(Question(Case("mlp", {"batch": 2}), refs, baseline, 0.02), lines, History())
-    return {line["backend"]: line for line in found}
+    return {line.backend: line for line in found}
 
 
 def test_the_engine_is_compared_with_other_versions_which_are_no_peers():
     found = rows_of_versions()
-    (against,) = found["engine"]["versions"]
-    assert (against["backend"], against["verdict"]) == (VERSION, "faster")
-    assert against["ratio"]["value"] == pytest.approx(1.5 / 1.8)
-    assert [label for label, line in found.items() if line["versions"]] == ["engine[disable=fuse_gelu]", "engine"]
-    assert found["engine"]["best_peer"]["backend"] == "onnxruntime", "not the other version, which is faster"
-    assert found[VERSION]["best_peer"] is None
+    (against,) = found["engine"].versions
+    assert (against.backend, against.verdict) == (VERSION, "faster")
+    assert against.ratio.value == pytest.approx(1.5 / 1.8)
+    assert [label for label, line in found.items() if line.versions] == ["engine[disable=fuse_gelu]", "engine"]
+    assert found["engine"].best_peer.backend == "onnxruntime", "not the other version, which is faster"
+    assert found[VERSION].best_peer is None
 
 
 def test_a_version_that_is_the_baseline_is_compared_once():
     found = rows_of_versions(VERSION, (VERSION, f"{VERSION}#2", "engine"))
-    assert found["engine"]["ratio"]["value"] == pytest.approx(1.5 / 1.8)
-    assert found["engine"]["versions"] is None
-    assert found["engine"]["best_peer"] is None
+    assert found["engine"].ratio.value == pytest.approx(1.5 / 1.8)
+    assert found["engine"].versions is None
+    assert found["engine"].best_peer is None
 
 
 def test_the_work_of_a_case_is_that_of_this_checkout_where_it_took_part():
     labels = ("eager", "eager#2", VERSION, "engine[disable=fuse_gelu]")
     facts = {label: {"flops": number, "bytes": 1} for number, label in enumerate(labels)}
-    assert {line["flops"] for line in rows_of_versions(labels=labels, facts=facts).values()} == {3}
-    assert {line["flops"] for line in rows_of_versions(labels=labels[:3], facts=facts).values()} == {2}
+    assert {line.flops for line in rows_of_versions(labels=labels, facts=facts).values()} == {3}
+    assert {line.flops for line in rows_of_versions(labels=labels[:3], facts=facts).values()} == {2}
 
 
 def test_tables_show_other_versions_between_peers_and_ours():
@@ -121,34 +123,34 @@ def test_tables_show_other_versions_between_peers_and_ours():
 
 
 def test_the_heading_says_what_the_environment_of_another_version_has_otherwise():
-    told = {"version": "0.0.7", "python": "x", "packages": {"torch": "2.9", "numpy": "1"}}
-    environment = ENVIRONMENT | {"versions": {"enginebench": "1", "torch": "3.0", "numpy": "1"}}
-    heading = table.heading(environment | {"plan": {"engines": {VERSION: told}}})
+    told = {"version": "0.0.7", "python": "3.11.7", "digest": "0", "packages": {"torch": "2.9", "numpy": "1"}}
+    here = {"enginebench": "1", "torch": "3.0", "numpy": "1"}
+    heading = table.heading(records.environment(versions=here, plan={"engines": {VERSION: told}}))
     assert heading.endswith(f" `{VERSION}`: enginebench 0.0.7, with torch 2.9.")
 
 
 def test_a_peer_without_a_right_answer_is_no_peer():
     found = rows(onnxruntime="wrong")
-    assert found["engine"]["best_peer"]["backend"] == "torch_compile"
-    assert rows(engine="failed")["engine"]["best_peer"] is None
+    assert found["engine"].best_peer.backend == "torch_compile"
+    assert rows(engine="failed")["engine"].best_peer is None
 
 
 def test_the_work_of_a_case_is_that_of_the_engine_with_everything_on():
     found = rows()
-    assert {(line["flops"], line["bytes"]) for line in found.values()} == {(int(120e9), 1000)}
+    assert {(line.flops, line.bytes) for line in found.values()} == {(int(120e9), 1000)}
 
 
 def test_the_share_of_the_roof_is_the_least_time_over_the_median():
     found = rows()
     for label, line in found.items():
-        assert line["roof_share"] == pytest.approx(1.2 / line["latency"]["p50"]), label
+        assert line.roof_share == pytest.approx(1.2 / line.latency.p50), label
     heavy = rows(flops=10, nbytes=int(36e9))["engine"]
-    assert heavy["roof_share"] == pytest.approx(1.8 / heavy["latency"]["p50"]), "bound by memory"
+    assert heavy.roof_share == pytest.approx(1.8 / heavy.latency.p50), "bound by memory"
 
 
 @pytest.mark.parametrize("given", [{"machine": None}, {"threads": 2}, {"flops": None}])
 def test_without_a_believed_roof_or_a_count_there_is_no_share(given):
-    assert {line["roof_share"] for line in rows(**given).values()} == {None}
+    assert {line.roof_share for line in rows(**given).values()} == {None}
 
 
 def drawn(found):
@@ -157,7 +159,7 @@ def drawn(found):
     return console.file.getvalue()
 
 
-ENVIRONMENT = dict.fromkeys(("commit", "dirty", "cpu", "cores", "kernel", "machine", "python"), "x") | {"versions": {}}
+ENVIRONMENT = records.environment()
 
 
 def test_tables_show_the_best_peer_and_the_share():
@@ -171,7 +173,7 @@ def test_tables_show_the_best_peer_and_the_share():
 
 def test_a_column_bears_the_whole_label_and_ours_come_last():
     found = rows()
-    variant = {**found["onnxruntime"], "backend": "onnxruntime[without=SkipLayerNormFusion]"}
+    variant = found["onnxruntime"].model_copy(update={"backend": "onnxruntime[without=SkipLayerNormFusion]"})
     header = drawn({**found, "variant": variant}).splitlines()
     assert "onnxruntime[without=SkipLayerNormFusion]" in "".join(header).replace(" ", "")
     assert [label.partition("[")[0] for label in table.columns([*found.values(), variant])][-3:] == [
@@ -183,73 +185,71 @@ def test_a_column_bears_the_whole_label_and_ours_come_last():
 
 def test_more_than_the_roof_is_never_shown_without_a_word():
     assert "133% of roof: less is executed, or it is miscounted" in drawn(rows(flops=int(240e9)))
-    line = {"roof_share": 1.33, "executed_share": 0.7}
-    assert table._executed(line) == " (70% executed)"
-    assert table._executed({**line, "executed_share": 1.2}) == ": counting error"
-    assert table._executed({"roof_share": 0.7, "executed_share": 0.7}) == ""
+    assert table._executed(1.33, 0.7) == " (70% executed)"
+    assert table._executed(1.33, 1.2) == ": counting error"
+    assert table._executed(0.7, 0.7) == ""
 
 
 def test_what_neighbours_cost_comes_from_turns_that_lie_close_together():
     drifting = [1.0, 1.3, 0.8]  # the machine, between the pairs
     alone = [[1.0 * speed] for speed in drifting]
     beside = [[gap * speed] for gap, speed in zip((1.05, 1.06, 1.07), drifting, strict=True)]
-    lines = [{"status": "ok", "beside": beside, "alone": alone}, {"status": "ok", "beside": [], "alone": []}]
-    assert _neighbours(lines) == {"neighbours": pytest.approx(0.06), "neighbours_flagged": True}
-    assert _neighbours(lines[1:]) == {"neighbours": None, "neighbours_flagged": None}
-    assert _neighbours([{"status": "ok", "alone": [[1.0]]}])["neighbours"] is None, "a record from before"
+    lines = [records.samples(beside=beside, alone=alone), records.samples()]
+    assert _neighbours(lines) == (pytest.approx(0.06), True)
+    assert _neighbours(lines[1:]) == (None, None)
+    assert _neighbours([records.samples(alone=[[1.0]])]) == (None, None), "a record from before"
 
 
 def test_neighbours_that_disturb_most_turns_and_not_all_are_flagged():
     gaps = (1.24, 1.0, 1.66, 1.69, 1.31, 1.0)  # what a spinning pool did to a program on two threads
-    assert _neighbours([{"status": "ok", "beside": [[gap] for gap in gaps], "alone": [[1.0]] * 6}]) == {
-        "neighbours": pytest.approx((1.24 * 1.31) ** 0.5 - 1),
-        "neighbours_flagged": True,
-    }
+    longer, flagged = _neighbours([records.samples(beside=[[gap] for gap in gaps], alone=[[1.0]] * 6)])
+    assert (longer, flagged) == (pytest.approx((1.24 * 1.31) ** 0.5 - 1), True)
 
 
 @pytest.mark.parametrize(
     "gaps", [(1.01, 1.02, 1.03), (0.7, 1.06, 1.4), (0.93, 0.94, 0.95)], ids=["small", "scattered", "shorter"]
 )
 def test_what_neighbours_cost_is_not_flagged_where_it_is_little_or_unsure(gaps):
-    line = {"status": "ok", "beside": [[gap] for gap in gaps], "alone": [[1.0]] * 3}
-    assert _neighbours([line])["neighbours_flagged"] is False
+    line = records.samples(beside=[[gap] for gap in gaps], alone=[[1.0]] * 3)
+    assert _neighbours([line])[1] is False
 
 
 def test_what_neighbours_cost_is_shown_with_its_flag():
     row = rows()["engine"]
     for gap, flagged, shown in ((0.061, True, "neighbours +6.1%!"), (-0.01, False, "neighbours -1.0%")):
-        assert shown in table.cell({**row, "neighbours": gap, "neighbours_flagged": flagged})
+        assert shown in table.cell(row.model_copy(update={"neighbours": gap, "neighbours_flagged": flagged}))
 
 
 def test_a_reference_that_is_not_float64_is_told_below_the_table():
     found = list(rows().values())
     assert table.notes(found) == []
     text = "reference in the model's own dtype: RuntimeError: no double here"
-    found[-1]["note"] = text
-    assert table.notes(found) == [f"{found[-1]['case']}: {text}"]
+    found[-1].note = text
+    assert table.notes(found) == [f"{found[-1].case}: {text}"]
     assert text in table.markdown(found, ENVIRONMENT)
 
 
 def test_rounds_that_stay_disturbed_are_marked():
-    lines = [{"seconds": [[1.0]] * 10, "contention": {"disturbed": 3}}, {"seconds": [[1.0]] * 10, "contention": None}]
+    lines = [records.samples(seconds=[[1.0]] * 10, contention=told) for told in (Contention(disturbed=3), None)]
     assert _disturbed(lines) == pytest.approx(0.3)
     row = rows()["engine"]
-    assert "30% of rounds disturbed" in table.cell({**row, "disturbed": 0.3})
+    assert "30% of rounds disturbed" in table.cell(row.model_copy(update={"disturbed": 0.3}))
 
 
 def test_what_says_nothing_says_from_where_on_it_would():
     found = rows()
     # These rounds vary by the same factor everywhere, so nothing is left to chance but what the floor hides.
-    assert found["engine"]["detectable"] == pytest.approx(found["engine"]["floor"])
-    found["torch_compile"].update(verdict="inconclusive", detectable=0.034)
+    assert found["engine"].detectable == pytest.approx(found["engine"].floor)
+    unsure = found["torch_compile"]
+    unsure.verdict, unsure.detectable = "inconclusive", 0.034
     assert "inconclusive, sees 3%" in drawn(found)
-    del found["torch_compile"]["detectable"]
+    unsure.detectable = None
     assert "sees 3%" not in drawn(found)
 
 
 def test_records_from_before_there_were_peers_still_draw():
     old = rows()
     for line in old.values():
-        del line["best_peer"]
+        line.best_peer = None
     assert "engine / best peer" not in drawn(old).replace(table.BETTER, "").splitlines()[1]
     assert "A/A floor" in table.markdown(list(old.values()), ENVIRONMENT)

@@ -134,7 +134,7 @@ def outcome(old, root, tmp_path_factory):
 @pytest.fixture(scope="module")
 def rows(outcome):
     """The summaries; `other` is that of the other version."""
-    return {"other" if "@" in line["backend"] else line["backend"]: line for line in outcome.summaries}
+    return {"other" if "@" in line.backend else line.backend: line for line in outcome.summaries}
 
 
 def named(path, options=""):
@@ -147,45 +147,45 @@ def test_a_version_without_a_folder_is_refused():
 
 
 def test_both_engines_take_turns_and_their_ratio_is_of_paired_rounds(rows):
-    assert {line["status"] for line in rows.values()} == {"ok"}, [line["reason"] for line in rows.values()]
-    (against,) = rows["engine"]["versions"]
-    assert against["backend"] == rows["other"]["backend"]
-    assert against["verdict"] == "faster", "the other one waits in each call"
-    assert against["ratio"]["high"] < 1
-    assert rows["other"]["ratio"]["value"] > rows["engine"]["ratio"]["value"]
+    assert {line.status for line in rows.values()} == {"ok"}, [line.reason for line in rows.values()]
+    (against,) = rows["engine"].versions
+    assert against.backend == rows["other"].backend
+    assert against.verdict == "faster", "the other one waits in each call"
+    assert against.ratio.high < 1
+    assert rows["other"].ratio.value > rows["engine"].ratio.value
 
 
 def test_what_runs_is_the_other_engine_with_this_harness(rows):
-    assert rows["other"]["launches"] > rows["engine"]["launches"], "its pipeline has no fuse_epilogue"
-    assert rows["other"]["run_digest"] != rows["engine"]["run_digest"]
-    assert rows["other"]["latency"]["min"] > 0.002
-    assert rows["other"]["import_s"] > 0
-    assert {rows[name]["flops"] for name in ("eager", "other")} == {rows["engine"]["flops"]}
+    assert rows["other"].launches > rows["engine"].launches, "its pipeline has no fuse_epilogue"
+    assert rows["other"].run_digest != rows["engine"].run_digest
+    assert rows["other"].latency.min > 0.002
+    assert rows["other"].import_s > 0
+    assert {rows[name].flops for name in ("eager", "other")} == {rows["engine"].flops}
 
 
 def test_another_version_is_no_peer(rows):
-    assert rows["engine"]["best_peer"]["backend"] == "eager"
-    assert rows["other"]["best_peer"] is None
-    assert rows["other"]["versions"] is None
+    assert rows["engine"].best_peer.backend == "eager"
+    assert rows["other"].best_peer is None
+    assert rows["other"].versions is None
 
 
 def test_the_record_names_the_version_and_no_folder(old, outcome, rows):
     text = outcome.path.read_text()
     assert str(old.parent) not in text
-    told = store.read(outcome.path).environment["plan"]["engines"][rows["other"]["backend"]]
-    assert rows["other"]["backend"] == f"engine@0.0.7+{told['digest'][:8]}"
-    assert (told["version"], told["commit"], told["dirty"]) == ("0.0.7", None, None)
-    assert told["packages"]["torch"] == metadata.version("torch")
+    told = store.read(outcome.path).environment.plan.engines[rows["other"].backend]
+    assert rows["other"].backend == f"engine@0.0.7+{told.digest[:8]}"
+    assert (told.version, told.commit, told.dirty) == ("0.0.7", None, None)
+    assert told.packages["torch"] == metadata.version("torch")
 
 
 def test_tables_head_a_column_with_the_version_before_ours_and_show_the_ratio(outcome, rows):
-    label = rows["other"]["backend"]
+    label = rows["other"].backend
     assert table.columns(outcome.summaries) == ["eager", label, "engine"]
     text = table.markdown(outcome.summaries, outcome.environment)
     header, _, row = text.splitlines()[2:5]
     assert header.endswith(f"| eager | {label} | engine | engine / best peer | engine / other version | A/A floor |")
-    ratio = rows["engine"]["versions"][0]["ratio"]
-    assert f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]<br>faster: {label} |" in row
+    ratio = rows["engine"].versions[0].ratio
+    assert f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]<br>faster: {label} |" in row
     assert f"`{label}`: enginebench 0.0.7, with the same packages." in text
 
 

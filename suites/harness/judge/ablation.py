@@ -14,26 +14,39 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
 from suites.harness.judge.summary import log_ratios
-from suites.harness.record.store import Line
+from suites.harness.record.schema import AblationRecord, AblationVerdict, Samples, Status, Verdict, columns
 
-LEAVE_ONE_OUT, ADD_ONE_IN, PAIR = "leave_one_out", "add_one_in", "pair"
-MODES = (LEAVE_ONE_OUT, ADD_ONE_IN)
+Mode = Literal["leave_one_out", "add_one_in", "pair"]
+LEAVE_ONE_OUT: Literal["leave_one_out"] = "leave_one_out"
+ADD_ONE_IN: Literal["add_one_in"] = "add_one_in"
+PAIR: Literal["pair"] = "pair"
+MODES: tuple[Mode, ...] = (LEAVE_ONE_OUT, ADD_ONE_IN)
 """How a trial changes a switch."""
 
 ALL = "(everything)"
 """The switch that stands for all that can be on alone."""
 
-DELTAS = ("nodes", "launches", "arena_bytes", "weight_bytes", "flops", "executed_flops", "bytes")
+DELTAS = columns("counted")
 """What is counted, with a switch and without it."""
 
-_SINGLE_VERDICTS = {"slower": "pays", "faster": "costs"}
-_PAIR_VERDICTS = {"slower": "redundant", "faster": "synergy", "same": "independent"}
+_SINGLE_VERDICTS: dict[Verdict, AblationVerdict] = {
+    "slower": "pays",
+    "faster": "costs",
+    "same": "same",
+    "inconclusive": "inconclusive",
+}
+_PAIR_VERDICTS: dict[Verdict, AblationVerdict] = {
+    "slower": "redundant",
+    "faster": "synergy",
+    "same": "independent",
+    "inconclusive": "inconclusive",
+}
 
 Facts = Mapping[str, Any]
 """What a backend tells of a program; ``{"failed": reason}`` of one that could not be made."""
@@ -53,7 +66,7 @@ class Trial:
 
     kind: str
     switch: str
-    mode: str
+    mode: Mode
     on: str
     off: str
     facts_on: Facts
@@ -74,9 +87,9 @@ class Trial:
         return self.failed is None and (None in digests or digests[0] != digests[1])
 
     @property
-    def deltas(self) -> dict[str, list[Any]]:
+    def deltas(self) -> dict[str, tuple[Any, Any]]:
         """Column -> [with the switch, without it], where the two differ."""
-        pairs = {name: [self.facts_on.get(name), self.facts_off.get(name)] for name in DELTAS}
+        pairs = {name: (self.facts_on.get(name), self.facts_off.get(name)) for name in DELTAS}
         return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
 
     @property
@@ -163,7 +176,7 @@ class Ablation:
         found = self._trial(switch, PAIR, self.base.label, self.ref(options).label, facts)
         return replace(found, first=singles[0], second=singles[1])
 
-    def _trial(self, switch: BackendSwitch, mode: str, on: str, off: str, facts: Mapping[str, Facts]) -> Trial:
+    def _trial(self, switch: BackendSwitch, mode: Mode, on: str, off: str, facts: Mapping[str, Facts]) -> Trial:
         return Trial(switch.kind, switch.name, mode, on, off, facts[on], facts[off])
 
 
@@ -190,11 +203,11 @@ def parts(ablation: Ablation, trials: Sequence[Trial], size: int) -> list[list[s
 def judge(
     case: Case,
     trials: Sequence[Trial],
-    samples: Sequence[Line],
+    samples: Sequence[Samples],
     spread: stats.Spread,
     floor: float,
     same_within: float,
-) -> list[Line]:
+) -> list[AblationRecord]:
     """One line a trial, p values not yet raised; see `conclude`.
 
     Args:
@@ -209,27 +222,22 @@ def judge(
 
 
 def _line(
-    case: Case, trial: Trial, samples: Sequence[Line], spread: stats.Spread, floor: float, same_within: float
-) -> Line:
+    case: Case, trial: Trial, samples: Sequence[Samples], spread: stats.Spread, floor: float, same_within: float
+) -> AblationRecord:
     bad = _bad(trial, samples)
-    line: Line = {
-        "kind": "ablation",
-        "case": case.id,
-        "switch": trial.switch,
-        "switch_kind": trial.kind,
-        "mode": trial.mode,
-        "reached": trial.reached,
-        "status": "ok" if bad is None else bad[0],
-        "reason": None if bad is None else bad[1],
-        "with": trial.on,
-        "without": trial.off,
-        "ratio": None,
-        "p": None,
-        "verdict": None,
-        "detectable": None,
-        "floor": math.expm1(floor) if floor else None,
-        "deltas": trial.deltas,
-    }
+    line = AblationRecord(
+        case=case.id,
+        switch=trial.switch,
+        switch_kind=trial.kind,
+        mode=trial.mode,
+        reached=trial.reached,
+        status="ok" if bad is None else bad[0],
+        reason=None if bad is None else bad[1],
+        with_=trial.on,
+        without=trial.off,
+        floor=math.expm1(floor) if floor else None,
+        deltas=trial.deltas,
+    )
     logs = _interactions(trial, samples) if trial.mode == PAIR else log_ratios(*_of(samples, trial.off, trial.on))
     if bad is not None or not trial.reached or not logs:
         return line
@@ -239,60 +247,57 @@ def _line(
     ratio = stats.interval(found)
     verdict = stats.verdict(ratio, same_within, floor)
     named = _PAIR_VERDICTS if trial.mode == PAIR else _SINGLE_VERDICTS
-    return line | {
-        "ratio": ratio.to_dict(),
-        "p": stats.p_value(found),
-        "verdict": named.get(verdict, verdict),
-        "detectable": math.expm1(stats.detectable(found, floor)),
-    }
+    line.ratio, line.p, line.verdict = ratio, stats.p_value(found), named[verdict]
+    line.detectable = math.expm1(stats.detectable(found, floor))
+    return line
 
 
-def conclude(lines: Sequence[Line]) -> list[Line]:
+def conclude(lines: Sequence[AblationRecord]) -> list[AblationRecord]:
     """The same lines with p values raised by Holm's rule over all that were timed at once, and verdicts that stand it.
 
     Pairs are a family of their own: they are chosen by what the single switches showed.
     """
-    found = [dict(line) for line in lines]
+    found = [line.model_copy() for line in lines]
     for family in (MODES, (PAIR,)):
-        timed = [line for line in found if line["mode"] in family and line["p"] is not None]
-        for line, p in zip(timed, stats.holm([line["p"] for line in timed]), strict=True):
-            line["p"] = p
-            if p >= 1 - stats.CONFIDENCE and line["verdict"] in ("pays", "costs", "redundant", "synergy"):
-                line["verdict"] = "inconclusive"
+        timed = [(line, line.p) for line in found if line.mode in family and line.p is not None]
+        for (line, _), p in zip(timed, stats.holm([p for _, p in timed]), strict=True):
+            line.p = p
+            if p >= 1 - stats.CONFIDENCE and line.verdict in ("pays", "costs", "redundant", "synergy"):
+                line.verdict = "inconclusive"
     return found
 
 
-def strongest(lines: Iterable[Line], count: int) -> list[str]:
+def strongest(lines: Iterable[AblationRecord], count: int) -> list[str]:
     """Names of the switches that move time most, left out or added in, by the largest ratio that a case shows."""
     moves: dict[str, float] = {}
     for line in lines:
-        if line["ratio"] is not None and line["mode"] in MODES and line["switch"] != ALL:
-            moves[line["switch"]] = max(moves.get(line["switch"], 0.0), abs(math.log(line["ratio"]["value"])))
+        if line.ratio is not None and line.mode in MODES and line.switch != ALL:
+            moves[line.switch] = max(moves.get(line.switch, 0.0), abs(math.log(line.ratio.value)))
     return sorted(moves, key=lambda name: -moves[name])[:count]
 
 
-def floor_of(samples: Sequence[Line], base: BackendRef, spread: stats.Spread) -> float:
+def floor_of(samples: Sequence[Samples], base: BackendRef, spread: stats.Spread) -> float:
     """The A/A floor of the whole and its second copy; 0 where the two have no rounds."""
     logs = log_ratios(*_of(samples, base.again().label, base.label))
     return stats.floor_of(stats.ratio(logs, spread)) if logs else 0.0
 
 
-def _bad(trial: Trial, samples: Sequence[Line]) -> tuple[str, str] | None:
+def _bad(trial: Trial, samples: Sequence[Samples]) -> tuple[Status, str] | None:
     if trial.failed is not None:
         return "failed", trial.failed
-    wrong = [line for line in samples if line["backend"] in trial.labels and line["status"] != "ok"]
-    return (wrong[0]["status"], f"{wrong[0]['backend']}: {wrong[0]['reason']}") if wrong and trial.reached else None
+    wrong = [line for line in samples if line.backend in trial.labels and line.status != "ok"]
+    return (wrong[0].status, f"{wrong[0].backend}: {wrong[0].reason}") if wrong and trial.reached else None
 
 
-def _of(samples: Sequence[Line], *labels: str) -> list[list[Line]]:
-    ordered = sorted(samples, key=lambda line: line["generation"])
-    return [[line for line in ordered if line["backend"] == label] for label in labels]
+def _of(samples: Sequence[Samples], *labels: str) -> list[list[Samples]]:
+    ordered = sorted(samples, key=lambda line: line.generation)
+    return [[line for line in ordered if line.backend == label] for label in labels]
 
 
-def _interactions(trial: Trial, samples: Sequence[Line]) -> list[list[float]]:
+def _interactions(trial: Trial, samples: Sequence[Samples]) -> list[list[float]]:
     """Per generation that all four programs finished, the interaction of the rounds."""
     names = (trial.off, trial.first, trial.second, trial.on)
-    of = [{line["generation"]: line["seconds"] for line in lines} for lines in _of(samples, *names)]
+    of = [{line.generation: line.seconds for line in lines} for lines in _of(samples, *names)]
     common = [number for number in of[0] if all(number in one for one in of)]
     found = [stats.interaction(*(one[number] for one in of)) for number in common]
     return [values for values in found if values]

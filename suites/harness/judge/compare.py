@@ -11,27 +11,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from suites import backends
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
-from suites.harness.record.store import Line
+from suites.harness.record.schema import Environment, Ratio, Samples, Summary, Verdict, columns
 
-EXACT = (
-    "nodes",
-    "launches",
-    "fallback_nodes",
-    "graph_breaks",
-    "arena_bytes",
-    "weight_bytes",
-    "artifact_bytes",
-    "flops",
-    "executed_flops",
-    "bytes",
-)
+EXACT = columns("gates")
 """Columns of the engine's rows, other versions included, that only change when the program does; more is worse."""
 
 SURROUNDINGS = ("kernel", "governor", "python", "versions")
@@ -50,9 +38,9 @@ class Time:
             "surroundings" where everything may have changed.
     """
 
-    ratio: stats.Ratio
+    ratio: Ratio
     p: float
-    verdict: stats.VerdictName | Literal["control", "surroundings"]
+    verdict: Verdict | Literal["control", "surroundings"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +94,7 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
     Raises:
         UsageError: the runs are of different machines, or have no case in common.
     """
-    machines = [run.environment.get("machine") for run in (before, after)]
+    machines = [run.environment.machine for run in (before, after)]
     if machines[0] != machines[1]:
         raise UsageError(f"{before.name} is of {machines[0]}, {after.name} of {machines[1]}: not comparable")
     old, new = (_summaries(run) for run in (before, after))
@@ -115,7 +103,7 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
         raise UsageError(f"{before.name} and {after.name} have no case in common")
     differing = _differing(before.environment, after.environment)
     estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, history)
-    controls = {key for key in estimates if _is_control(key[1], before.environment, after.environment)}
+    controls = {key for key in estimates if _is_control(new[key], before.environment, after.environment)}
     times = _judged(estimates, controls, same_within, comparable=not differing)
     return Comparison(
         tuple(_row(key, old[key], new[key], times.get(key)) for key in both),
@@ -129,66 +117,67 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
 Key = tuple[str, str]
 
 
-def _summaries(run: store.Run) -> dict[Key, Line]:
-    return {(line["case"], line["backend"]): line for line in run.of("summary")}
+def _summaries(run: store.Run) -> dict[Key, Summary]:
+    return {(line.case, line.backend): line for line in run.summaries()}
 
 
-def _missing(run: store.Run, found: Mapping[Key, Line]) -> tuple[Key, ...]:
-    planned: Mapping[str, Sequence[str]] = run.environment.get("plan", {}).get("cases", {})
+def _missing(run: store.Run, found: Mapping[Key, Summary]) -> tuple[Key, ...]:
+    planned = run.environment.plan.cases
     return tuple((case, label) for case, labels in planned.items() for label in labels if (case, label) not in found)
 
 
-def _differing(before: Line, after: Line) -> dict[str, tuple[Any, Any]]:
+def _differing(before: Environment, after: Environment) -> dict[str, tuple[Any, Any]]:
     found: dict[str, tuple[Any, Any]] = {}
     for name in SURROUNDINGS:
-        one, other = before.get(name), after.get(name)
+        one, other = getattr(before, name), getattr(after, name)
         if isinstance(one, dict) and isinstance(other, dict):  # the packages that differ, and not all of them
             names = [key for key in {**one, **other} if key != "enginebench" and one.get(key) != other.get(key)]
             found |= {key: (one.get(key), other.get(key)) for key in names}
         elif one != other:
             found[name] = (one, other)
-    one, other = before.get("surroundings"), after.get("surroundings")
-    if one and other:  # records of earlier versions do not have them
+    one, other = before.surroundings, after.surroundings
+    if one and other:  # early records do not have them
         found |= {name: (one.get(name), other.get(name)) for name in one if one.get(name) != other.get(name)}
-    one, other = (run.get("plan", {}).get("files", {}) for run in (before, after))
+    one, other = before.plan.files, after.plan.files
     found |= {name: (one[name], other[name]) for name in one if name in other and one[name] != other[name]}
     return found
 
 
-def _row(key: Key, old: Line, new: Line, time: Time | None) -> Row:
+def _row(key: Key, old: Summary, new: Summary, time: Time | None) -> Row:
     case, backend = key
-    names = EXACT if backends.is_engine(BackendRef.parse(backend)) else ()
-    changes = {name: (old.get(name), new.get(name)) for name in ("status", *names) if old.get(name) != new.get(name)}
+    names = EXACT if new.role != "peer" else ()
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("status", *names)}
+    changes = {name: (one, other) for name, (one, other) in pairs.items() if one != other}
     worse = [name for name, (one, other) in changes.items() if name != "status" and (other or 0) > (one or 0)]
-    if old["status"] == "ok" and new["status"] in ("wrong", "failed", "timeout"):
+    if old.status == "ok" and new.status in ("wrong", "failed", "timeout"):
         worse.insert(0, "status")
-    if new["status"] != "ok":  # a row without a result has no counts: that is one fact, not many
+    if new.status != "ok":  # a row without a result has no counts: that is one fact, not many
         changes = {name: pair for name, pair in changes.items() if name == "status"}
         worse = [name for name in worse if name == "status"]
     return Row(case, backend, changes, tuple(worse), time)
 
 
 def _times(
-    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Line, Line]], history: History
+    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Summary, Summary]], history: History
 ) -> dict[Key, stats.Estimate]:
     """Of each row that is timed in both runs. The baselines must be of one name."""
     samples = [_samples(run) for run in (before, after)]
     found: dict[Key, stats.Estimate] = {}
     for key, (old, new) in rows.items():
-        if not (old["status"] == new["status"] == "ok" and old["baseline"] == new["baseline"]):
+        if not (old.status == new.status == "ok" and old.baseline == new.baseline):
             continue
-        if key[1].removesuffix("#2") == old["baseline"]:
+        if key[1].removesuffix("#2") == old.baseline:
             continue
-        base = (key[0], old["baseline"])
+        base = (key[0], old.baseline)
         logs = [log_ratios(lines.get(key, ()), lines.get(base, ())) for lines in samples]
         if all(logs):
-            found[key] = _difference(*(stats.estimate(one, history.spread(old["threads"])) for one in logs))
+            found[key] = _difference(*(stats.estimate(one, history.spread(old.threads)) for one in logs))
     return found
 
 
-def _samples(run: store.Run) -> dict[Key, list[Line]]:
-    latest = {(line["case"], line["backend"], line["generation"]): line for line in run.of("samples")}
-    found: dict[Key, list[Line]] = {}
+def _samples(run: store.Run) -> dict[Key, list[Samples]]:
+    latest = {(line.case, line.backend, line.generation): line for line in run.of(Samples)}
+    found: dict[Key, list[Samples]] = {}
     for (case, backend, _), line in sorted(latest.items(), key=lambda one: one[0][2]):
         found.setdefault((case, backend), []).append(line)
     return found
@@ -200,12 +189,11 @@ def _difference(before: stats.Estimate, after: stats.Estimate) -> stats.Estimate
     return stats.Estimate(after.centre - before.centre, error, min(before.degrees, after.degrees))
 
 
-def _is_control(label: str, before: Line, after: Line) -> bool:
+def _is_control(line: Summary, before: Environment, after: Environment) -> bool:
     """True where the code is the same in both runs: of peers, and of another version of the engine by its digest."""
-    ref = BackendRef.parse(label)
-    if not backends.is_engine(ref):
+    if line.role == "peer":
         return True
-    told = [run.get("plan", {}).get("engines", {}).get(ref.name) for run in (before, after)]
+    told = [run.plan.engines.get(BackendRef.parse(line.backend).name) for run in (before, after)]
     return told[0] is not None and told[0] == told[1]
 
 
@@ -248,7 +236,7 @@ def lines(found: Comparison) -> Iterator[dict[str, str]]:
         }
 
 
-def _interval(ratio: stats.Ratio) -> str:
+def _interval(ratio: Ratio) -> str:
     return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
 
 

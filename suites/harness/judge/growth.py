@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from scipy.stats import linregress
 
 from suites.harness.judge import stats
-from suites.harness.record.store import Line
+from suites.harness.record.schema import Summary
 
 LEAST_SIZES = 3
 """A line through two points fits always."""
@@ -38,39 +38,37 @@ class Growth:
     high: float
 
 
-def fitted(summaries: Sequence[Line]) -> list[Growth]:
+def fitted(summaries: Sequence[Summary]) -> list[Growth]:
     """Every sweep of one size with three values or more, a backend at a time."""
     return [found for sweep in _sweeps(summaries) for found in [_fit(*sweep)] if found is not None]
 
 
-def _sweeps(summaries: Sequence[Line]) -> Iterator[tuple[str, list[Line]]]:
-    of: dict[str, dict[str, list[Line]]] = {}
+def _sweeps(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
+    of: dict[str, dict[str, list[Summary]]] = {}
     for line in summaries:
-        if line["status"] != "ok" or line["backend"] == f"{line['baseline']}#2":
+        if line.latency is None or line.backend == f"{line.baseline}#2":
             continue
-        for axis in line["shape"]:
-            fixed = {key: size for key, size in line["shape"].items() if key != axis}
-            kept = [line["model"], line["backend"], line["threads"], line["options"], fixed]
+        for axis in line.shape:
+            fixed = {key: size for key, size in line.shape.items() if key != axis}
+            kept = [line.model, line.backend, line.threads, line.options, fixed]
             of.setdefault(axis, {}).setdefault(json.dumps(kept, sort_keys=True), []).append(line)
     for axis, groups in of.items():
         for group in groups.values():
-            if len({line["shape"][axis] for line in group}) >= LEAST_SIZES:
-                yield axis, sorted(group, key=lambda line: int(line["shape"][axis]))
+            if len({line.shape[axis] for line in group}) >= LEAST_SIZES:
+                yield axis, sorted(group, key=lambda line: int(line.shape[axis]))
 
 
-def _fit(axis: str, lines: Sequence[Line]) -> Growth | None:
-    sizes = [line["shape"][axis] for line in lines]
+def _fit(axis: str, lines: Sequence[Summary]) -> Growth | None:
+    sizes = [line.shape[axis] for line in lines]
     if min(sizes) < 1:
         return None
-    line = linregress([math.log(size) for size in sizes], [math.log(one["latency"]["p50"]) for one in lines])
+    line = linregress([math.log(size) for size in sizes], [math.log(one.latency.p50) for one in lines if one.latency])
     half = stats.quantile(len(sizes) - 2) * line.stderr
     first = lines[0]
-    kept = {key: size for key, size in first["shape"].items() if key != axis} | first["options"]
-    about = ", ".join([*(f"{key}={value}" for key, value in kept.items()), f"threads={first['threads']}"])
+    kept = {key: size for key, size in first.shape.items() if key != axis} | first.options
+    about = ", ".join([*(f"{key}={value}" for key, value in kept.items()), f"threads={first.threads}"])
     exponent = float(line.slope)
-    return Growth(
-        first["backend"], first["model"], about, axis, tuple(sizes), exponent, exponent - half, exponent + half
-    )
+    return Growth(first.backend, first.model, about, axis, tuple(sizes), exponent, exponent - half, exponent + half)
 
 
 def rows(found: Sequence[Growth]) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.record import store
+from suites.harness.record.schema import Samples, Summary
 
 RUNS_READ = 30
 """Newest runs that are looked at: a machine's noise drifts as its neighbours and its software change."""
@@ -43,11 +44,11 @@ class History:
 
     def _read(self, run: store.Run) -> None:
         pairs: dict[tuple[str, int], dict[str, stats.Rounds]] = {}
-        baseline = run.environment.get("plan", {}).get("baseline")
-        for line in run.of("samples"):
-            if line["backend"] in (baseline, f"{baseline}#2"):
-                pairs.setdefault((line["case"], line["generation"]), {})[line["backend"]] = line["seconds"]
-        threads = {line["case"]: line["threads"] for line in run.of("summary")}
+        baseline = run.environment.plan.baseline
+        for line in run.of(Samples):
+            if line.backend in (baseline, f"{baseline}#2"):
+                pairs.setdefault((line.case, line.generation), {})[line.backend] = line.seconds
+        threads = {line.case: line.threads for line in run.of(Summary)}
         for (case, _), seconds in pairs.items():
             if len(seconds) == 2 and case in threads:
                 values = stats.log_ratios(seconds[f"{baseline}#2"], seconds[baseline])

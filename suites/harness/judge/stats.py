@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from scipy.special import stdtr, stdtrit
+
+from suites.harness.record.schema import Latency, Ratio, Verdict
 
 CONFIDENCE = 0.95
 POWER = 0.9
@@ -31,7 +33,6 @@ ENOUGH_GENERATIONS = 4
 
 Rounds = Sequence[Sequence[float]]
 """Per round, the timed samples (seconds a call)."""
-VerdictName = Literal["faster", "slower", "same", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,6 @@ class Spread:
     variance: float
     degrees: float
     observations: int
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Time of one backend over time of the baseline, with its 95% interval. Below 1 is faster."""
-
-    value: float
-    low: float
-    high: float
-
-    def to_dict(self) -> dict[str, float]:
-        """As in a record."""
-        return asdict(self)
 
 
 def log_ratios(backend: Rounds, baseline: Rounds) -> list[float]:
@@ -193,7 +181,7 @@ def floor_of(pair: Ratio) -> float:
     return max(abs(math.log(pair.low)), abs(math.log(pair.high)))
 
 
-def verdict(found: Ratio, same_within: float, floor: float = 0.0) -> VerdictName:
+def verdict(found: Ratio, same_within: float, floor: float = 0.0) -> Verdict:
     """What may be said.
 
     Args:
@@ -211,13 +199,13 @@ def verdict(found: Ratio, same_within: float, floor: float = 0.0) -> VerdictName
     return "slower" if found.low > 1 else "inconclusive"
 
 
-def latency(generations: Sequence[Rounds]) -> dict[str, Any]:
-    """p50, p90, p99, min (seconds a call) and n over all samples. Percentiles interpolate linearly (type 7)."""
+def latency(generations: Sequence[Rounds]) -> Latency:
+    """Over all samples. Percentiles interpolate linearly (type 7)."""
     samples = sorted(value for rounds in generations for samples in rounds for value in samples)
     if not samples:
         raise ValueError("expected at least one sample")
-    points = {f"p{share}": percentile(samples, share / 100) for share in (50, 90, 99)}
-    return {**points, "min": samples[0], "n": len(samples)}
+    p50, p90, p99 = (percentile(samples, share / 100) for share in (50, 90, 99))
+    return Latency(p50=p50, p90=p90, p99=p99, min=samples[0], n=len(samples))
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,6 +1,6 @@
-"""From the lines of a case's generations to its summary lines. Pure: everything comes from the record.
+"""From the samples of a case to its summaries. Pure: everything comes from the record.
 
-So a resumed run, and a reader of an old file, come to the same summary as the run that made the lines.
+So a resumed run, and a reader of an old file, come to the same summary as the run that took the samples.
 """
 
 from __future__ import annotations
@@ -12,32 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from suites import backends
-from suites.backends.versions import ENGINE, is_version
+from suites.backends.versions import ENGINE
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
 from suites.harness.record.roofs import Roofs, Work
-from suites.harness.record.store import Line
-
-FACTS = (
-    "arena_bytes",
-    "arena_lower_bound_bytes",
-    "weight_bytes",
-    "artifact_bytes",
-    "flops",
-    "executed_flops",
-    "bytes",
-    "steps",
-    "nodes",
-    "launches",
-    "fallback_nodes",
-    "graph_breaks",
-    "run_digest",
-)
-"""Columns that a backend may tell about itself."""
-
-TOKEN_PHASES = ("prefill", "decode")
-"""Keys of `s_per_token`. A call of phase prefill ends with the first token: its time is `ttft_s`."""
+from suites.harness.record.schema import AllFacts, Compared, Error, Facts, PerToken, Samples, Summary
 
 NEIGHBOURS_FLAG = 0.03
 """From this share on, what the neighbours cost is flagged."""
@@ -69,9 +49,9 @@ class Question:
         return BackendRef.parse(self.baseline).again().label
 
 
-def summarise(question: Question, lines: Sequence[Line], history: History) -> list[Line]:
-    """One summary line a backend, from the `samples` lines of the case. Adds the case's A/A medians to `history`."""
-    latest = {(line["backend"], line["generation"]): line for line in lines}
+def summarise(question: Question, lines: Sequence[Samples], history: History) -> list[Summary]:
+    """One summary a backend, from the samples of the case. Adds the case's A/A medians to `history`."""
+    latest = {(line.backend, line.generation): line for line in lines}
     of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
     pair = log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
     history.add(question.case.threads, [statistics.median(values) for values in pair])
@@ -84,66 +64,66 @@ def summarise(question: Question, lines: Sequence[Line], history: History) -> li
     _place_under_roofs(question, found)
     peer, others = _best_peer(question, found), _other_versions(question, found)
 
-    def over(mine: str, theirs: str) -> Line:
-        return {"backend": theirs, **_judged(question, of[mine], of[theirs], spread, floor)}
+    def over(mine: str, theirs: str) -> Compared:
+        return Compared(backend=theirs, **_judged(question, of[mine], of[theirs], spread, floor))
 
     for ref, line in zip(question.refs, found, strict=True):
-        if line["status"] != "ok" or not backends.ours(ref):
+        if line.status != "ok" or line.role != "engine":
             continue
         if peer is not None:
-            line["best_peer"] = over(ref.label, peer)
+            line.best_peer = over(ref.label, peer)
         if others and ref.name == ENGINE and ref.label != question.twin:
-            line["versions"] = [over(ref.label, label) for label in others]
+            line.versions = [over(ref.label, label) for label in others]
     return found
 
 
-def _place_under_roofs(question: Question, found: Sequence[Line]) -> None:
+def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:
     """Give every row the operations and bytes of the case, and its share of the roof.
 
     What a case has to do is what the engine's program says, with everything on where it took part, and that of this
     checkout before other versions: the same for everybody, so that shares compare as latencies do.
     """
     told = [
-        ((not backends.ours(ref), bool(ref.options)), line)
+        ((line.role != "engine", bool(ref.options)), line)
         for ref, line in zip(question.refs, found, strict=True)
-        if backends.is_engine(ref) and line["flops"] is not None
+        if line.role != "peer" and line.flops is not None
     ]
     if not told:
         return
     source = min(told, key=lambda one: one[0])[1]
-    work = Work(source["flops"], source["bytes"], question.case.precision, source["steps"] or 1)
+    work = Work(source.flops, source.bytes, question.case.precision, source.steps or 1)
     for line in found:
-        line["flops"], line["bytes"] = work.flops, work.nbytes
-        if question.roofs is not None and line["latency"] is not None:
-            threads, seconds = question.case.threads, line["latency"]["p50"]
-            line["roof_share"] = question.roofs.share(work, threads, seconds)
-            if line["executed_flops"] is not None:
-                done = replace(work, flops=line["executed_flops"])
-                line["executed_share"] = question.roofs.share(done, threads, seconds)
+        line.flops, line.bytes = work.flops, work.nbytes
+        if question.roofs is not None and line.latency is not None:
+            threads, seconds = question.case.threads, line.latency.p50
+            line.roof_share = question.roofs.share(work, threads, seconds)
+            if line.executed_flops is not None:
+                done = replace(work, flops=line.executed_flops)
+                line.executed_share = question.roofs.share(done, threads, seconds)
 
 
-def _best_peer(question: Question, found: Sequence[Line]) -> str | None:
+def _best_peer(question: Question, found: Sequence[Summary]) -> str | None:
     """Label of the peer with the shortest median latency; None where none has one."""
     latencies = {
-        line["backend"]: line["latency"]["p50"]
-        for ref, line in zip(question.refs, found, strict=True)
-        if not backends.is_engine(ref) and line["status"] == "ok" and ref.label != question.twin
+        line.backend: line.latency.p50
+        for line in found
+        if line.role == "peer" and line.latency is not None and line.backend != question.twin
     }
     return min(latencies, key=latencies.__getitem__) if latencies else None
 
 
-def _other_versions(question: Question, found: Sequence[Line]) -> list[str]:
+def _other_versions(question: Question, found: Sequence[Summary]) -> list[str]:
     """Labels of the other versions of the engine that the engine is compared with; `ratio` tells of the baseline."""
     return [
-        ref.label
-        for ref, line in zip(question.refs, found, strict=True)
-        if is_version(ref.name) and line["status"] == "ok" and ref.label not in (question.baseline, question.twin)
+        line.backend
+        for line in found
+        if line.role == "version" and line.status == "ok" and line.backend not in (question.baseline, question.twin)
     ]
 
 
 def _judged(
-    question: Question, mine: Sequence[Line], theirs: Sequence[Line], spread: stats.Spread, floor: float | None
-) -> Line:
+    question: Question, mine: Sequence[Samples], theirs: Sequence[Samples], spread: stats.Spread, floor: float | None
+) -> dict[str, Any]:
     """`ratio`, `verdict` and `detectable` of one backend over another; null where no rounds pair."""
     pair = log_ratios(mine, theirs)
     if not pair:
@@ -151,7 +131,7 @@ def _judged(
     estimate = stats.estimate(pair, spread)
     ratio = stats.interval(estimate)
     return {
-        "ratio": ratio.to_dict(),
+        "ratio": ratio,
         "verdict": stats.verdict(ratio, question.same_within, floor or 0.0),
         "detectable": math.expm1(stats.detectable(estimate, floor or 0.0)),
     }
@@ -160,70 +140,77 @@ def _judged(
 def _summary(
     question: Question,
     ref: BackendRef,
-    mine: Sequence[Line],
-    base: Sequence[Line],
+    mine: Sequence[Samples],
+    base: Sequence[Samples],
     spread: stats.Spread,
     floor: float | None,
-) -> Line:
+) -> Summary:
     case = question.case
-    bad = next((line for line in mine if line["status"] != "ok"), None)
-    status, reason = (bad["status"], bad["reason"]) if bad else ("ok", None)
+    bad = next((line for line in mine if line.status != "ok"), None)
+    status, reason = (bad.status, bad.reason) if bad else ("ok", None)
     if not mine:
         status, reason = "failed", "no generation was finished"
-    facts: Mapping[str, Any] = next((line["facts"] for line in mine if line.get("facts")), {})
-    phases = {name: next((line[name] for line in mine if line.get(name) is not None), None) for name in PHASES}
-    line: Line = {
-        "kind": "summary",
-        "case": case.id,
-        "model": case.model,
-        "shape": dict(case.shape),
-        "options": dict(case.options),
-        "threads": case.threads,
-        "precision": case.precision,
-        "switches": {**case.switches, **ref.options},
-        "io": case.io,
-        "backend": ref.label,
-        "baseline": question.baseline,
-        "status": status,
-        "reason": reason,
-        "latency": None,
-        "throughput": None,
-        "ratio": None,
-        "verdict": None,
-        "detectable": None,
-        "best_peer": None,
-        "versions": None,
-        "floor": math.expm1(floor) if floor is not None else None,
-        "aa_observations": spread.observations,
-        "error": _worst_error(mine),
-        "note": next((line["note"] for line in mine if line.get("note")), None),
-        "accuracy": None,
-        **phases,
-        "s_per_token": None,
-        "ttft_s": None,
-        "peak_rss_bytes": _peak(mine),
-        "run_peak_rss_bytes": _peak([line for line in mine if line.get("first_call_s") is None]),
-        "neighbours": None,
-        "neighbours_flagged": None,
-        "disturbed": None,
-        "roof_share": None,
-        "executed_share": None,
-        **{name: facts.get(name) for name in FACTS},
-    }
-    if status == "ok":
-        line["latency"] = stats.latency([one["seconds"] for one in mine])
-        line["throughput"] = case.shape.get("batch", 1) / line["latency"]["p50"]
-        line |= {**_neighbours(mine), "disturbed": _disturbed(mine)}
-        line |= _of_tokens(facts.get("tokens"), line["latency"]["p50"])
-        line |= _judged(question, mine, base, spread, 0.0 if ref.label == question.twin else floor)
-    return line
+    facts = next((line.facts for line in mine if line.facts != AllFacts()), AllFacts())
+    line = Summary(
+        case=case.id,
+        model=case.model,
+        shape=dict(case.shape),
+        options=dict(case.options),
+        threads=case.threads,
+        precision=case.precision,
+        switches={**case.switches, **ref.options},
+        io=case.io,
+        backend=ref.label,
+        role=backends.role(ref),
+        baseline=question.baseline,
+        status=status,
+        reason=reason,
+        floor=math.expm1(floor) if floor is not None else None,
+        aa_observations=spread.observations,
+        error=_worst_error(mine),
+        note=next((one.note for one in mine if one.note), None),
+        peak_rss_bytes=_peak(mine),
+        run_peak_rss_bytes=_peak([one for one in mine if one.first_call_s is None]),
+    )
+    for name in PHASES:
+        setattr(line, name, next((v for v in (getattr(one, name) for one in mine) if v is not None), None))
+    for name in Facts.model_fields:
+        setattr(line, name, getattr(facts, name))
+    return _timed(line, question, mine, base, facts, spread, floor) if status == "ok" else line
 
 
-def _peak(lines: Sequence[Line]) -> int | None:
-    return max((line["peak_rss_bytes"] for line in lines if line.get("peak_rss_bytes")), default=None)
+def _timed(
+    line: Summary,
+    question: Question,
+    mine: Sequence[Samples],
+    base: Sequence[Samples],
+    facts: AllFacts,
+    spread: stats.Spread,
+    floor: float | None,
+) -> Summary:
+    """`line` with what the times of a row that is right say."""
+    latency = stats.latency([one.seconds for one in mine])
+    per_token, ttft_s = _of_tokens(facts.tokens, latency.p50)
+    neighbours, flagged = _neighbours(mine)
+    return line.model_copy(
+        update={
+            "latency": latency,
+            "throughput": question.case.shape.get("batch", 1) / latency.p50,
+            "neighbours": neighbours,
+            "neighbours_flagged": flagged,
+            "disturbed": _disturbed(mine),
+            "s_per_token": per_token,
+            "ttft_s": ttft_s,
+            **_judged(question, mine, base, spread, 0.0 if line.backend == question.twin else floor),
+        }
+    )
 
 
-def _neighbours(mine: Sequence[Line]) -> Line:
+def _peak(lines: Sequence[Samples]) -> int | None:
+    return max((line.peak_rss_bytes for line in lines if line.peak_rss_bytes), default=None)
+
+
+def _neighbours(mine: Sequence[Samples]) -> tuple[float | None, bool | None]:
     """Time with the others awake over time with all of them stopped, less 1, by pairs of turns that lie close together.
 
     The median, since one turn may be hit by chance. Flagged where it is over 3% and the 95% interval of the mean lies
@@ -232,49 +219,49 @@ def _neighbours(mine: Sequence[Line]) -> Line:
     logs = [
         math.log(statistics.median(beside) / statistics.median(alone))
         for line in mine
-        if line["status"] == "ok"
-        for beside, alone in zip(line.get("beside", []), line.get("alone", []), strict=False)  # earlier records: none
+        if line.status == "ok"
+        for beside, alone in zip(line.beside, line.alone, strict=False)  # early records have turns of one kind only
     ]
     if not logs:
-        return {"neighbours": None, "neighbours_flagged": None}
+        return None, None
     longer = math.expm1(statistics.median(logs))
     is_sure = len(logs) > 1 and statistics.fmean(logs) > stats.quantile(len(logs) - 1) * stats.mean_error(logs)
-    return {"neighbours": longer, "neighbours_flagged": is_sure and longer > NEIGHBOURS_FLAG}
+    return longer, is_sure and longer > NEIGHBOURS_FLAG
 
 
-def _disturbed(mine: Sequence[Line]) -> float | None:
-    """Share of the rounds that others disturbed and that were kept all the same."""
-    told = [line for line in mine if "disturbed" in (line.get("contention") or {})]  # earlier records have none
-    rounds = sum(len(line["seconds"]) for line in told)
-    return sum(line["contention"]["disturbed"] for line in told) / rounds if rounds else None
+def _disturbed(mine: Sequence[Samples]) -> float | None:
+    """Share of the rounds that others disturbed and that were kept all the same; None where nobody watched."""
+    told = [(len(one.seconds), one.contention.disturbed) for one in mine if one.contention is not None]
+    known = [(rounds, disturbed) for rounds, disturbed in told if disturbed is not None]
+    rounds = sum(rounds for rounds, _ in known)
+    return sum(disturbed for _, disturbed in known) / rounds if rounds else None
 
 
-def _of_tokens(tokens: Mapping[str, int] | None, seconds: float) -> Line:
-    """`s_per_token` and `ttft_s` of a call that handles so many `tokens` a phase; null where it generates no text."""
+def _of_tokens(tokens: Mapping[str, int] | None, seconds: float) -> tuple[PerToken | None, float | None]:
+    """`s_per_token` and `ttft_s` of a call that handles so many `tokens` a phase; None where it generates no text."""
     if not tokens:
-        return {"s_per_token": None, "ttft_s": None}
-    per_token = {phase: seconds / tokens[phase] if phase in tokens else None for phase in TOKEN_PHASES}
-    return {"s_per_token": per_token, "ttft_s": seconds if "prefill" in tokens else None}
+        return None, None
+    per_token = PerToken(**{phase: seconds / count for phase, count in tokens.items()})
+    return per_token, seconds if "prefill" in tokens else None
 
 
-def _ordered(latest: Mapping[tuple[str, int], Line], label: str) -> list[Line]:
+def _ordered(latest: Mapping[tuple[str, int], Samples], label: str) -> list[Samples]:
     return [latest[key] for key in sorted(latest) if key[0] == label]
 
 
-def log_ratios(mine: Sequence[Line], base: Sequence[Line]) -> list[list[float]]:
-    """Per generation that both finished, the log-ratios of the rounds, from `samples` lines of one case."""
-    theirs = {line["generation"]: line["seconds"] for line in base if line["status"] == "ok"}
+def log_ratios(mine: Sequence[Samples], base: Sequence[Samples]) -> list[list[float]]:
+    """Per generation that both finished, the log-ratios of the rounds, from the samples of one case."""
+    theirs = {line.generation: line.seconds for line in base if line.status == "ok"}
     pairs = [
-        stats.log_ratios(line["seconds"], theirs[line["generation"]])
+        stats.log_ratios(line.seconds, theirs[line.generation])
         for line in mine
-        if line["status"] == "ok" and line["generation"] in theirs
+        if line.status == "ok" and line.generation in theirs
     ]
     return [values for values in pairs if values]
 
 
-def _worst_error(mine: Sequence[Line]) -> dict[str, Any] | None:
-    errors = [line["error"] for line in mine if line.get("error")]
+def _worst_error(mine: Sequence[Samples]) -> Error | None:
+    errors = [line.error for line in mine if line.error is not None]
     if not errors:
         return None
-    # not finite numbers are stored as text; they are worse than any number
-    return {name: max((e[name] for e in errors), key=float) for name in ("relative", "max_abs", "tolerance")}
+    return Error(**{name: max(getattr(one, name) for one in errors) for name in Error.model_fields})

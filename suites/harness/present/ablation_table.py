@@ -9,7 +9,7 @@ from typing import Any
 
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, DELTAS, LEAVE_ONE_OUT, PAIR
 from suites.harness.present import table
-from suites.harness.record.store import Line
+from suites.harness.record.schema import AblationRecord, Environment
 
 LEGEND = (
     "ratio: time without the switch over time with it and its 95% interval, above 1 the switch pays; left out: of "
@@ -26,56 +26,54 @@ PAIR_LEGEND = (
 _COUNTS = {"nodes": "nodes", "launches": "launches", "arena": "arena_bytes", "flops": "flops", "bytes": "bytes"}
 
 
-def cases(lines: Iterable[Line]) -> dict[str, list[Line]]:
+def cases(lines: Iterable[AblationRecord]) -> dict[str, list[AblationRecord]]:
     """Lines by case."""
-    found: dict[str, list[Line]] = {}
+    found: dict[str, list[AblationRecord]] = {}
     for line in lines:
-        found.setdefault(line["case"], []).append(line)
+        found.setdefault(line.case, []).append(line)
     return found
 
 
-def switches(lines: Sequence[Line]) -> list[dict[str, str]]:
+def switches(lines: Sequence[AblationRecord]) -> list[dict[str, str]]:
     """Rows of one case: a switch in both modes, those that move time most first; unreached ones are left out."""
-    of: dict[tuple[str, str], dict[str, Line]] = {}
+    of: dict[tuple[str, str], dict[str, AblationRecord]] = {}
     for line in lines:
-        if line["mode"] != PAIR:
-            of.setdefault((line["switch_kind"], line["switch"]), {})[line["mode"]] = line
+        if line.mode != PAIR:
+            of.setdefault((line.switch_kind, line.switch), {})[line.mode] = line
     shown = {key: modes for key, modes in of.items() if any(_is_shown(line) for line in modes.values())}
     order = sorted(shown, key=lambda key: (key[1] != ALL, -_weight(shown[key].get(LEAVE_ONE_OUT))))
     alone = any(ADD_ONE_IN in modes for modes in shown.values())
     return [_row(*key, shown[key], alone=alone) for key in order]
 
 
-def pairs(lines: Sequence[Line]) -> list[dict[str, str]]:
+def pairs(lines: Sequence[AblationRecord]) -> list[dict[str, str]]:
     """Rows of one case: two switches."""
-    found = [line for line in lines if line["mode"] == PAIR and _is_shown(line)]
-    return [{"pair": line["switch"].replace("+", " + "), "interaction": _judged(line)} for line in found]
+    found = [line for line in lines if line.mode == PAIR and _is_shown(line)]
+    return [{"pair": line.switch.replace("+", " + "), "interaction": _judged(line)} for line in found]
 
 
-def unreached(lines: Sequence[Line]) -> list[str]:
+def unreached(lines: Sequence[AblationRecord]) -> list[str]:
     """Names of switches without which, and with nothing but which, the program stays the same."""
-    reached = {line["switch"] for line in lines if line["reached"] or line["status"] != "ok"}
-    return list(
-        dict.fromkeys(line["switch"] for line in lines if line["mode"] != PAIR and line["switch"] not in reached)
-    )
+    reached = {line.switch for line in lines if line.reached or line.status != "ok"}
+    return list(dict.fromkeys(line.switch for line in lines if line.mode != PAIR and line.switch not in reached))
 
 
-def floors(lines: Sequence[Line]) -> str:
+def floors(lines: Sequence[AblationRecord]) -> str:
     """The A/A floor of the case."""
-    found = next((line["floor"] for line in lines if line.get("floor") is not None), None)
+    found = next((line.floor for line in lines if line.floor is not None), None)
     return "-" if found is None else f"{found:.1%}"
 
 
-def closing(lines: Sequence[Line]) -> list[str]:
+def closing(lines: Sequence[AblationRecord]) -> list[str]:
     """What stands below the table of a case."""
     quiet = unreached(lines)
     found = [f"A/A floor {floors(lines)}"]
     found += [f"not reached (the same program, not timed): {', '.join(quiet)}"] if quiet else []
-    found += [f"{line['switch']}: {line['status']}: {line['reason']}" for line in lines if line["status"] != "ok"]
+    found += [f"{line.switch}: {line.status}: {line.reason}" for line in lines if line.status != "ok"]
     return found
 
 
-def markdown(lines: Sequence[Line], environment: Line) -> str:
+def markdown(lines: Sequence[AblationRecord], environment: Environment) -> str:
     """All cases, opened by machine and commit, closed by how to read it."""
     found = [table.heading(environment)]
     for case, own in cases(lines).items():
@@ -86,18 +84,18 @@ def markdown(lines: Sequence[Line], environment: Line) -> str:
     return "\n\n".join(found) + "\n"
 
 
-def legend(lines: Sequence[Line]) -> str:
+def legend(lines: Sequence[AblationRecord]) -> str:
     """How to read the tables."""
-    modes = {line["mode"] for line in lines}
+    modes = {line.mode for line in lines}
     return "; ".join(([LEGEND] if modes - {PAIR} else []) + ([PAIR_LEGEND] if PAIR in modes else []))
 
 
-def whole(lines: Sequence[Line]) -> str:
+def whole(lines: Sequence[AblationRecord]) -> str:
     """Label of what is taken apart."""
-    return next((line["with"] for line in lines if line["mode"] in (LEAVE_ONE_OUT, PAIR)), lines[0]["with"])
+    return next((line.with_ for line in lines if line.mode in (LEAVE_ONE_OUT, PAIR)), lines[0].with_)
 
 
-def as_csv(lines: Sequence[Line]) -> str:
+def as_csv(lines: Sequence[AblationRecord]) -> str:
     """One line a switch, mode and case, with plain numbers."""
     fixed = ("case", "switch", "switch_kind", "mode", "reached", "status", "reason", "with", "without")
     counts = [f"{name}_{side}" for name in DELTAS for side in ("with", "without")]
@@ -106,40 +104,41 @@ def as_csv(lines: Sequence[Line]) -> str:
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     for line in lines:
-        ratio = line["ratio"] or {}
-        row = {name: line[name] for name in (*fixed, "p", "verdict", "detectable", "floor")}
-        row |= {"ratio": ratio.get("value"), "low": ratio.get("low"), "high": ratio.get("high")}
-        for name, (on, off) in line["deltas"].items():
+        values = line.model_dump(by_alias=True)
+        row = {name: values[name] for name in (*fixed, "p", "verdict", "detectable", "floor")}
+        if line.ratio is not None:
+            row |= {"ratio": line.ratio.value, "low": line.ratio.low, "high": line.ratio.high}
+        for name, (on, off) in line.deltas.items():
             row |= {f"{name}_with": on, f"{name}_without": off}
         writer.writerow(row)
     return stream.getvalue()
 
 
-def _is_shown(line: Line) -> bool:
-    return bool(line["reached"]) or line["status"] != "ok"
+def _is_shown(line: AblationRecord) -> bool:
+    return bool(line.reached) or line.status != "ok"
 
 
-def _weight(line: Line | None) -> float:
-    return 0.0 if line is None or line["ratio"] is None else float(line["ratio"]["value"])
+def _weight(line: AblationRecord | None) -> float:
+    return 0.0 if line is None or line.ratio is None else line.ratio.value
 
 
-def _row(kind: str, switch: str, modes: Mapping[str, Line], *, alone: bool) -> dict[str, str]:
+def _row(kind: str, switch: str, modes: Mapping[str, AblationRecord], *, alone: bool) -> dict[str, str]:
     out = modes.get(LEAVE_ONE_OUT)
     counts = out or modes[ADD_ONE_IN]
     row = {"switch": switch, "kind": kind}
-    row |= {name: _delta(counts["deltas"].get(column), name) for name, column in _COUNTS.items()}
+    row |= {name: _delta(counts.deltas.get(column), name) for name, column in _COUNTS.items()}
     row["left out"] = _judged(out)
     if alone:
         row["alone"] = _judged(modes.get(ADD_ONE_IN))
     return row
 
 
-def _judged(line: Line | None) -> str:
+def _judged(line: AblationRecord | None) -> str:
     if line is None:
         return ""
-    if line["status"] != "ok":
-        return str(line["status"])
-    return table.judged(line) if line["reached"] else "not reached"
+    if line.status != "ok":
+        return str(line.status)
+    return table.judged(line) if line.reached else "not reached"
 
 
 def _delta(pair: Sequence[Any] | None, name: str) -> str:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suites.harness.present import table
-from suites.harness.record.store import Line
+from suites.harness.record.schema import Summary
 from suites.harness.run.reporter import Reporter
 
 QUIET_S = 60.0
@@ -32,7 +32,7 @@ WHOLE_RUN_S = 1e6
 class _Summaries(Reporter):
     """Says a line for each row of a finished case."""
 
-    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Line]) -> None:
+    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
         """The case, its place among all, and a sentence for each backend."""
         self.say(f"{case}  ({number} of {cases})")
         for line in summaries:

@@ -9,15 +9,13 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from suites import backends
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
-from suites.harness.record.store import Line
+from suites.harness.record.schema import AblationRecord, Compared, Environment, Ratio, Role, Summary
 
 BETTER = (
     "latency: median of a call, lower is better; "
@@ -41,6 +39,7 @@ VERSIONS = (
     "the commit, below 1 is faster"
 )
 _BEST_PEER, _OTHER_VERSION = "engine / best peer", "engine / other version"
+_PLACES: dict[Role, int] = {"peer": 0, "version": 1, "engine": 2}
 _STYLES = {"faster": "green", "slower": "red", "same": "", "inconclusive": "dim"}
 
 
@@ -77,75 +76,79 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _verdict(line: Line) -> str:
+Judged = Summary | Compared | AblationRecord
+"""What has a ratio and a verdict."""
+
+
+def _verdict(line: Judged) -> str:
     """The verdict; of one that says nothing, from where on this comparison sees a difference."""
-    # records of earlier versions do not have it
-    if line["verdict"] == "inconclusive" and line.get("detectable") is not None:
-        return f"inconclusive, sees {line['detectable']:.0%}"
-    return str(line["verdict"])
+    if line.verdict == "inconclusive" and line.detectable is not None:
+        return f"inconclusive, sees {line.detectable:.0%}"
+    return str(line.verdict)
 
 
-def judged(line: Line) -> str:
-    """Ratio, interval and verdict: ``0.74 [0.72, 0.76] faster``; empty for the baseline."""
-    ratio = line["ratio"]
-    if ratio is None:
-        return ""
-    return f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}] {_verdict(line)}"
+def interval(ratio: Ratio) -> str:
+    """``0.740 [0.720, 0.760]``."""
+    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
 
 
-def sentence(line: Line) -> str:
+def judged(line: Judged) -> str:
+    """Ratio, interval and verdict: ``0.740 [0.720, 0.760] faster``; empty for the baseline."""
+    return "" if line.ratio is None else f"{interval(line.ratio)} {_verdict(line)}"
+
+
+def sentence(line: Summary) -> str:
     """One row in one line."""
-    if line["status"] != "ok":
-        return f"{line['backend']}: {line['status']}: {line['reason']}"
-    error = line["error"]
-    checked = f", max error {float(error['max_abs']):.1e}" if error else ""
-    return f"{line['backend']}: {seconds(line['latency']['p50'])} {judged(line)}".rstrip() + checked
+    if line.latency is None:
+        return f"{line.backend}: {line.status}: {line.reason}"
+    checked = f", max error {line.error.max_abs:.1e}" if line.error else ""
+    return f"{line.backend}: {seconds(line.latency.p50)} {judged(line)}".rstrip() + checked
 
 
-def cell_time(line: Line) -> tuple[str, str]:
+def cell_time(line: Summary) -> tuple[str, str]:
     """Latency and judgement of one row, or its status and the reason."""
-    if line["status"] != "ok":
-        return line["status"], _short(line["reason"] or "")
-    return seconds(line["latency"]["p50"]), judged(line)
+    if line.latency is None:
+        return line.status, _short(line.reason or "")
+    return seconds(line.latency.p50), judged(line)
 
 
-def cell(line: Line) -> list[str]:
+def cell(line: Summary) -> list[str]:
     """The lines of one cell."""
-    if line["status"] != "ok":
-        return [line["status"], _short(line["reason"] or "")]
-    found = [seconds(line["latency"]["p50"])]
-    if line["ratio"] is not None:
-        ratio = line["ratio"]
-        found += [f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]", _verdict(line)]
-    if line["s_per_token"]:
-        found += [f"{rate(1 / value)} tokens/s" for value in line["s_per_token"].values() if value]
-    if line["error"]:
-        found.append(f"max error {float(line['error']['max_abs']):.1e}")
-    if line.get("neighbours") is not None:  # records of earlier versions do not have it
-        found.append(f"neighbours {line['neighbours']:+.1%}{'!' if line.get('neighbours_flagged') else ''}")
-    if line.get("disturbed"):
-        found.append(f"{line['disturbed']:.0%} of rounds disturbed")
-    if line["roof_share"] is not None:
-        found.append(f"{line['roof_share']:.0%} of roof{_executed(line)}")
-    if line["nodes"] is not None:
-        arena = f", arena {size(line['arena_bytes'])}" if line["arena_bytes"] is not None else ""
-        found.append(f"{line['nodes']} nodes{arena}")
-    if line["fallback_nodes"]:
-        found.append(f"{line['fallback_nodes']} fallback nodes")
+    if line.latency is None:
+        return [line.status, _short(line.reason or "")]
+    found = [seconds(line.latency.p50)]
+    if line.ratio is not None:
+        found += [interval(line.ratio), _verdict(line)]
+    if line.s_per_token:
+        phases = (line.s_per_token.prefill, line.s_per_token.decode)
+        found += [f"{rate(1 / value)} tokens/s" for value in phases if value]
+    if line.error:
+        found.append(f"max error {line.error.max_abs:.1e}")
+    if line.neighbours is not None:
+        found.append(f"neighbours {line.neighbours:+.1%}{'!' if line.neighbours_flagged else ''}")
+    if line.disturbed:
+        found.append(f"{line.disturbed:.0%} of rounds disturbed")
+    if line.roof_share is not None:
+        found.append(f"{line.roof_share:.0%} of roof{_executed(line.roof_share, line.executed_share)}")
+    if line.nodes is not None:
+        arena = f", arena {size(line.arena_bytes)}" if line.arena_bytes is not None else ""
+        found.append(f"{line.nodes} nodes{arena}")
+    if line.fallback_nodes:
+        found.append(f"{line.fallback_nodes} fallback nodes")
     return found
 
 
-def columns(summaries: Sequence[Line]) -> list[str]:
+def columns(summaries: Sequence[Summary]) -> list[str]:
     """Backend labels in order of appearance, without the second copy of the baseline (it is the floor).
 
     Peers come first, then other versions of the engine, then ours.
     """
-    labels = [label for label in dict.fromkeys(line["backend"] for line in summaries) if not _is_twin(label, summaries)]
-    refs = {label: BackendRef.parse(label) for label in labels}
-    return sorted(labels, key=lambda label: (backends.is_engine(refs[label]), backends.ours(refs[label])))
+    labels = [label for label in dict.fromkeys(line.backend for line in summaries) if not _is_twin(label, summaries)]
+    roles = {line.backend: line.role for line in summaries}
+    return sorted(labels, key=lambda label: _PLACES[roles[label]])
 
 
-def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
+def rich_table(summaries: Sequence[Summary], title: str = "") -> Table:
     """One row a case, one column a backend, and the A/A floor."""
     labels = columns(summaries)
     table = Table(title=title or None, show_lines=True, title_justify="left", caption_justify="left")
@@ -159,12 +162,12 @@ def rich_table(summaries: Sequence[Line], title: str = "") -> Table:
     table.add_column("A/A floor", justify="right")
     for case, rows in _by_case(summaries).items():
         cells = ["\n".join(_styled(rows[label])) if label in rows else "" for label in labels]
-        against = ["\n".join(_compared(rows, key)).replace("[", "\\[") for key in compared.values()]
+        against = ["\n".join(_compared(rows, name)).replace("[", "\\[") for name in compared]
         table.add_row(_stacked(case), *cells, *against, floor(rows))
     return table
 
 
-def markdown(summaries: Sequence[Line], environment: Line) -> str:
+def markdown(summaries: Sequence[Summary], environment: Environment) -> str:
     """The table as Markdown, opened by machine, commit, versions and threads, closed by how to read it."""
     labels = columns(summaries)
     compared = _comparisons(summaries)
@@ -172,15 +175,15 @@ def markdown(summaries: Sequence[Line], environment: Line) -> str:
     rows = [header, ["---"] * len(header)]
     for case, found in _by_case(summaries).items():
         cells = ["<br>".join(cell(found[label])) if label in found else "" for label in labels]
-        against = ["<br>".join(_compared(found, key)) for key in compared.values()]
+        against = ["<br>".join(_compared(found, name)) for name in compared]
         rows.append([f"`{case}`", *cells, *against, floor(found)])
     noted = "".join(f"{text}.\n\n" for text in notes(summaries))
     return f"{heading(environment)}\n\n{pipes(rows)}\n\n{noted}{_legend(summaries)}.\n"
 
 
-def notes(summaries: Sequence[Line]) -> list[str]:
+def notes(summaries: Sequence[Summary]) -> list[str]:
     """What is to be said of the reference of a case."""
-    found = {line["case"]: line["note"] for line in summaries if line.get("note")}  # earlier records do not have it
+    found = {line.case: line.note for line in summaries if line.note}
     return [f"{case}: {note}" for case, note in found.items()]
 
 
@@ -189,37 +192,37 @@ def pipes(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
 
 
-def heading(environment: Line) -> str:
+def heading(environment: Environment) -> str:
     """Where and with what: ``<cpu>, 2 cores, Linux ..., commit ..., torch ...``, and what other versions of the engine
     are: their package's version, and what their environment has otherwise than this one.
     """
-    commit = f"{environment['commit']}{' (dirty)' if environment['dirty'] else ''}"
-    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
-    machine = f"{environment['cpu']}, {environment['cores']} cores, {environment['kernel']}"
+    commit = f"{environment.commit}{' (dirty)' if environment.dirty else ''}"
+    versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    machine = f"{environment.cpu}, {environment.cores} cores, {environment.kernel}"
     return (
-        f"Machine `{environment['machine']}` ({machine}), "
-        f"commit `{commit}`, Python {environment['python']}, {versions}.{_other_versions(environment)}"
+        f"Machine `{environment.machine}` ({machine}), "
+        f"commit `{commit}`, Python {environment.python}, {versions}.{_other_versions(environment)}"
     )
 
 
-def _other_versions(environment: Line) -> str:
+def _other_versions(environment: Environment) -> str:
     """A sentence for each other version of the engine; empty where there is none."""
-    mine = {"Python": environment["python"], **environment["versions"]}
+    mine = {"Python": environment.python, **environment.versions}
     sentences = []
-    for name, told in environment.get("plan", {}).get("engines", {}).items():
-        theirs = {"Python": told["python"], **told["packages"]}
+    for name, told in environment.plan.engines.items():
+        theirs = {"Python": told.python, **told.packages}
         differing = [f"{key} {theirs.get(key, 'missing')}" for key in mine | theirs if mine.get(key) != theirs.get(key)]
         differing = [text for text in differing if not text.startswith("enginebench ")]
         where = f", with {', '.join(differing)}" if differing else ", with the same packages"
-        sentences.append(f" `{name}`: enginebench {told['version']}{where}.")
+        sentences.append(f" `{name}`: enginebench {told.version}{where}.")
     return "".join(sentences)
 
 
-def draw(path: Path, summaries: Sequence[Line], environment: Line) -> None:
+def draw(path: Path, summaries: Sequence[Summary], environment: Environment) -> None:
     """The table as an SVG picture of a terminal, without references to fonts on other machines."""
     console = Console(record=True, width=70 + 24 * len(columns(summaries)), file=io.StringIO())
     console.print(heading(environment).replace("`", ""), rich_table(summaries), sep="\n")
-    drawn = console.export_svg(title=f"enginebench run {environment['suite']}")
+    drawn = console.export_svg(title=f"enginebench run {environment.suite}")
     try:
         path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL), encoding="utf-8")
     except OSError as e:
@@ -235,61 +238,60 @@ def write_between(path: Path, marker: str, text: str) -> None:
     path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
 
 
-def _legend(summaries: Sequence[Line]) -> str:
+def _legend(summaries: Sequence[Summary]) -> str:
     """How to read the table."""
-    generated = any(line["s_per_token"] for line in summaries)
-    beside = any(line.get("neighbours") is not None for line in summaries)
+    generated = any(line.s_per_token for line in summaries)
+    beside = any(line.neighbours is not None for line in summaries)
     legend = BETTER.format(baseline=_baseline(summaries))
-    disturbed = any(line.get("disturbed") for line in summaries)
+    disturbed = any(line.disturbed for line in summaries)
     legend += VERSIONS if _OTHER_VERSION in _comparisons(summaries) else ""
     return legend + (NEIGHBOURS if beside else "") + (DISTURBED if disturbed else "") + (TOKENS if generated else "")
 
 
-def _comparisons(summaries: Sequence[Line]) -> dict[str, str]:
-    """Column -> key, of the comparisons that some row has; records of earlier versions lack the keys."""
-    known = {_BEST_PEER: "best_peer", _OTHER_VERSION: "versions"}
-    return {name: key for name, key in known.items() if any(line.get(key) for line in summaries)}
+def _against(line: Summary, column: str) -> list[Compared]:
+    """The comparisons of a row with other backends that stand in `column`, those that have a ratio."""
+    peer = [line.best_peer] if line.best_peer is not None else []
+    return [one for one in {_BEST_PEER: peer, _OTHER_VERSION: line.versions or []}[column] if one.ratio is not None]
 
 
-def _compared(rows: Mapping[str, Line], key: str) -> list[str]:
-    """For each row of the engine, the lines that compare it with other backends; its label where there are several.
+def _comparisons(summaries: Sequence[Summary]) -> list[str]:
+    """Columns of comparisons that some row has."""
+    return [name for name in (_BEST_PEER, _OTHER_VERSION) if any(_against(line, name) for line in summaries)]
+
+
+def _compared(rows: Mapping[str, Summary], column: str) -> list[str]:
+    """For each row of the engine, the lines of `column`; its label before them where there are several rows.
 
     Args:
         rows: backend -> summary, of one case.
-        key: ``best_peer`` or ``versions``: one comparison or a list of them.
+        column: one of `_comparisons`.
     """
-    given = {line["backend"]: line.get(key) or [] for line in rows.values()}
-    listed = {label: one if isinstance(one, list) else [one] for label, one in given.items()}
-    compared = {label: [one for one in others if one["ratio"]] for label, others in listed.items()}
+    compared = {label: _against(line, column) for label, line in rows.items()}
     compared = {label: others for label, others in compared.items() if others}
     found = []
     for label, others in compared.items():
         found += [f"{label}:"] if len(compared) > 1 else []
         for other in others:
-            ratio = other["ratio"]
-            found += [
-                f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
-                f"{_verdict(other)}: {other['backend']}",
-            ]
+            found += [interval(other.ratio) if other.ratio else "", f"{_verdict(other)}: {other.backend}"]
     return found
 
 
-def _by_case(summaries: Sequence[Line]) -> dict[str, dict[str, Line]]:
-    found: dict[str, dict[str, Line]] = {}
+def _by_case(summaries: Sequence[Summary]) -> dict[str, dict[str, Summary]]:
+    found: dict[str, dict[str, Summary]] = {}
     for line in summaries:
-        found.setdefault(line["case"], {})[line["backend"]] = line
+        found.setdefault(line.case, {})[line.backend] = line
     return found
 
 
-def _styled(line: Line) -> list[str]:
+def _styled(line: Summary) -> list[str]:
     lines = [text.replace("[", "\\[") for text in cell(line)]
-    style = "red" if line["status"] in ("wrong", "failed", "timeout") else _STYLES.get(line["verdict"] or "", "")
+    style = "red" if line.status in ("wrong", "failed", "timeout") else _STYLES.get(line.verdict or "", "")
     return [f"[{style}]{text}[/]" if style else text for text in lines]
 
 
-def floor(rows: Mapping[str, Line]) -> str:
+def floor(rows: Mapping[str, Summary]) -> str:
     """The A/A floor of the case that `rows` (by backend) belong to, in percent."""
-    value: Any = next((line["floor"] for line in rows.values() if line["floor"] is not None), None)
+    value = next((line.floor for line in rows.values() if line.floor is not None), None)
     return "-" if value is None else f"{value * 100:.1f}%"
 
 
@@ -298,9 +300,8 @@ def _stacked(case: str) -> str:
     return "\n".join([f"[bold]{model}[/]", " ".join(rest[:3]), *rest[3:]])
 
 
-def _executed(line: Line) -> str:
+def _executed(share: float, executed: float | None) -> str:
     """What is to be said of a share of the roof: nothing is faster, but less may be executed than the case means."""
-    share, executed = line["roof_share"], line.get("executed_share")
     if executed is None:
         return ": less is executed, or it is miscounted" if share > 1 else ""
     if executed > 1:
@@ -313,9 +314,9 @@ def _short(reason: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _baseline(summaries: Sequence[Line]) -> str:
-    return summaries[0]["baseline"] if summaries else "baseline"
+def _baseline(summaries: Sequence[Summary]) -> str:
+    return summaries[0].baseline if summaries else "baseline"
 
 
-def _is_twin(label: str, summaries: Sequence[Line]) -> bool:
+def _is_twin(label: str, summaries: Sequence[Summary]) -> bool:
     return bool(summaries) and label == BackendRef.parse(_baseline(summaries)).again().label

@@ -66,7 +66,6 @@ def environment() -> dict[str, Any]:
         "load": load(),
         "steal_s": steal_seconds(),
         "surroundings": surroundings(),
-        "roofs": None,
     }
 
 

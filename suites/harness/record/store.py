@@ -1,6 +1,6 @@
-"""The record: where runs lie, how a line is written so that nothing is lost, how it is read back. Knows no statistics.
+"""The files of records: where runs lie, how a line is written so that nothing is lost, how it is read back.
 
-The format is described in docs/results-format.md.
+What a line holds is declared in `schema`, and described in docs/results-format.md. Knows no statistics.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from pydantic import ValidationError
 
 from suites.harness.errors import UsageError
-from suites.harness.record import machine
+from suites.harness.record import machine, migrations
+from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, names
 
-SCHEMA = 1
-"""Version of the lines written here. Readers take this one and refuse later ones by name."""
-
-Line = dict[str, Any]
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -30,27 +30,30 @@ class Run:
 
     Attributes:
         path: the file.
-        lines: its complete lines, in order.
-        cut: True where the last line was incomplete (the run was killed while writing); it is not in `lines`.
+        environment: its first line.
+        records: its other complete lines, in order.
+        cut: True where the last line was incomplete (the run was killed while writing); it is not in `records`.
+        problems: a line for each damaged line that was left out; only `read` with ``lenient`` leaves lines out.
     """
 
     path: Path
-    lines: list[Line]
-    cut: bool
+    environment: Environment
+    records: list[Record]
+    cut: bool = False
+    problems: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """File name without its ending: what `enginebench list runs` shows."""
         return self.path.stem
 
-    @property
-    def environment(self) -> Line:
-        """The first line."""
-        return self.lines[0] if self.lines else {}
+    def of(self, kind: type[R]) -> list[R]:
+        """Records of one kind, in order."""
+        return [record for record in self.records if isinstance(record, kind)]
 
-    def of(self, kind: str) -> list[Line]:
-        """Lines of one kind, in order."""
-        return [line for line in self.lines if line["kind"] == kind]
+    def summaries(self) -> list[Summary]:
+        """The last summary of each case and backend: a resumed run may have written one again."""
+        return list({(line.case, line.backend): line for line in self.of(Summary)}.values())
 
 
 def results_folder(given: Path | None) -> Path:
@@ -97,13 +100,13 @@ class Writer:
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
-    def append(self, *lines: Mapping[str, Any]) -> None:
-        """Write `lines` in one go, then fsync.
+    def append(self, *records: Record) -> None:
+        """Write `records` in one go, then fsync.
 
         Raises:
             UsageError: they cannot be written, the disk being full; what the file held before is what it holds then.
         """
-        text = "".join(_encode(line) for line in lines)
+        text = "".join(_encode(record) for record in records)
         before = os.fstat(self._file.fileno()).st_size
         try:
             left = memoryview(text.encode())
@@ -124,10 +127,10 @@ class Writer:
         self._file.close()
 
 
-def new_path(results: Path, suite: str, environment: Mapping[str, Any]) -> Path:
+def new_path(results: Path, suite: str, environment: Environment) -> Path:
     """``runs/<machine>/<utc>_<commit>[-dirty]_<suite>.jsonl``, not existing yet."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    commit = (environment.get("commit") or "nocommit") + ("-dirty" if environment.get("dirty") else "")
+    commit = (environment.commit or "nocommit") + ("-dirty" if environment.dirty else "")
     folder = runs_folder(results)
     for attempt in range(1, 1000):
         again = f"-{attempt}" if attempt > 1 else ""
@@ -137,19 +140,37 @@ def new_path(results: Path, suite: str, environment: Mapping[str, Any]) -> Path:
     raise UsageError(f"{folder}: too many runs in one second")
 
 
-def read(path: Path) -> Run:
-    """The run in the file at `path`.
+def read(path: Path, *, lenient: bool = False) -> Run:
+    """The run in the file at `path`, in the form of today's schema.
+
+    Args:
+        path: the file.
+        lenient: leave out damaged lines, and name them in `Run.problems`, instead of refusing the file.
 
     Raises:
-        UsageError: no such file; a line other than the last is damaged; a schema that this version does not know.
+        UsageError: no such file; its first line is missing or damaged; another line but the last is damaged; a schema
+            that this version does not know.
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     complete, _, rest = raw.rpartition(b"\n")
-    lines = list(_decoded(path, complete.split(b"\n") if complete else []))
-    return Run(path, lines, cut=bool(rest.strip()))
+    problems: list[str] = []
+    records: list[Record] = []
+    for number, text in enumerate(complete.split(b"\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            records.append(_decode(text))
+        except ValueError as error:
+            problem = f"{path}:{number}: {error}"
+            if not lenient or not records:
+                raise UsageError(problem) from None
+            problems.append(problem)
+    if not records or not isinstance(records[0], Environment):
+        raise UsageError(f"{path}:1: expected the line of the environment: nothing was measured")
+    return Run(path, records[0], records[1:], bool(rest.strip()), tuple(problems))
 
 
 def find_run(results: Path, name: str) -> Run:
@@ -170,35 +191,55 @@ def find_run(results: Path, name: str) -> Run:
     raise UsageError(unknown("run", name, ["last", *(path.stem for path in all_run_files(results))]))
 
 
-def _decoded(path: Path, raw: Iterable[bytes]) -> Iterator[Line]:
-    for number, text in enumerate(raw, 1):
-        if not text.strip():
-            continue
-        try:
-            line = json.loads(text)
-        except ValueError as error:
-            raise UsageError(f"{path}:{number}: not a JSON line: {error}") from None
-        if not isinstance(line, dict) or "kind" not in line or not isinstance(line.get("schema"), int):
-            raise UsageError(f"{path}:{number}: expected an object with `schema` and `kind`")
-        if line["schema"] > SCHEMA:
-            raise UsageError(
-                f"{path}:{number}: schema {line['schema']} is newer than {SCHEMA}, the newest that this version reads"
-            )
-        yield line
+def _decode(text: bytes) -> Record:
+    """The record that a line spells; ValueError says what is wrong with it."""
+    try:
+        line = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not a JSON line: {error}") from None
+    if not isinstance(line, dict) or not isinstance(line.get("schema"), int) or line["schema"] < 1:
+        raise ValueError("expected an object with `schema` and `kind`")
+    if line["schema"] > SCHEMA:
+        raise ValueError(f"schema {line['schema']} is newer than {SCHEMA}, the newest that this version reads")
+    if line.get("kind") not in KINDS:
+        raise ValueError(f"kind {line.get('kind')!r}: expected one of {', '.join(KINDS)}")
+    try:
+        upgraded = migrations.upgrade(line, SCHEMA)
+        del upgraded["schema"]
+        return KINDS[line["kind"]].model_validate(upgraded)
+    except ValidationError as error:
+        raise ValueError(_explained(error)) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a line of schema {line['schema']}: {type(error).__name__}: {error}") from None
 
 
-def _encode(line: Mapping[str, Any]) -> str:
-    return json.dumps({"schema": SCHEMA, **_finite(line)}, allow_nan=False) + "\n"
+def _explained(error: ValidationError) -> str:
+    """The first problem, and how many there are."""
+    found = error.errors(include_url=False)
+    place = ".".join(str(part) for part in found[0]["loc"])
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{place}: {found[0]['msg'].lower()}, got {str(found[0]['input'])[:60]!r}{more}"
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no Inf: they become their names as text, so that they are not lost as null."""
+def to_json(record: Record) -> dict[str, Any]:
+    """The record as JSON can hold it; numbers that are not finite become their names as text."""
+    values = plain(record.model_dump())
+    aliases = {name: field.serialization_alias or name for name, field in type(record).model_fields.items()}
+    return {aliases[name]: values[name] for name in names(type(record))}
+
+
+def _encode(record: Record) -> str:
+    return json.dumps({"schema": SCHEMA, **to_json(record)}, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it. It has no NaN and no Inf: they become their names as text, not null."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [plain(entry) for entry in value]
     return value
 
 

@@ -23,7 +23,7 @@ from suites.harness.judge.ablation import MODES, Ablation, Facts, Trial
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import machine, store
-from suites.harness.record.store import Line
+from suites.harness.record.schema import AblationRecord, Environment, Samples
 from suites.harness.run import runner
 from suites.harness.run.plan import RunPlan, with_twin
 from suites.harness.run.reporter import Reporter
@@ -65,13 +65,13 @@ class Outcome:
     """
 
     paths: Sequence[Path]
-    environment: Line
-    lines: Sequence[Line]
+    environment: Environment
+    lines: Sequence[AblationRecord]
 
     @property
     def succeeded(self) -> bool:
         """True where every program could be made, was right and could be timed."""
-        return all(line["status"] == "ok" for line in self.lines)
+        return all(line.status == "ok" for line in self.lines)
 
 
 def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
@@ -133,7 +133,7 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
             return first
         pairs = {
             case.id: programs[case.id].pairs(
-                ablation.strongest([line for line in first.lines if line["case"] == case.id], request.pairs)
+                ablation.strongest([line for line in first.lines if line.case == case.id], request.pairs)
             )
             for case in request.cases
         }
@@ -216,19 +216,19 @@ def _timed(
     """Time the trials that were reached into one file, and judge all of them."""
     plan = _plan(request, name, trials, {case: made.together for case, made in programs.items()})
     done = runner.finished(plan, results) if resume else None
-    if done is not None and done.of("ablation"):
-        return Outcome([done.path], done.environment, done.of("ablation"))
+    if done is not None and done.of(AblationRecord):
+        return Outcome([done.path], done.environment, done.of(AblationRecord))
     if not resume:
         seconds, recorded = plan.seconds(results)
         basis = "from records of this machine" if recorded else "without a record of this machine to go by"
         reporter.say(f"{name}: {plan.units()} worker processes, about {seconds / 60:.0f} minutes ({basis})")
     path = done.path if done is not None else runner.run(plan, results, reporter, resume=resume).path
     stored, history = store.read(path), History(results, exclude=path)
-    lines: list[Line] = []
+    lines: list[AblationRecord] = []
     for case in request.cases:
-        samples = [line for line in stored.of("samples") if line["case"] == case.id]
+        samples = [line for line in stored.of(Samples) if line.case == case.id]
         base = request.ablation.base
-        own = [[line for line in samples if line["backend"] == ref.label] for ref in (base.again(), base)]
+        own = [[line for line in samples if line.backend == ref.label] for ref in (base.again(), base)]
         history.add(case.threads, [statistics.median(values) for values in log_ratios(*own)])
         spread = history.spread(case.threads)
         floor = ablation.floor_of(samples, base, spread)

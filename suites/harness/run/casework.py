@@ -9,7 +9,7 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from suites.harness.judge.summary import PHASES
 from suites.harness.judge.verify import Reference
 from suites.harness.measure.contention import Used, Watch, kept
 from suites.harness.record import machine, outputs
-from suites.harness.record.store import Line
+from suites.harness.record.schema import Contention, Error, Samples, Status, facts_of
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy
@@ -43,10 +43,10 @@ COMPANY_ROUNDS = 3
 
 @dataclass
 class Entry:
-    """One backend in one generation: its worker while it lives, and the line that it will leave."""
+    """One backend in one generation: its worker while it lives, and the samples that it will leave."""
 
     ref: BackendRef
-    line: Line
+    line: Samples
     worker: Worker | None = None
     seconds: list[list[float]] = field(default_factory=list)
     alone_seconds: list[list[float]] = field(default_factory=list)
@@ -59,9 +59,18 @@ class Entry:
         """True while it takes part in rounds."""
         return self.worker is not None
 
-    def fail(self, status: str, reason: str) -> None:
+    def note(self, answer: Mapping[str, Any]) -> None:
+        """Keep what an answer of the worker says of the columns of its samples; WorkerFailed for facts of no column."""
+        for name in answer.keys() & Samples.model_fields.keys() - {"facts"}:
+            setattr(self.line, name, answer[name])
+        try:
+            self.line.facts = facts_of(answer["facts"]) if "facts" in answer else self.line.facts
+        except ValueError as error:
+            raise WorkerFailed("failed", tidy(f"prepare: facts: {error}")) from None
+
+    def fail(self, status: Status, reason: str) -> None:
         """Take it out: the others go on."""
-        self.line.update(status=status, reason=reason)
+        self.line.status, self.line.reason = status, reason
         self.close()
 
     def close(self) -> None:
@@ -82,7 +91,7 @@ class CaseWork:
         cache: compiled code that generations share; empty but for what provisioning left.
         references: where right outputs come from.
         reporter: told what happens.
-        done: `samples` lines of an interrupted run.
+        done: samples of an interrupted run.
         first: number of the first generation.
     """
 
@@ -95,7 +104,7 @@ class CaseWork:
         cache: Path,
         references: References,
         reporter: Reporter,
-        done: Sequence[Line] = (),
+        done: Sequence[Samples] = (),
         first: int = 0,
     ) -> None:
         self.case = case
@@ -108,9 +117,9 @@ class CaseWork:
         self._references = references
         self.lines = self._restore(done)
 
-    def generations(self) -> Iterator[list[Line]]:
-        """Run what is missing; after each generation its lines, one a backend that took part."""
-        finished = {line["generation"] for line in self.lines}
+    def generations(self) -> Iterator[list[Samples]]:
+        """Run what is missing; after each generation its samples, one a backend that took part."""
+        finished = {line.generation for line in self.lines}
         for generation in self._numbers:
             if generation in finished:
                 self._reporter.advance(len(self.refs))
@@ -124,26 +133,29 @@ class CaseWork:
         for ref in self.refs:
             shutil.rmtree(scratch_folder(self._cache, f"{PROGRAMS}{ref.label}"))
 
-    def _restore(self, done: Sequence[Line]) -> list[Line]:
+    def _restore(self, done: Sequence[Samples]) -> list[Samples]:
         """Lines of whole generations: pairs need everybody in the same rounds, so half a generation is done anew."""
-        latest = {(line["generation"], line["backend"]): line for line in done}
-        kept: list[Line] = []
+        latest = {(line.generation, line.backend): line for line in done}
+        kept: list[Samples] = []
         expected = {ref.label for ref in self.refs}
         for generation in self._numbers:
             found = [line for (number, _), line in latest.items() if number == generation]
-            if not expected <= {line["backend"] for line in found}:
+            if not expected <= {line.backend for line in found}:
                 break
             kept += found
-            expected = {line["backend"] for line in found if line["status"] == "ok"}
+            expected = {line.backend for line in found if line.status == "ok"}
         return kept
 
     def _standing(self) -> list[BackendRef]:
         """Backends that have not failed in an earlier generation."""
-        fallen = {line["backend"] for line in self.lines if line["status"] != "ok"}
+        fallen = {line.backend for line in self.lines if line.status != "ok"}
         return [ref for ref in self.refs if ref.label not in fallen]
 
-    def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Line]:
-        entries = [Entry(ref, _blank(self.case, ref, generation)) for ref in refs]
+    def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Samples]:
+        entries = [
+            Entry(ref, Samples(case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads))
+            for ref in refs
+        ]
         self._reporter.rows(self.case.id, [ref.label for ref in refs])
         with ExitStack() as stack:
             for entry in entries:
@@ -163,6 +175,9 @@ class CaseWork:
             self._warm([entry for entry in possible if entry.alive], references, generation)
             self._rounds([entry for entry in possible if entry.alive], references, generation)
         return [entry.line for entry in entries]
+
+    def _blank(self, ref: BackendRef, generation: int) -> Samples:
+        return Samples(case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads)
 
     def _possible(self, entry: Entry) -> bool:
         reason = self._unavailable(entry.ref)
@@ -192,14 +207,14 @@ class CaseWork:
         finally:
             pool.shutdown(cancel_futures=True)
         for entry in entries:
-            entry.line.update(dict.fromkeys(PHASES), elapsed_s=(time.monotonic() - began) / len(entries))
+            entry.note(dict.fromkeys(PHASES) | {"elapsed_s": (time.monotonic() - began) / len(entries)})
 
     def _start(self, entry: Entry, generation: int, *, pinned: bool) -> None:
         scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
         entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=pinned)
 
     def _prepare(self, entry: Entry, references: Sequence[Reference], generation: int) -> None:
-        """Load, prepare, verify; a failure is written on the entry's line."""
+        """Load, prepare, verify; a failure is written on the entry's samples."""
         began, line, worker = time.monotonic(), entry.line, entry.worker
         if worker is None:
             return
@@ -207,14 +222,14 @@ class CaseWork:
             for phase in ("load", "prepare"):
                 self._doing(generation, phase, entry)
                 answer = worker.ask(phase, getattr(self.suite.timeouts, phase))
-                line.update({key: answer[key] for key in answer if key in line})
+                entry.note(answer)
             self._doing(generation, "verify", entry)
             answer = worker.ask("verify", self.suite.timeouts.verify)
             self._judge(entry, worker.scratch, answer, references)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
-        self._reporter.row(entry.ref.label, "right" if line["status"] == "ok" else line["status"])
-        line["elapsed_s"] = time.monotonic() - began
+        self._reporter.row(entry.ref.label, "right" if line.status == "ok" else line.status)
+        line.elapsed_s = time.monotonic() - began
 
     def _warm(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
         """Put each on its processors, look at many of its results, and warm it up, one after the other."""
@@ -226,13 +241,13 @@ class CaseWork:
             try:
                 worker.pin()
                 answer = worker.ask("warm", self.suite.timeouts.warm)
-                entry.line.update({key: answer[key] for key in answer if key in entry.line})
+                entry.note(answer)
                 self._check(entry, answer["suspects"], references, "a call before the warm-up")
             except WorkerFailed as failure:
                 entry.fail(failure.status, failure.reason)
             if not entry.alive:
-                self._reporter.row(entry.ref.label, entry.line["status"])
-            entry.line["elapsed_s"] += time.monotonic() - began
+                self._reporter.row(entry.ref.label, entry.line.status)
+            entry.line.elapsed_s += time.monotonic() - began
 
     def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
         """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status.
@@ -263,20 +278,20 @@ class CaseWork:
         if not any(entry.alone_seconds for entry in entries):
             self._in_company(entries, generation)
         passed = time.monotonic() - began
-        contention = {
-            "load": load,
-            "foreign_s": total.foreign,
-            "steal_s": total.stolen,
-            "repeated": len(disturbed) - len(rounds),
-            "disturbed": sum(disturbed[number] for number in rounds),
-        }
+        contention = Contention(
+            load=load,
+            foreign_s=total.foreign,
+            steal_s=total.stolen,
+            repeated=len(disturbed) - len(rounds),
+            disturbed=sum(disturbed[number] for number in rounds),
+        )
         for entry in entries:
             self._check(entry, entry.kept, references, "a timed call")
-            if entry.line["status"] == "ok":
+            if entry.line.status == "ok":
                 seconds = [entry.seconds[number] for number in rounds]
-                entry.line.update(seconds=seconds, alone=entry.alone_seconds, beside=entry.beside_seconds)
-            entry.line["contention"] = {**contention, "involuntary": entry.involuntary}
-            entry.line["elapsed_s"] += passed / len(entries)
+                entry.note({"seconds": seconds, "alone": entry.alone_seconds, "beside": entry.beside_seconds})
+            entry.line.contention = contention.model_copy(update={"involuntary": entry.involuntary})
+            entry.line.elapsed_s += passed / len(entries)
 
     def _round(self, entries: Sequence[Entry], number: int) -> None:
         """One turn for each, in this order, all others stopped."""
@@ -306,7 +321,7 @@ class CaseWork:
                 entry.beside_seconds.append(turn["seconds"])
         _stop(entries)
 
-    def _turn(self, entry: Entry, *, keep: bool) -> Line | None:
+    def _turn(self, entry: Entry, *, keep: bool) -> dict[str, Any] | None:
         """The answer to one turn; None where the worker is gone, or now fails."""
         if entry.worker is None:
             return None
@@ -326,7 +341,7 @@ class CaseWork:
     def _show_round(self, entries: Sequence[Entry], number: int) -> None:
         for entry in entries:
             if entry.seconds:
-                state = f"round {number + 1} of {self.suite.rounds}" if entry.alive else entry.line["status"]
+                state = f"round {number + 1} of {self.suite.rounds}" if entry.alive else entry.line.status
                 latency = statistics.median(chain.from_iterable(entry.seconds))
                 self._reporter.row(entry.ref.label, state, latency)
 
@@ -336,11 +351,11 @@ class CaseWork:
             return f"needs {self.case.threads} processors, {cpus} may be used here"
         return backends.unavailable(ref) or models.get(self.case.model).unavailable()
 
-    def _judge(self, entry: Entry, scratch: Path, answer: Line, references: Sequence[Reference]) -> None:
+    def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
         worst: dict[str, float] = {"relative": 0.0, "max_abs": 0.0}
         reason = "the call changed its inputs" if answer["inputs_changed"] else None
-        entry.line["note"] = references[0].note
+        entry.line.note = references[0].note
         for name, reference in zip(answer["files"], references, strict=True):
             found = verify.check(*outputs.read(scratch / name), reference)
             worst = {
@@ -349,13 +364,15 @@ class CaseWork:
             }
             reason = reason or found.reason
         tolerances = [ref.tolerance(index) for ref in references for index in range(len(ref.dtypes))]
-        entry.line["error"] = {**worst, "tolerance": max(tolerances, default=0.0)}
+        entry.line.error = Error(**worst, tolerance=max(tolerances, default=0.0))
         if reason is not None:
             entry.fail("wrong", tidy(reason))
 
-    def _check(self, entry: Entry, results: Sequence[Line], references: Sequence[Reference], what: str) -> None:
+    def _check(
+        self, entry: Entry, results: Sequence[Mapping[str, Any]], references: Sequence[Reference], what: str
+    ) -> None:
         """Check results of calls after the first: an answer kept from another input set shows here."""
-        if entry.line["status"] != "ok" or entry.worker is None:
+        if entry.line.status != "ok" or entry.worker is None:
             return
         for one in results:
             arrays, dtypes = outputs.read(entry.worker.scratch / one["file"])
@@ -382,33 +399,6 @@ def _go_on(entries: Sequence[Entry]) -> None:
 def _ends_a_part(done: int, rounds: int, parts: int) -> bool:
     """Whether the last of `done` rounds ends one of `parts` nearly equal parts of all `rounds`."""
     return done <= rounds and done * parts // rounds > (done - 1) * parts // rounds
-
-
-def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
-    return {
-        "kind": "samples",
-        "case": case.id,
-        "backend": ref.label,
-        "generation": generation,
-        "status": "ok",
-        "reason": None,
-        "threads": case.threads,
-        "seconds": [],
-        "alone": [],
-        "beside": [],
-        "inner": None,
-        "steady": None,
-        "contention": None,
-        "error": None,
-        "note": None,
-        "import_s": None,
-        "export_s": None,
-        "compile_s": None,
-        "first_call_s": None,
-        "peak_rss_bytes": None,
-        "facts": {},
-        "elapsed_s": 0.0,
-    }
 
 
 def _balanced_orders(count: int, seed: str) -> Iterator[list[int]]:

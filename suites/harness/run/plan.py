@@ -17,6 +17,7 @@ from suites.harness.declare.only import Only
 from suites.harness.declare.spec import Suite, resolve
 from suites.harness.errors import UsageError
 from suites.harness.record import store
+from suites.harness.record.schema import Samples
 
 ASSUMED_WORKER_S = 8.0
 """Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
@@ -99,10 +100,10 @@ class RunPlan:
                 run = store.read(path)
             except UsageError:
                 continue
-            suite = run.environment.get("suite", "")
-            for line in run.of("samples"):
-                for key in _akin(suite, line["case"], line["backend"]):
-                    known.setdefault(key, []).append(line["elapsed_s"])
+            suite = run.environment.suite
+            for line in run.of(Samples):
+                for key in _akin(suite, line.case, line.backend):
+                    known.setdefault(key, []).append(line.elapsed_s)
         mean = {key: statistics.fmean(values) for key, values in known.items()}
         found: list[float | None] = []
         for case, refs in self.cases:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from suites.harness.record.store import Line
+from suites.harness.record.schema import Summary
 
 
 class Reporter:
@@ -27,7 +27,7 @@ class Reporter:
     def row(self, label: str, state: str, latency: float | None = None) -> None:
         """What `label` does now, or what became of it; `latency` is the median of its calls so far, in seconds."""
 
-    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Line]) -> None:
+    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
         """A case is done, the `number`-th of `cases`; its rows are `summaries`."""
 
     def say(self, text: str) -> None:

@@ -15,7 +15,7 @@ from suites.harness.judge.history import History
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
-from suites.harness.record.store import Line
+from suites.harness.record.schema import HARMLESS, Environment, Plan, Samples, Summary
 from suites.harness.run.casework import CaseWork
 from suites.harness.run.plan import RunPlan
 from suites.harness.run.references import References
@@ -29,22 +29,26 @@ class Outcome:
 
     Attributes:
         path: its file.
-        environment: the first line.
-        summaries: its summary lines.
+        environment: its first line.
+        summaries: its summaries.
     """
 
     path: Path
-    environment: Line
-    summaries: list[Line]
+    environment: Environment
+    summaries: list[Summary]
 
     @property
     def succeeded(self) -> bool:
-        """True where every row is ok or unavailable."""
-        return all(line["status"] in ("ok", "unavailable") for line in self.summaries)
+        """True where every row is ok, unavailable or not applicable."""
+        return all(line.status in HARMLESS for line in self.summaries)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"path": str(self.path), "environment": self.environment, "summaries": self.summaries}
+        return {
+            "path": str(self.path),
+            "environment": store.to_json(self.environment),
+            "summaries": [store.to_json(line) for line in self.summaries],
+        }
 
 
 class Interrupted(Exception):
@@ -80,26 +84,25 @@ def run(
     environment = earlier.environment if earlier else _environment(plan, measure_roofs)
     path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
     history = History(results, exclude=path)
-    summaries: list[Line] = []
+    summaries: list[Summary] = []
     try:
         with store.Writer(path, resume=resume) as writer, run_folder() as folder:
             if earlier is None:
                 writer.append(environment)
             reporter.start(plan.units(), f"suite {plan.suite.name}")
-            roofs = Roofs.from_dict(environment["roofs"]) if environment.get("roofs") else None
-            for line in _cases(plan, earlier, folder, history, roofs, reporter):
-                writer.append(*line)
-                summaries += [one for one in line if one["kind"] == "summary"]
+            for block in _cases(plan, earlier, folder, history, environment.roofs, reporter):
+                writer.append(*block)
+                summaries += [one for one in block if isinstance(one, Summary)]
     except KeyboardInterrupt:
         raise Interrupted(path) from None
-    known = {line["case"]: None for line in summaries}
-    finished = [one for one in earlier.of("summary") if one["case"] not in known] if earlier else []
+    known = {line.case: None for line in summaries}
+    finished = [one for one in earlier.of(Summary) if one.case not in known] if earlier else []
     return Outcome(path, environment, in_order(finished + summaries, plan))
 
 
-def in_order(summaries: Sequence[Line], plan: RunPlan) -> list[Line]:
+def in_order(summaries: Sequence[Summary], plan: RunPlan) -> list[Summary]:
     """Summaries in the order of the plan; of several for one row the last."""
-    latest = {(line["case"], line["backend"]): line for line in summaries}
+    latest = {(line.case, line.backend): line for line in summaries}
     wanted = [(case.id, ref.label) for case, refs in plan.cases for ref in refs]
     return [latest[key] for key in wanted if key in latest]
 
@@ -111,9 +114,9 @@ def _cases(
     history: History,
     roofs: Roofs | None,
     reporter: Reporter,
-) -> Iterator[list[Line]]:
-    """Lines to write, in blocks that belong together."""
-    samples = earlier.of("samples") if earlier else []
+) -> Iterator[Sequence[Samples] | Sequence[Summary]]:
+    """What to write, in blocks that belong together."""
+    samples = earlier.of(Samples) if earlier else []
     complete = _finished_cases(earlier) if earlier else set()
     seed = folder / "provisioned"
     seed.mkdir()
@@ -127,8 +130,8 @@ def _cases(
         scratch = scratch_folder(folder, f"case_{number}")
         shutil.copytree(seed, scratch / "cache")
         exports.lend(case, scratch / "cache")
-        done = [line for line in samples if line["case"] == case.id]
-        lines: list[Line] = []
+        done = [line for line in samples if line.case == case.id]
+        lines: list[Samples] = []
         for part, members in enumerate(plan.parted(case, refs)):
             first = part * plan.suite.generations
             work = CaseWork(case, members, plan.suite, scratch, scratch / "cache", references, reporter, done, first)
@@ -182,18 +185,26 @@ def _provision(
             reporter.say(f"{ref.name}: {failure.reason}")
 
 
-def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Line:
+def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Environment:
     threads = sorted({case.threads for case, _ in plan.cases})
-    fixed: dict[str, Any] = {"kind": "environment", **machine.environment(), "threads": threads}
-    fixed["roofs"] = measure_roofs().to_dict() if measure_roofs is not None else None
-    return {**fixed, "suite": plan.suite.name, "plan_digest": plan.digest, "plan": plan.to_dict()}
+    refs = {ref.label: ref for _, refs in plan.cases for ref in refs}
+    facts = machine.environment()
+    return Environment(
+        **facts,
+        threads=threads,
+        roofs=measure_roofs() if measure_roofs is not None else None,
+        suite=plan.suite.name,
+        plan_digest=plan.digest,
+        plan=Plan.model_validate(plan.to_dict()),
+        backends={label: backends.record(ref, facts["versions"]) for label, ref in refs.items()},
+    )
 
 
 def finished(plan: RunPlan, results: Path) -> store.Run | None:
     """The newest run of this plan on this machine, where it is complete and made by this very code."""
     now = machine.revision()
     run = next(_runs(plan, results), None)
-    if run is None or not _is_complete(run, plan) or any(run.environment.get(key) != now[key] for key in now):
+    if run is None or not _is_complete(run, plan) or run.environment.revision != now:
         return None
     return run
 
@@ -203,7 +214,7 @@ def _runs(plan: RunPlan, results: Path) -> Iterator[store.Run]:
     for path in reversed(store.run_files(results)):
         if path.stem.endswith(f"_{plan.suite.name}"):
             run = store.read(path)
-            if run.environment.get("plan_digest") == plan.digest:
+            if run.environment.plan_digest == plan.digest:
                 yield run
 
 
@@ -217,8 +228,8 @@ def _unfinished(plan: RunPlan, results: Path) -> store.Run:
     for run in _runs(plan, results):
         if _is_complete(run, plan):
             continue
-        if any(run.environment.get(key) != now[key] for key in now):
-            made = f"{run.environment.get('commit')}{'-dirty' if run.environment.get('dirty') else ''}"
+        if run.environment.revision != now:
+            made = f"{run.environment.commit}{'-dirty' if run.environment.dirty else ''}"
             raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
         return run
     raise UsageError(
@@ -230,7 +241,7 @@ def _unfinished(plan: RunPlan, results: Path) -> store.Run:
 def _finished_cases(run: store.Run) -> set[str]:
     """Cases that have a summary of every backend that the plan names."""
     found: dict[str, set[str]] = {}
-    for line in run.of("summary"):
-        found.setdefault(line["case"], set()).add(line["backend"])
-    planned = run.environment.get("plan", {}).get("cases", {})
+    for line in run.of(Summary):
+        found.setdefault(line.case, set()).add(line.backend)
+    planned = run.environment.plan.cases
     return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}

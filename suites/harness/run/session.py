@@ -23,6 +23,7 @@ from engine.processors import allowed_processors
 from suites import backends
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.record.schema import Status
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 EXPORTS = "exports_"
@@ -42,7 +43,7 @@ class WorkerFailed(Exception):
         reason: what happened, in one or a few lines.
     """
 
-    def __init__(self, status: str, reason: str) -> None:
+    def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason

@@ -1,0 +1,215 @@
+"""Stored runs as a `pandas.DataFrame`: one row a case and backend, one column a value.
+
+Columns come from `schema`. A value that has keys of its own becomes columns of its own, named after both: the median of
+`latency` is ``latency_p50``. A ratio's value and a comparison's backend take the name of the whole: ``ratio`` with
+``ratio_low`` and ``ratio_high``. What has no fixed keys (options, switches, details, versions) is JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from suites.harness.errors import UsageError
+from suites.harness.record import store, superseded
+from suites.harness.record.schema import AblationRecord, Part, Ratio, Record, Summary, names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WHOLE = ("value", "backend")
+"""Keys whose column has the name of the value that they belong to."""
+_DTYPES = {int: "Int64", float: "float64", bool: "boolean"}
+
+
+class RecordWarning(UserWarning):
+    """Something in a results folder could not be read; the rest could."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a frame.
+
+    Attributes:
+        name: its name.
+        path: where its value is in a record: names of fields, outermost first.
+        dtype: of pandas.
+        meaning: in words.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    dtype: str
+    meaning: str
+
+
+_ENDS = tuple(
+    Column(name, (name,), "float64", meaning)
+    for name, meaning in (("value", ""), ("low", "low end of the interval"), ("high", "high end of the interval"))
+)
+
+ABOUT_RUN = (
+    Column("run", (), "str", "name of the run: its file without the ending"),
+    Column("machine", (), "str", "machine that it ran on; times of two machines do not compare"),
+    Column("suite", (), "str", "name of the suite"),
+    Column("started", (), "datetime64[us, UTC]", "when the run began"),
+    Column("commit", (), "str", "of the checkout that measured"),
+    Column("dirty", (), "boolean", "whether its files differed from the commit"),
+    Column("superseded", (), "str", "why the row does not hold any more; missing where it does"),
+)
+"""Columns about the run of a row."""
+
+
+def columns(kind: type[Record]) -> list[Column]:
+    """Columns of one kind of record, in order, those about its run left out."""
+    return [column for column in _columns(kind, ()) if column.path != ("kind",)]
+
+
+def load_runs(
+    results: str | Path, *, machine: str | None = None, suite: str | None = None, superseded: bool = True
+) -> pd.DataFrame:
+    """Every row of the stored runs, one a case and backend. Of several summaries of one row in a run, the last.
+
+    Args:
+        results: a results folder, or the file of one run.
+        machine: only runs of this machine.
+        suite: only runs of this suite.
+        superseded: False leaves out rows from before a known fault was mended.
+
+    Returns:
+        A frame in the order of machines, runs and records. Its columns are listed in docs/results-format.md; after them
+        comes ``shape_<size>`` (Int64) for each size that occurs. ``attrs["problems"]`` names what could not be read.
+
+    Raises:
+        UsageError: no such file or folder.
+
+    Warns:
+        RecordWarning: a file, or lines of it, could not be read and were left out.
+    """
+    made = _frame(results, Summary, machine, suite)
+    return made if superseded else made[made["superseded"].isna()].reset_index(drop=True)
+
+
+def load_ablations(results: str | Path, *, machine: str | None = None, suite: str | None = None) -> pd.DataFrame:
+    """Every line of the stored ablations, one a case, switch and mode. Arguments and errors as of `load_runs`."""
+    return _frame(results, AblationRecord, machine, suite)
+
+
+def of_run(run: store.Run, kind: type[Record] = Summary) -> pd.DataFrame:
+    """The rows of one run that is already read."""
+    return _made([run], kind, superseded.known(run.path))
+
+
+def _frame(results: str | Path, kind: type[Record], machine: str | None, suite: str | None) -> pd.DataFrame:
+    path = Path(results)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    files = [path] if path.is_file() else store.all_run_files(path)
+    found, problems = [], []
+    for file in files:
+        try:
+            run = store.read(file, lenient=True)
+        except UsageError as error:
+            problems.append(str(error))
+            continue
+        problems += run.problems
+        if machine in (None, run.environment.machine) and suite in (None, run.environment.suite):
+            found.append(run)
+    for problem in problems:
+        warnings.warn(problem, RecordWarning, stacklevel=3)
+    made = _made(found, kind, superseded.known(path))
+    made.attrs["problems"] = problems
+    return made
+
+
+def _made(runs: Iterable[store.Run], kind: type[Record], faults: superseded.Faults) -> pd.DataFrame:
+    import pandas as pd
+
+    chosen = columns(kind)
+    rows, sizes = [], dict[str, None]()
+    for run in runs:
+        about = _about(run)
+        for line in run.summaries() if kind is Summary else run.of(kind):
+            row = about | {column.name: _value(line, column.path) for column in chosen}
+            if isinstance(line, Summary):
+                row["superseded"] = faults.reason(run.name, line)
+                row |= {f"shape_{key}": size for key, size in line.shape.items()}
+                sizes |= dict.fromkeys(f"shape_{key}" for key in line.shape)
+            rows.append(row)
+    dtypes = {column.name: column.dtype for column in (*ABOUT_RUN, *chosen)} | dict.fromkeys(sizes, "Int64")
+    made = pd.DataFrame.from_records(rows, columns=list(dtypes))
+    return made.astype(dtypes)
+
+
+def _about(run: store.Run) -> dict[str, Any]:
+    known = run.environment
+    return {
+        "run": run.name,
+        "machine": known.machine,
+        "suite": known.suite,
+        "started": _started(run.name),
+        "commit": known.commit,
+        "dirty": known.dirty,
+        "superseded": None,
+    }
+
+
+def _started(name: str) -> datetime | None:
+    """When a run of that name began; None for a file that somebody renamed."""
+    try:
+        return datetime.strptime(name.partition("_")[0].partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _columns(kind: type[Part], path: tuple[str, ...], before: Column | None = None) -> Iterator[Column]:
+    """Columns of a class of records, or of a value in it that would be the column `before` as a whole."""
+    for name in names(kind):
+        field = kind.model_fields[name]
+        column = Column(
+            name.rstrip("_"), (*path, name), _DTYPES.get(_inner(field.annotation), "str"), field.description or ""
+        )
+        if before is not None:
+            column = _inside(before, column)
+        inner = _inner(field.annotation)
+        if inner is Ratio:
+            yield from (_inside(column, replace(end, path=(*column.path, *end.path))) for end in _ENDS)
+        elif isinstance(inner, type) and issubclass(inner, Part):
+            yield from _columns(inner, column.path, column)
+        else:
+            yield column
+
+
+def _inside(whole: Column, part: Column) -> Column:
+    """The column of a part of the value that would be `whole`."""
+    if part.name in _WHOLE:
+        return replace(part, name=whole.name, meaning=whole.meaning)
+    return replace(part, name=f"{whole.name}_{part.name}", meaning=f"of `{whole.name}`: {part.meaning}")
+
+
+def _inner(annotation: Any) -> Any:
+    """The type that `annotation` allows beside None, or the annotation where it is no such choice."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        (inner, *more) = [one for one in typing.get_args(annotation) if one is not type(None)]
+        return annotation if more else inner
+    return annotation
+
+
+def _value(record: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        record = None if record is None else getattr(record, name)
+    return _text(record) if isinstance(record, Mapping | list | tuple | BaseModel) else record
+
+
+def _text(value: Any) -> str | None:
+    """JSON text of what has no columns of its own; None where it is empty."""
+    return json.dumps(store.plain(value)) if value else None

@@ -1,0 +1,78 @@
+"""Lines of earlier schemas, upgraded when they are read. Stored files are never changed.
+
+One function a step, from a schema to the next one. A step works on plain JSON and uses nothing of the harness that may
+change, so that a file means tomorrow what it meant when it was written. Golden files of every schema are in
+tests/golden/records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Line = dict[str, Any]
+
+
+def upgrade(line: Line, newest: int) -> Line:
+    """`line`, as JSON gives it, in the form of the `newest` schema."""
+    for schema in range(line["schema"], newest):
+        line = STEPS[schema](line)
+    return line
+
+
+def _from_1(line: Line) -> Line:
+    """To schema 2, which says of every backend which role it has, and of every case which device it runs on.
+
+    Under schema 1, readers asked their own code which backends are ours. Columns were added over time; a line that
+    lacks one means that its value is unknown, which is what the defaults of schema 2 say, too.
+    """
+    change = _CHANGES_1.get(line["kind"])
+    return line if change is None else line | change(line)
+
+
+_ENGINES_1 = ("engine", "engine_interpreter", "engine_dynamo")
+"""Names of this engine's backends under schema 1."""
+_PACKAGES_1 = {
+    "eager": ("torch",),
+    "torch_compile": ("torch",),
+    "onnxruntime": ("onnxruntime", "onnx", "onnxscript", "torch"),
+    "openvino": ("openvino", "torch"),
+    **dict.fromkeys(_ENGINES_1, ("enginebench", "torch")),
+}
+"""What the backends of schema 1 ran on."""
+
+
+def _environment_from_1(line: Line) -> Line:
+    plan, versions = line["plan"], line["versions"]
+    labels = dict.fromkeys(label for labels in plan["cases"].values() for label in labels)
+    engines = plan.get("engines", {})
+    return {"backends": {label: _backend_from_1(label, versions, engines) for label in labels}}
+
+
+def _backend_from_1(label: str, versions: Mapping[str, str], engines: Mapping[str, Any]) -> Line:
+    name, _, options = label.partition("#")[0].partition("[")
+    pairs = (part.partition("=") for part in filter(None, options.rstrip("]").split(",")))
+    packages = {one: versions[one] for one in _PACKAGES_1.get(name, ()) if one in versions}
+    return {
+        "name": name,
+        "role": _role_from_1(label),
+        "options": {key: value for key, _, value in pairs},
+        "packages": dict(engines[name]["packages"]) if name in engines else packages,
+    }
+
+
+def _role_from_1(label: str) -> str:
+    name = label.partition("#")[0].partition("[")[0]
+    if name in _ENGINES_1:
+        return "engine"
+    return "version" if name.startswith("engine@") and ".py:" not in name else "peer"
+
+
+def _summary_from_1(line: Line) -> Line:
+    return {"role": _role_from_1(line["backend"])}
+
+
+_CHANGES_1: dict[str, Callable[[Line], Line]] = {"environment": _environment_from_1, "summary": _summary_from_1}
+
+STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1}
+"""Schema -> the step to the next one."""

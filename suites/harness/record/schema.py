@@ -1,0 +1,550 @@
+"""What a record holds: one class a kind of line, one entry a column.
+
+Everything else derives from these classes: what is written and read back (`store`), the tables of
+docs/results-format.md (`document`), the columns of a `pandas.DataFrame` (`frame`), which columns gate a comparison and
+which an ablation counts (`columns`). A column that is added here, renamed or removed raises `SCHEMA` and needs a step
+in `migrations`.
+
+Times are seconds, sizes are bytes, and None is unknown; a number that is unknown is never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from suites.harness.record.roofs import Roofs
+
+SCHEMA = 2
+"""Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
+
+Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]
+HARMLESS: tuple[Status, ...] = ("ok", "unavailable", "not applicable")
+"""Statuses that say nothing against a backend: a run whose rows have no other one succeeds."""
+Verdict = Literal["faster", "slower", "same", "inconclusive"]
+AblationVerdict = Literal["pays", "costs", "same", "inconclusive", "redundant", "synergy", "independent"]
+Role = Literal["engine", "version", "peer"]
+
+
+@dataclass(frozen=True)
+class Told:
+    """Marks a column whose value a backend tells of what it made.
+
+    Attributes:
+        gates: True for counts of the engine's programs that only change when the program does: more is worse, and
+            ``enginebench compare --gate`` fails.
+        counted: True for what an ablation compares with a switch and without it.
+    """
+
+    gates: bool = False
+    counted: bool = False
+
+
+_TOLD, _GATES, _COUNTED = Told(), Told(gates=True), Told(gates=True, counted=True)
+Count = Annotated[int | None, _GATES]
+CountedCount = Annotated[int | None, _COUNTED]
+ToldCount = Annotated[int | None, _TOLD]
+
+
+class Part(BaseModel):
+    """A value of a record that has keys of its own."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time of one backend over time of another, with its 95% interval. Below 1 is faster.
+
+    Attributes:
+        value: the ratio.
+        low, high: its 95% interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+class Latency(Part):
+    """Seconds a call, over all samples of all generations."""
+
+    p50: float
+    """median"""
+    p90: float
+    """90th percentile"""
+    p99: float
+    """99th percentile"""
+    min: float
+    """the shortest"""
+    n: int
+    """number of samples"""
+
+
+class Error(Part):
+    """The worst difference from the reference, over outputs and input sets."""
+
+    relative: float
+    """2-norm of the difference over the 2-norm of the reference"""
+    max_abs: float
+    """largest absolute difference of an element"""
+    tolerance: float
+    """largest `relative` that was allowed for some output"""
+
+
+class Accuracy(Part):
+    """What a quantised program's results are worth: differences from the float64 model that is not quantised."""
+
+    relative: float
+    """2-norm of the difference over the 2-norm of the reference"""
+    max_abs: float
+    """largest absolute difference of an element"""
+    agreement: float
+    """share of the largest elements along the last axis that are at the reference's place"""
+
+
+class PerToken(Part):
+    """Seconds a token, those of all texts counted; null for the phase that the case does not time."""
+
+    prefill: float | None = None
+    """of the prompt"""
+    decode: float | None = None
+    """of the text that follows"""
+
+
+class Compared(Part):
+    """One row over another one of its case, by paired rounds."""
+
+    backend: str
+    """label of the other one"""
+    ratio: Ratio | None = None
+    """time of this row over the other's; null where no rounds pair"""
+    verdict: Verdict | None = None
+    """as `verdict` of a summary"""
+    detectable: float | None = None
+    """as `detectable` of a summary"""
+
+
+class Contention(Part):
+    """What others did to the processors while the rounds of a generation ran."""
+
+    load: float | None = None
+    """one-minute load average when the rounds began"""
+    foreign_s: float | None = None
+    """processor time of other processes"""
+    steal_s: float | None = None
+    """time that the hypervisor gave away"""
+    repeated: int | None = None
+    """rounds that were disturbed, done again and left out"""
+    disturbed: int | None = None
+    """rounds that were disturbed and kept"""
+    involuntary: int | None = None
+    """context switches forced on the worker inside of samples"""
+
+
+class Facts(Part):
+    """What a backend tells of the program that it made."""
+
+    nodes: CountedCount = None
+    """nodes of the graph that runs"""
+    launches: CountedCount = None
+    """kernel launches of a call"""
+    fallback_nodes: Count = None
+    """calls that torch runs because the engine cannot"""
+    graph_breaks: Count = None
+    """places where torch.compile left the graph"""
+    arena_bytes: CountedCount = None
+    """memory that intermediate values share"""
+    arena_lower_bound_bytes: ToldCount = None
+    """the most that is alive at once: no plan of the arena is smaller"""
+    weight_bytes: CountedCount = None
+    """constants"""
+    packed_bytes: ToldCount = None
+    """constants in the layouts that kernels take"""
+    artifact_bytes: Count = None
+    """files of the saved or exported program"""
+    flops: CountedCount = None
+    """operations of a call, two a multiply-add"""
+    executed_flops: CountedCount = None
+    """operations that the engine's kernels execute, for example fewer than `flops` with Winograd's convolution"""
+    bytes: CountedCount = None
+    """bytes that a call reads and writes, weights included"""
+    steps: ToldCount = None
+    """how often a call goes over the same weights: tokens a text in phase decode, 1 in phase prefill"""
+    run_digest: Annotated[str | None, _TOLD] = None
+    """of the program, its kernels and its threads: equal digests run the same code"""
+    details: Annotated[dict[str, JsonValue] | None, _TOLD] = None
+    """what only this kind of backend can tell, such as operators that fusions made, or reasons of graph breaks"""
+
+
+class AllFacts(Facts):
+    """The same with what is stored once a generation and is no column of a summary."""
+
+    kernels: list[tuple[str, int]] | None = None
+    """names of the kernels that run, and how often"""
+    tokens: dict[str, int] | None = None
+    """of a case that generates text: tokens of a call, by phase"""
+
+
+def facts_of(told: Mapping[str, Any]) -> AllFacts:
+    """What a backend tells, by column; what has no column of its own goes to `details`.
+
+    Raises:
+        ValueError: a value is not of its column's type.
+    """
+    known = {name: value for name, value in told.items() if name in AllFacts.model_fields}
+    others = {name: value for name, value in told.items() if name not in AllFacts.model_fields and value is not None}
+    if others:
+        known["details"] = {**(known.get("details") or {}), **others}
+    return AllFacts.model_validate(known)
+
+
+class BackendRecord(Part):
+    """A backend of a run."""
+
+    name: str
+    """without options"""
+    role: Role
+    """`engine`: the engine of this checkout in any form; `version`: another version of it; `peer`: anything else"""
+    options: dict[str, str] = {}
+    """its own switches"""
+    packages: dict[str, str] = {}
+    """package -> version, of those that it runs on"""
+
+
+class EngineRecord(Part):
+    """Another version of the engine."""
+
+    version: str | None = None
+    """of its package; null where it is not installed as one"""
+    commit: str | None = None
+    """of its checkout; null outside of one"""
+    dirty: bool | None = None
+    """whether files differ from the commit"""
+    digest: str
+    """beginning of a SHA-256 over its Python files and its extension"""
+    python: str
+    """its interpreter"""
+    packages: dict[str, str]
+    """package -> version in its environment"""
+
+
+class Plan(Part):
+    """What was asked for. Runs with one `plan_digest` ask for the same."""
+
+    name: str
+    """of the suite"""
+    description: str = ""
+    """of the suite"""
+    baseline: str
+    """label of the backend that ratios are against"""
+    rounds: int
+    """of a generation"""
+    samples_per_round: int
+    """timed samples of a turn"""
+    generations: int
+    """sets of processes"""
+    generation_budget_s: float
+    """rounds of a generation stop after so long"""
+    same_within: float
+    """0.02: `same` means within 2%"""
+    timeouts: dict[str, float]
+    """seconds that a phase may take"""
+    cases: dict[str, list[str]]
+    """case -> labels of its backends"""
+    device: list[str] = ["cpu"]
+    """devices of the cases"""
+    parts: dict[str, list[list[str]]] = {}
+    """case -> labels that take turns with each other, where not all do"""
+    files: dict[str, str] = {}
+    """name of a user's file -> beginning of its SHA-256"""
+    engines: dict[str, EngineRecord] = {}
+    """other versions of the engine, by the backend's name"""
+
+
+class Record(Part):
+    """A line."""
+
+
+class Environment(Record):
+    """The first line of a run: where it ran, with what, and what was asked for."""
+
+    kind: Literal["environment"] = "environment"
+    """`environment`"""
+    machine: str
+    """folder of the machine's runs: CPU, cores and a hash of the facts"""
+    cpu: str
+    """name of the processor"""
+    architecture: str
+    """such as `x86_64`"""
+    cores: int | None
+    """processors of the machine"""
+    caches: dict[str, str]
+    """level and kind -> size of one instance"""
+    isa: list[str]
+    """instruction sets that matter here"""
+    memory_bytes: int
+    """of the machine"""
+    kernel: str
+    """of the system"""
+    python: str
+    """interpreter"""
+    versions: dict[str, str]
+    """package -> version"""
+    commit: str | None
+    """of the checkout; null outside of one"""
+    dirty: bool | None
+    """whether files differ from the commit"""
+    difference: str | None
+    """hash of what is not committed; null where nothing differs"""
+    governor: str | None = None
+    """frequency policy"""
+    available_bytes: int | None = None
+    """memory that was free when the run began"""
+    load: float | None = None
+    """one-minute load average when the run began"""
+    steal_s: float | None = None
+    """time given away by the hypervisor since boot, when the run began"""
+    surroundings: dict[str, Any] | None = None
+    """`frequency`, `virtual` (hypervisor, container, share of processors), `memory_policy`, `usable_cpus`, `compiler`,
+    `blas` (under NumPy and torch), `variables` (settings of libraries; of a value that may name a folder only that it
+    is set)"""
+    threads: list[int]
+    """thread counts that occur"""
+    devices: dict[str, dict[str, Any]] = {}
+    """device of a case -> facts about it; the cpu's are those of this line"""
+    roofs: Roofs | None = None
+    """what the machine can do at most, see below; null where it was not measured"""
+    suite: str
+    """name of the suite"""
+    plan: Plan
+    """what was asked for, see below"""
+    plan_digest: str
+    """of the plan"""
+    backends: dict[str, BackendRecord] = {}
+    """label -> what the backend is, see below"""
+
+    @property
+    def revision(self) -> dict[str, Any]:
+        """Commit, whether files differ from it, and how."""
+        return {"commit": self.commit, "dirty": self.dirty, "difference": self.difference}
+
+    def role(self, label: str) -> Role:
+        """The role of the backend of that label; a second copy has that of the first."""
+        known = self.backends.get(label) or self.backends.get(label.partition("#")[0])
+        return known.role if known is not None else "peer"
+
+
+class Samples(Record):
+    """What one backend did in one case in one generation of processes."""
+
+    kind: Literal["samples"] = "samples"
+    """`samples`"""
+    case: str
+    """`model/shape/t<threads>/<precision>[/option=value...][/switch=value...][/io=numpy][/device=name]`; in the shape
+    `b` is batch and `s` is sequence"""
+    backend: str
+    """label: a name, `name[switch=value,...]`, `name#2` for the second copy of the baseline; another version of the
+    engine is `engine@COMMIT`, `engine@COMMIT-dirty` where files differ from it, or `engine@VERSION+DIGEST` outside of a
+    checkout"""
+    generation: int
+    """0, 1, ...: a fresh set of processes each"""
+    status: Status = "ok"
+    """as in the summary, of this generation"""
+    reason: str | None = None
+    """why the status is not ok"""
+    threads: int
+    """of the case"""
+    seconds: list[list[float]] = []
+    """per round, the timed samples: seconds a call; empty unless the status is ok"""
+    alone: list[list[float]] = []
+    """of each turn of `beside`, the turn just before it, with every other backend stopped"""
+    beside: list[list[float]] = []
+    """some turns, spread over the rounds, with every other backend awake"""
+    inner: int | None = None
+    """calls in one sample"""
+    steady: bool | None = None
+    """true where warm-up ended because timings agreed, and not because its time was up"""
+    contention: Contention | None = None
+    """what others did meanwhile"""
+    error: Error | None = None
+    """worst over outputs and input sets"""
+    accuracy: Accuracy | None = None
+    """of quantised cases"""
+    note: str | None = None
+    """why the reference is not float64"""
+    import_s: float | None = None
+    """importing the runtime"""
+    export_s: float | None = None
+    """capturing the model"""
+    compile_s: float | None = None
+    """compiling it"""
+    first_call_s: float | None = None
+    """the first call"""
+    peak_rss_bytes: int | None = None
+    """peak memory from after the imports to the end of warm-up, above what was resident after the imports"""
+    facts: AllFacts = AllFacts()
+    """what the backend tells of its program"""
+    elapsed_s: float = 0.0
+    """what this worker cost, for estimates"""
+
+
+class Summary(Facts, Record):
+    """What is said of one backend in one case, from all generations."""
+
+    kind: Literal["summary"] = "summary"
+    """`summary`"""
+    case: str
+    """as in the samples"""
+    model: str
+    """part of the case: its name, or the file and factory of a user's model"""
+    shape: dict[str, int]
+    """part of the case: sizes of the inputs"""
+    options: dict[str, str | int | float | bool] = {}
+    """part of the case: variants of the model"""
+    threads: int
+    """part of the case: worker threads"""
+    precision: str
+    """part of the case: of weights and arithmetic"""
+    device: str = "cpu"
+    """part of the case: where it runs"""
+    switches: dict[str, str] = {}
+    """switches of the case and of the backend"""
+    io: str = "torch"
+    """part of the case: what calls take and give, `torch` tensors or `numpy` arrays"""
+    backend: str
+    """as in the samples"""
+    role: Role
+    """`engine`: the engine of this checkout in any form; `version`: another version of it; `peer`: anything else"""
+    baseline: str
+    """label that ratios are against"""
+    status: Status
+    """`ok`; `wrong` (no time is given); `failed`; `timeout`; `unavailable` (cannot run here); `not applicable` (the
+    case makes no sense for this backend)"""
+    reason: str | None = None
+    """why the status is not ok"""
+    latency: Latency | None = None
+    """seconds a call"""
+    throughput: float | None = None
+    """items of the batch a second, at the median"""
+    ratio: Ratio | None = None
+    """time over the baseline's with its 95% interval; below 1 is faster; null for the baseline"""
+    verdict: Verdict | None = None
+    """`faster`, `slower`, `same` (within the suite's `same_within`), `inconclusive`"""
+    detectable: float | None = None
+    """minimum detectable effect: the smallest true difference from the baseline, relative, that this comparison finds
+    with probability 0.9"""
+    best_peer: Compared | None = None
+    """for rows of the engine: this row over the peer with the shortest median latency in the case"""
+    versions: list[Compared] | None = None
+    """for rows of the engine: this row over each other version of the engine but the baseline"""
+    floor: float | None = None
+    """the A/A floor of the case, as a relative difference: what two copies of the baseline may differ by"""
+    aa_observations: int = 0
+    """A/A pairs of this machine that the interval rests on; 0: the stated prior alone"""
+    error: Error | None = None
+    """worst over the generations"""
+    accuracy: Accuracy | None = None
+    """of quantised cases"""
+    note: str | None = None
+    """why the reference is not float64, so that errors are from eager"""
+    import_s: float | None = None
+    """importing the runtime, in the first generation"""
+    export_s: float | None = None
+    """capturing the model, in the first generation; null where there is no such step"""
+    compile_s: float | None = None
+    """compiling it, in the first generation; null where there is no such step"""
+    first_call_s: float | None = None
+    """the first call, in the first generation"""
+    s_per_token: PerToken | None = None
+    """for cases that generate text: the median latency over the tokens that a call takes in"""
+    ttft_s: float | None = None
+    """time to first token: median of a call of phase prefill, which takes the prompt in and picks a token"""
+    peak_rss_bytes: int | None = None
+    """as in the samples, the largest"""
+    run_peak_rss_bytes: int | None = None
+    """the same of the generations after the first: processes that read what the first one exported or compiled, so that
+    what exporting takes is in nobody's, while the model in torch, which each builds first, is in everybody's"""
+    neighbours: float | None = None
+    """how much longer a call takes with the other backends awake than with all of them stopped, relative: median over
+    pairs of turns that follow each other"""
+    neighbours_flagged: bool | None = None
+    """true where that is over 3%, and the 95% interval (Student's t) of the mean of the pairs' log-ratios is above 0"""
+    disturbed: float | None = None
+    """share of the rounds that others disturbed and that are kept all the same"""
+    roof_share: float | None = None
+    """the least time that the machine needs for the work over the median: the larger of `flops` over the peak of the
+    precision and, where `bytes` of one step exceed the last cache, `bytes` over the bandwidth of memory, both at the
+    case's threads; null where the roof was not measured or not believed; more than 1: less is executed than the case
+    means, or it is miscounted"""
+    executed_share: float | None = None
+    """the same with `executed_flops`; more than 1 is a counting error"""
+
+
+class AblationRecord(Record):
+    """What one switch does to one case."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, populate_by_name=True)
+
+    kind: Literal["ablation"] = "ablation"
+    """`ablation`"""
+    case: str
+    """as in the samples"""
+    switch: str
+    """its name; `(everything)` for all that can be on alone; of a pair both names, joined by `+`"""
+    switch_kind: str
+    """what it is one of, such as `pass`"""
+    mode: Literal["leave_one_out", "add_one_in", "pair"]
+    """`leave_one_out`: of all else on; `add_one_in`: of nothing else on; `pair`: two left out together"""
+    reached: bool
+    """false where the program stays the same without the switch; then nothing is timed"""
+    status: Status = "ok"
+    """`failed` where a program could not be made; what its rows say where they are not ok"""
+    reason: str | None = None
+    """why the status is not ok"""
+    with_: str = Field(validation_alias="with", serialization_alias="with")
+    """label of the program with the switch"""
+    without: str
+    """label of the program without it"""
+    ratio: Ratio | None = None
+    """time without the switch over time with it: above 1 the switch pays. Of a pair the interaction: what both save
+    together over what each saves by itself, so above 1 they are redundant"""
+    p: float | None = None
+    """of no difference, raised by Holm's rule over all switches of the run that were timed; pairs are a family of their
+    own"""
+    verdict: AblationVerdict | None = None
+    """`pays`, `costs`, `same`, `inconclusive`; of a pair `redundant`, `synergy`, `independent`, `inconclusive`"""
+    detectable: float | None = None
+    """as in the summary"""
+    floor: float | None = None
+    """as in the summary"""
+    deltas: dict[str, tuple[Any, Any]] = {}
+    """column -> [with the switch, without it], of the counted columns that differ"""
+
+
+KINDS: dict[str, type[Record]] = {
+    "environment": Environment,
+    "samples": Samples,
+    "summary": Summary,
+    "ablation": AblationRecord,
+}
+"""Kind of a line -> its class."""
+
+
+def names(kind: type[Part]) -> list[str]:
+    """Fields of a class in the order in which lines and tables have them: its own before those of its bases."""
+    own = [name for name in kind.model_fields if name in kind.__annotations__]
+    return own + [name for name in kind.model_fields if name not in own]
+
+
+def columns(mark: str = "") -> tuple[str, ...]:
+    """Columns that backends tell, in order: all, or those whose `Told` has the mark ``gates`` or ``counted``."""
+    told = {name: meta for name, field in Facts.model_fields.items() for meta in field.metadata if _is_told(meta)}
+    return tuple(name for name, meta in told.items() if not mark or getattr(meta, mark))
+
+
+def _is_told(meta: Any) -> bool:
+    return isinstance(meta, Told)

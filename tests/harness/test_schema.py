@@ -1,0 +1,171 @@
+"""Records of every schema are read by one typed definition, from which everything else about columns derives."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from suites import backends
+from suites.harness.errors import UsageError
+from suites.harness.record import document, migrations, store
+from suites.harness.record.schema import (
+    KINDS,
+    SCHEMA,
+    AblationRecord,
+    AllFacts,
+    Environment,
+    Facts,
+    Samples,
+    Summary,
+    columns,
+    facts_of,
+    names,
+)  # fmt: skip
+from tests.harness import records
+
+GOLDEN = ("schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions")
+
+
+def is_in(line, written):
+    """Whether all that `line` says is in `written`, which may say more."""
+    if isinstance(line, dict):
+        return all(key in written and is_in(value, written[key]) for key, value in line.items())
+    if isinstance(line, list):
+        return len(line) == len(written) and all(map(is_in, line, written))
+    return line == written
+
+
+@pytest.fixture(scope="module", params=GOLDEN)
+def golden(request, root):
+    return store.read(root / f"tests/golden/records/{request.param}.jsonl")
+
+
+def test_every_committed_record_is_read_and_nothing_of_it_is_left_out(root):
+    paths = store.all_run_files(root / "results")
+    assert len(paths) > 50
+    for path in paths:
+        run = store.read(path)
+        raw = [json.loads(line) for line in path.read_text().splitlines()]
+        assert len(raw) == 1 + len(run.records)
+        for line, record in zip(raw, (run.environment, *run.records), strict=True):
+            written = store.to_json(record)
+            del line["schema"]
+            assert is_in(line, written), path.name
+
+
+def test_a_golden_file_is_read_and_written_back_in_todays_schema(golden, tmp_path):
+    with store.Writer(tmp_path / "again.jsonl") as writer:
+        writer.append(golden.environment, *golden.records)
+    again = store.read(tmp_path / "again.jsonl")
+    assert (again.environment, again.records) == (golden.environment, golden.records)
+    assert {json.loads(line)["schema"] for line in again.path.read_text().splitlines()} == {SCHEMA}
+
+
+def test_an_early_summary_has_null_where_it_had_no_column(root):
+    run = store.read(root / "tests/golden/records/schema-1-first.jsonl")
+    by_label = {line.backend: line for line in run.of(Summary)}
+    engine = by_label["engine"]
+    assert (engine.detectable, engine.best_peer, engine.neighbours, engine.executed_flops) == (None, None, None, None)
+    assert engine.latency.min <= engine.latency.p50 <= engine.latency.p99 < 1e-4
+    assert {line.device for line in by_label.values()} == {"cpu"}
+    assert {label: line.role for label, line in by_label.items()} == {
+        "eager": "peer", "eager#2": "peer", "torch_compile": "peer", "onnxruntime": "peer", "engine": "engine",
+    }  # fmt: skip
+
+
+def test_roles_and_packages_of_early_records_do_not_ask_todays_registry(root, monkeypatch):
+    monkeypatch.setattr(backends, "BACKENDS", {})
+    run = store.read(root / "tests/golden/records/schema-1-versions.jsonl")
+    roles = {line.backend: line.role for line in run.of(Summary)}
+    assert roles == {"engine@962abfb80ac7": "version", "engine@962abfb80ac7#2": "version", "engine": "engine"}
+    assert {label: one.role for label, one in run.environment.backends.items()} == roles
+    other = run.environment.backends["engine@962abfb80ac7"]
+    assert (other.name, other.packages["torch"]) == ("engine@962abfb80ac7", "2.13.0+cpu")
+
+
+def test_tokens_and_ablations_of_early_records_are_typed(root):
+    (line, *_) = store.read(root / "tests/golden/records/schema-1-generation.jsonl").of(Samples)
+    assert isinstance(line.facts, AllFacts)
+    assert sum(line.facts.tokens.values()) > 0
+    effects = store.read(root / "tests/golden/records/schema-1-ablation.jsonl").of(AblationRecord)
+    assert effects[0].with_ == "engine"
+    assert effects[0].ratio.low <= effects[0].ratio.value <= effects[0].ratio.high
+
+
+def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
+    assert set(migrations.STEPS) == set(range(1, SCHEMA))
+    assert {int(name.split("-")[1]) for name in GOLDEN} == set(migrations.STEPS)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seconds": "fast"}, "seconds: input should be a valid list"),
+        ({"secnods": []}, "secnods: extra inputs are not permitted"),
+        ({"status": "splendid"}, "status: input should be 'ok', 'wrong'"),
+        ({"kind": "sample"}, "kind 'sample': expected one of environment, samples"),
+        ({"schema": 0}, "expected an object with `schema` and `kind`"),
+        ({"facts": {"nodes": "many"}}, "facts.nodes: input should be a valid integer"),
+        ({"kind": "environment", "schema": 1}, "not a line of schema 1: KeyError: 'plan'"),
+    ],
+    ids=["type", "unknown key", "status", "kind", "schema", "fact", "migration"],
+)
+def test_a_damaged_line_is_named_and_with_lenient_reading_left_out_alone(tmp_path, change, told):
+    path = tmp_path / "a.jsonl"
+    with store.Writer(path) as writer:
+        writer.append(records.environment(), records.samples(), records.samples(generation=1))
+    first, second, third = map(json.loads, path.read_text().splitlines())
+    path.write_text("".join(json.dumps(line) + "\n" for line in (first, second | change, third)))
+    with pytest.raises(UsageError, match=re.escape(told)) as caught:
+        store.read(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    run = store.read(path, lenient=True)
+    assert [line.generation for line in run.of(Samples)] == [1]
+    assert run.problems == (str(caught.value),)
+
+
+def test_a_file_without_its_first_line_says_nothing(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(UsageError, match="nothing was measured"):
+        store.read(tmp_path / "empty.jsonl", lenient=True)
+
+
+def test_what_a_backend_tells_has_a_column_or_goes_to_the_details():
+    facts = facts_of({"nodes": 3, "arena_bytes": None, "taste": "sweet", "details": {"made": {"Gelu": 2}}})
+    assert (facts.nodes, facts.arena_bytes) == (3, None)
+    assert facts.details == {"made": {"Gelu": 2}, "taste": "sweet"}
+    with pytest.raises(ValueError, match="nodes"):
+        facts_of({"nodes": "three"})
+
+
+def test_columns_that_gate_or_are_counted_are_declared_with_the_column():
+    assert set(columns("counted")) < set(columns("gates")) < set(columns()) == set(Facts.model_fields)
+    assert {"launches", "arena_bytes"} <= set(columns("counted"))
+    assert "run_digest" not in columns("gates")
+
+
+def test_the_page_is_fresh(root):
+    page = root / "docs/results-format.md"
+    assert document.write(page) == page.read_text()
+
+
+def test_every_field_says_what_it_means():
+    for kind in (*KINDS.values(), *document.PARTS):
+        assert all(kind.model_fields[name].description for name in names(kind)), kind
+
+
+def test_a_line_begins_with_what_it_is_of():
+    assert list(store.to_json(records.summary()))[:3] == ["kind", "case", "model"]
+    assert "with" in store.to_json(
+        AblationRecord(
+            case="c", switch="s", switch_kind="pass", mode="pair", reached=False, with_="engine", without="other"
+        )
+    )
+
+
+def test_the_role_of_a_second_copy_is_that_of_the_first():
+    known = records.environment(backends={"engine[a=b]": {"name": "engine", "role": "engine"}})
+    assert isinstance(known, Environment)
+    assert [known.role(label) for label in ("engine[a=b]", "engine[a=b]#2", "other")] == ["engine", "engine", "peer"]
