@@ -39,8 +39,8 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """True where every row is ok or unavailable."""
-        return all(line["status"] in ("ok", "unavailable") for line in self.summaries)
+        """True where every row is ok, unavailable or not applicable."""
+        return all(line["status"] in ("ok", "unavailable", "not applicable") for line in self.summaries)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
