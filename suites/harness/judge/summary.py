@@ -33,6 +33,7 @@ FACTS = (
     "fallback_nodes",
     "graph_breaks",
     "run_digest",
+    "details",
 )
 """Columns that a backend may tell about itself."""
 
