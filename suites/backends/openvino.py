@@ -157,8 +157,8 @@ _DECIDED = ("NUM_STREAMS", "INFERENCE_NUM_THREADS", "ENABLE_CPU_PINNING", "ENABL
 
 
 def _described(compiled: Any) -> dict[str, Any]:
-    """Facts of a compiled model: `nodes` that run, and a `run_digest` of their kernels and of the plugin's settings, and in
-    `details` under `layers` how many there are of each type.
+    """Facts of a compiled model: `nodes` that run, a `run_digest` of their kernels and of the plugin's settings, and
+    in `details` under `layers` how many nodes there are of each type.
     """
     found: list[Any] = [[name, str(compiled.get_property(name))] for name in _DECIDED]
     nodes = compiled.get_runtime_model().get_ordered_ops()
