@@ -5,10 +5,20 @@ torch is imported inside of functions: backends are also listed where nobody nee
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+
+_PHASES = {
+    "dynamo": "entire_frame_compile",
+    "aot_autograd": "backend_compile",
+    "inductor": "inductor_compile",
+    "code_generation": "code_gen",
+    "cpp_compiler": "async_compile.wait",
+}
+"""Phase of a compilation -> torch's name of it."""
 
 
 def inductor_settings(settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
@@ -29,11 +39,59 @@ def inductor_mode(mode: str) -> dict[str, Any]:
     return dict(list_mode_options(mode))
 
 
-def count_graph_breaks() -> int:
-    """Graph breaks of this process until now. Dynamo has no public counter."""
-    from torch._dynamo.utils import counters
+class CompilationLog:
+    """What torch.compile does from now on in this process. `torch.compiler.reset` forgets what was before it.
 
-    return sum(counters["graph_break"].values())
+    Dynamo counts all of this for logs of its own and has no public way to read it; `torch._dynamo.explain` compiles
+    the model another time.
+    """
+
+    def __init__(self) -> None:
+        from torch._dynamo import utils
+
+        self._breaks = len(utils.graph_break_reasons)
+        self._graphs = utils.counters["stats"]["unique_graphs"]
+        self._seconds = utils.calculate_time_spent()
+        self._since_us = time.time_ns() // 1000
+
+    def breaks(self) -> list[dict[str, Any]]:
+        """Graph breaks, oldest first: `reason` in one line, and the user's line as `file`, `line` and `code`.
+
+        Not ``counters["graph_break"]``, which lacks breaks at a branch on a tensor's value (torch 2.13).
+        """
+        from torch._dynamo.utils import graph_break_reasons
+
+        found = []
+        for one in graph_break_reasons[self._breaks :]:
+            place = one.user_stack[-1] if one.user_stack else None
+            file, line, code = (Path(place.filename).name, place.lineno, place.line) if place else (None, None, None)
+            found.append({"reason": one.reason.splitlines()[0], "file": file, "line": line, "code": code})
+        return found
+
+    def graphs(self) -> int:
+        """Graphs that were compiled, those of recompilations included."""
+        from torch._dynamo.utils import counters
+
+        return counters["stats"]["unique_graphs"] - self._graphs
+
+    def recompiles(self) -> list[str]:
+        """The guard that failed, of each compilation of code that had been compiled before."""
+        from torch._dynamo.utils import get_compilation_metrics
+
+        recent = [one for one in get_compilation_metrics() if (one.start_time_us or 0) >= self._since_us]
+        # behind a # comes the line of the user with the path of its file
+        return [one.recompile_reason.partition("#")[0].strip() for one in recent if one.recompile_reason]
+
+    def phases(self) -> dict[str, float]:
+        """Seconds in each phase of compiling. Each phase up to `inductor` contains the next one.
+
+        `inductor` contains `code_generation`, which is 0 where a cache has the code, and `cpp_compiler`, the wait for
+        the C++ compiler.
+        """
+        from torch._dynamo.utils import calculate_time_spent
+
+        spent = calculate_time_spent()
+        return {phase: spent.get(name, 0.0) - self._seconds.get(name, 0.0) for phase, name in _PHASES.items()}
 
 
 def generated_files() -> list[Path]:

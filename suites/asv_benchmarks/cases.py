@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends, fronts
+from suites.backends.base import NotApplicable
 from suites.harness.declare.case import BackendRef, Case
 
 SAMPLES = 20
@@ -35,7 +36,10 @@ def _checked(case: str, label: str) -> fronts.Checked:
     if reason is not None:
         raise SkipNotImplemented(reason)
     with tempfile.TemporaryDirectory() as scratch:
-        return fronts.checked(chosen, ref, Path(scratch))
+        try:
+            return fronts.checked(chosen, ref, Path(scratch))
+        except NotApplicable as error:
+            raise SkipNotImplemented(str(error)) from None
 
 
 class Latency:

@@ -61,6 +61,14 @@ _SUITES = "pip install 'enginebench[suites]'"
 BACKENDS: dict[str, Declared] = {
     declared.name: declared
     for declared in (
+        Declared(
+            "numpy",
+            "suites.backends.numpy:Numpy",
+            "NumPy as one writes it by hand, for models whose file has such a forward",
+            ("numpy", "scipy.special"),
+            ("torch",),
+            _SUITES,
+        ),
         Declared("eager", "suites.backends.eager:Eager", "PyTorch eager under inference_mode", ("torch",), (), _SUITES),
         Declared(
             "torch_compile",

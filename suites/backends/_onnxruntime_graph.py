@@ -1,13 +1,23 @@
-"""ONNX Runtime's graph transformers by name, and what they made of a graph. Imports onnx where a graph is read."""
+"""ONNX Runtime's graph transformers by name, and what they made of a graph. Imports onnx where a graph is read.
+
+``python -m suites.backends._onnxruntime_graph QUESTION`` describes an optimised graph in a process of its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import suites
+from suites.backends.base import NotApplicable
 
 # What `disabled_optimizers` may name for the CPU provider, in the order in which a session runs them: rewrite rules,
 # other graph transformers on ONNX's own operators, those that make operators of ONNX Runtime's, and layouts. Those for
@@ -30,9 +40,12 @@ _SMALL_BYTES = 64
 """Constants up to this size are part of what a graph does (axes, shapes, scales); larger ones are weights."""
 
 
-def described(path: Path) -> dict[str, Any]:
-    """Facts of the model in the file at `path`, without its weights: `nodes`, `run_digest`, and `made`, how often each
-    operator occurs that ONNX does not have, so that fusions made it.
+def described(path: Path, exported: Path) -> dict[str, Any]:
+    """Facts of the model in the file at `path`, without its weights: `nodes`, `run_digest`, and in `details` under
+    `made` the operators that it has more often than the model in the file `exported`, with how many more.
+
+    Those are what fusions made. That an operator is none of ONNX's own would not say so: ``Gelu`` is in newer versions
+    of ONNX, and ONNX Runtime puts its ``SimplifiedLayerNormalization`` among ONNX's operators.
 
     The digest knows operators, attributes, small constants and how nodes hang together, and no names, which a fusion
     that did not fire may still have numbered differently.
@@ -51,9 +64,22 @@ def described(path: Path) -> dict[str, Any]:
         attributes = sorted(attribute.SerializeToString(deterministic=True).hex() for attribute in node.attribute)
         ends = [[number(name) for name in names] for names in (node.input, node.output)]
         found.append([node.domain, node.op_type, attributes, *ends])
-    own = Counter(node.op_type for node in graph.node if node.domain not in ("", "ai.onnx"))
+    more = _operators(graph) - operators(exported)
     digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
-    return {"nodes": len(graph.node), "run_digest": digest, "made": dict(sorted(own.items()))}
+    return {"nodes": len(graph.node), "run_digest": digest, "details": {"made": dict(sorted(more.items()))}}
+
+
+def operators(path: Path) -> Counter[str]:
+    """How often each operator occurs in the model in the file at `path`."""
+    import onnx
+
+    return _operators(onnx.load(path, load_external_data=False).graph)
+
+
+def _operators(graph: Any) -> Counter[str]:
+    """By name; ONNX Runtime's forms of ONNX's own operators, as in ``com.microsoft.nchwc``, are other operators."""
+    parts = [(node.domain.removeprefix("com.microsoft").rpartition(".")[2], node.op_type) for node in graph.node]
+    return Counter(f"{form}.{name}" if form not in ("", "onnx") else name for form, name in parts)
 
 
 def _constant(one: Any) -> list[Any]:
@@ -64,11 +90,82 @@ def _constant(one: Any) -> list[Any]:
 def optimise(source: Path, family: str, target: Path) -> Mapping[str, int]:
     """Run ONNX Runtime's offline optimiser for transformers of a `family` (``bert``, ``gpt2``, ...) on a model file.
 
-    Returns how often it made each operator. Heads and width are found in the graph.
+    Heads and width are found in the graph.
+
+    Returns:
+        How often it made each operator. Those that the model had before are not counted, as its own statistics do.
+
+    Raises:
+        NotApplicable: the installed version does not know the family; its optimiser would leave the model as it is.
     """
+    import onnxruntime
     from onnxruntime.transformers import optimizer
 
+    if family not in optimizer.MODEL_TYPES:
+        raise NotApplicable(f"the optimiser of onnxruntime {onnxruntime.__version__} has no family {family}")
+    had = operators(source)
     made = optimizer.optimize_model(str(source), model_type=family, num_heads=0, hidden_size=0, opt_level=0)
     made.save_model_to_file(str(target), use_external_data_format=True)
-    found: Mapping[str, int] = made.get_fused_operator_statistics()
+    counts: Mapping[str, int] = made.get_fused_operator_statistics()
+    return {name: count - had[name] for name, count in sorted(counts.items()) if count > had[name]}
+
+
+def write_optimised(options: Any, path: Path) -> None:
+    """Have a session with `options` write the graph that it runs to `path`, weights to a file beside it.
+
+    Without that file a graph of more than 2 GB, the limit of its format, could not be written.
+    """
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{path.name}.weights")
+    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
+
+
+def described_elsewhere(source: Path, exported: Path, level: str, without: Sequence[str]) -> dict[str, Any]:
+    """`described` of what a session makes of the model at `source`. The session lives in a process of its own, so that
+    neither its time nor its memory is in what this process measures.
+
+    Args:
+        source: an ONNX file.
+        exported: the file that the exporter wrote; `source`, or what a tool has made `source` from.
+        level: name in ``onnxruntime.GraphOptimizationLevel``.
+        without: graph transformers to leave out.
+
+    Returns:
+        The facts; where that process fails, only ``details``, with the reason under `undescribed`.
+    """
+    files = {"source": str(source), "exported": str(exported)}
+    question = json.dumps({**files, "level": level, "without": list(without)})
+    paths = [str(Path(suites.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", __name__, question],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        last = next((text for text in reversed(ended.stderr.splitlines()) if text.strip()), "no reason given")
+        return {"details": {"undescribed": last.strip()[:300]}}
+    found: dict[str, Any] = json.loads(ended.stdout)
     return found
+
+
+def _main(question: Mapping[str, Any]) -> None:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, question["level"])
+    options.add_session_config_entry("session.disable_prepacking", "1")  # nothing runs here
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimised.onnx"
+        write_optimised(options, path)
+        providers = ["CPUExecutionProvider"]
+        onnxruntime.InferenceSession(
+            question["source"], options, providers=providers, disabled_optimizers=question["without"]
+        )
+        sys.stdout.write(json.dumps(described(path, Path(question["exported"]))))
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]))

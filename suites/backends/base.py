@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from suites.models.nets.generation import Generation
 
 
+class NotApplicable(Exception):
+    """The question of a case makes no sense for a backend; the text says why. Its row reads ``not applicable``.
+
+    For a case that the backend ought to be able to run, and cannot, raise any other exception: the row reads `failed`.
+    """
+
+    row_status = "not applicable"
+    """Read by the worker, which imports no backend before the imports that are timed."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A model that is ready to be called.
@@ -31,7 +41,9 @@ class Prepared:
         export_s: seconds spent on capturing the model; None where there is no such step.
         compile_s: seconds spent on compiling beyond that; None where there is no such step.
         facts: further columns of the record: nodes, launches, arena_bytes, weight_bytes, artifact_bytes, flops, bytes,
-            fallback_nodes, run_digest. What is not known is left out.
+            fallback_nodes, run_digest; details, a dict of further plain JSON values. What is not known is left out.
+        late_facts: called once, untimed, after the warm-up: facts that replace those above, such as what later calls
+            made a lazy compiler do. None where there are none.
         ready: called with the inputs before each call, untimed: brings about what the call goes on from. None where a
             call depends on its inputs alone.
     """
@@ -41,6 +53,7 @@ class Prepared:
     compile_s: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     ready: Callable[..., Any] | None = None
+    late_facts: Callable[[], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,7 @@ class Generator:
     Attributes:
         prefill: ids [B, P] int64 -> logits [B, vocabulary] behind them. Begins the texts anew, whatever was before.
         decode: ids [B, 1] int64 -> logits [B, vocabulary] behind one more token a text.
-        export_s, compile_s, facts: as of `Prepared`.
+        export_s, compile_s, facts, late_facts: as of `Prepared`.
     """
 
     prefill: Callable[[Tensor], Tensor]
@@ -58,6 +71,7 @@ class Generator:
     export_s: float | None = None
     compile_s: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    late_facts: Callable[[], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,9 @@ class Backend(ABC):
         """An existing folder that later processes of the same backend and case see; None where there are none."""
         self.programs: Path | None = None
         """The same for processes with the same options alone, until the last of them has ended."""
+
+        self.numpy_forward: Callable[[nn.Module], Callable[..., Any]] | None = None
+        """`ModelSpec.numpy` of the case's model."""
 
         self.wants_facts = False
         """True if only the facts of a program are needed, those that take time to find included."""
@@ -160,15 +177,19 @@ class Backend(ABC):
 
     @abstractmethod
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Make `model` (in eval mode) callable for inputs like `inputs`."""
+        """Make `model` (in eval mode) callable for inputs like `inputs`.
 
-    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
+        Raises:
+            NotApplicable: the question makes no sense for this backend.
+        """
+
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # most have none
         """Make `model` generate texts of its sizes; `inputs` as its forward takes them.
 
         Raises:
-            NotImplementedError: this backend has no way to.
+            NotApplicable: this backend has no way to.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not generate text")
+        raise NotApplicable(f"{type(self).__name__} does not generate text")
 
 
 def through_torch(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,21 +17,6 @@ if TYPE_CHECKING:
 
     from suites.models.nets.generation import Generation
 
-FACTS = (
-    "nodes",
-    "launches",
-    "arena_bytes",
-    "arena_lower_bound_bytes",
-    "weight_bytes",
-    "packed_bytes",
-    "flops",
-    "executed_flops",
-    "bytes",
-    "fallback_nodes",
-    "kernels",
-    "run_digest",
-)
-"""What a record takes from a report; an engine of another version may lack some."""
 _WORK = ("flops", "executed_flops", "bytes")
 
 
@@ -136,10 +121,10 @@ class Engine(Backend):
         kept = None if self.programs is None else self.programs / "model.engine"
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
-            return Prepared(program, facts=_facts(program.report().to_dict()))
+            return Prepared(program, facts=facts_of(program.report().to_dict()))
         compiled = engine.compile(model, inputs, config=engine.Config(**self.config()))
         report = compiled.report().to_dict()
-        facts = _facts(report)
+        facts = facts_of(report)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.engine"
             compiled.save(path)
@@ -163,7 +148,7 @@ class Engine(Backend):
         if self._exported is None:
             self._exported = torch.export.export(model, inputs)
         config = engine.Config(**type(self)(self.threads, options).config())
-        return _facts(engine.compile(self._exported, inputs, config=config).report().to_dict())
+        return facts_of(engine.compile(self._exported, inputs, config=config).report().to_dict())
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile both entry points; facts are those of the one that is timed.
@@ -185,7 +170,7 @@ class Engine(Backend):
         exported = sum(report.export_seconds or 0.0 for report in decoder.report().values())
         decoder.prefill(inputs[0])  # so that the report is of this length
         report = decoder.report()[model.phase].to_dict()
-        facts = {name: report[name] for name in FACTS if name not in _WORK and report.get(name) is not None}
+        facts = {name: value for name, value in facts_of(report).items() if name not in _WORK}
         return Generator(decoder.prefill, decoder.decode, exported, passed - exported, facts)
 
     def config(self) -> dict[str, Any]:
@@ -241,8 +226,11 @@ class Engine(Backend):
         return tuple(names.get(name, name) for name in known if name in wanted)
 
 
-def _facts(report: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: report[name] for name in FACTS if report.get(name) is not None}
+def facts_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record takes from a report; an engine of another version may lack some of it."""
+    from suites.harness.record.schema import AllFacts
+
+    return {name: report[name] for name in AllFacts.model_fields if report.get(name) is not None}
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> Exception:

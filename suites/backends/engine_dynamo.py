@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from suites.backends.base import Backend, Prepared
-from suites.backends.engine import FACTS, Engine
+from suites.backends.engine import Engine, facts_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -41,6 +41,6 @@ class EngineDynamo(Engine):
         reports = [report.to_dict() for report in engine.dynamo.reports()]
         facts: dict[str, Any] = {}
         if len(reports) == 1:
-            facts = {name: reports[0][name] for name in FACTS if reports[0].get(name) is not None}
+            facts = facts_of(reports[0])
         facts |= {"graph_breaks": len(reports) - 1, "fallback_nodes": sum(r["fallback_nodes"] for r in reports)}
         return Prepared(call, compile_s=seconds, facts=facts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import shutil
 import tempfile
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
 """Levels of optimisation below the usual one, ``all``."""
-FAMILIES = ("bert", "gpt2", "bart", "t5", "phi", "vit")
+FAMILIES = ("bert", "gpt2", "qwen3", "bart", "t5", "phi", "vit")
 """Families of transformers that the offline optimiser knows."""
 MOST_REWRITTEN = 10_000
 """Nodes up to which torch's exporter optimises the graph that it wrote.
@@ -118,29 +119,48 @@ class OnnxRuntime(Backend):
                 folder.mkdir()
                 export(folder / "model.onnx")
             exported = time.perf_counter()
-            source, options = folder / "model.onnx", self._session_options()
+            source = model = folder / "model.onnx"
+            options, optimised = self._session_options(), Path(temporary) / "facts.onnx"
+            tool_made: Mapping[str, int] | None = None
             if "tool" in self.options:
                 source = Path(temporary) / "tool.onnx"
-                graph.optimise(folder / "model.onnx", self.options["tool"], source)
+                tool_made = graph.optimise(model, self.options["tool"], source)
             if self.wants_facts:
-                options.optimized_model_filepath = str(Path(temporary) / "facts.onnx")
+                graph.write_optimised(options, optimised)
             session = onnxruntime.InferenceSession(
                 source, options, providers=["CPUExecutionProvider"], disabled_optimizers=_names(self.options)
             )
             compiled = time.perf_counter()
             facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in folder.iterdir())}
-            facts |= graph.described(Path(options.optimized_model_filepath)) if self.wants_facts else {}
+            facts |= graph.described(optimised, model) if self.wants_facts else self._described(source, model)
+            facts["details"] |= {"tool_made": tool_made} if tool_made is not None else {}
             if kept is not None and not reused:
                 shutil.copytree(folder, kept.with_name("onnx.partial"), dirs_exist_ok=True)
                 kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete
         return _Made(session, None if reused else exported - start, compiled - exported, facts)
 
+    def _described(self, source: Path, exported: Path) -> dict[str, Any]:
+        """Facts of the graph that the session runs, or what an earlier process with these options has written of it."""
+        written = None if self.programs is None else self.programs / "facts.json"
+        if written is not None and written.is_file():
+            read: dict[str, Any] = json.loads(written.read_text(encoding="utf-8"))
+            return read
+        found = graph.described_elsewhere(source, exported, self._level, _names(self.options))
+        if written is not None:
+            written.with_suffix(".partial").write_text(json.dumps(found), encoding="utf-8")
+            written.with_suffix(".partial").rename(written)  # appears only when it is complete
+        return found
+
+    @property
+    def _level(self) -> str:
+        """Name in ``onnxruntime.GraphOptimizationLevel``."""
+        return LEVELS.get(self.options.get("level", "all"), "ORT_ENABLE_ALL")
+
     def _session_options(self) -> Any:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        level = LEVELS.get(self.options.get("level", "all"), "ORT_ENABLE_ALL")
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, self._level)
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1

@@ -11,6 +11,7 @@ import json
 import shutil
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,14 +157,19 @@ _DECIDED = ("NUM_STREAMS", "INFERENCE_NUM_THREADS", "ENABLE_CPU_PINNING", "ENABL
 
 
 def _described(compiled: Any) -> dict[str, Any]:
-    """Facts of a compiled model: `nodes` that run, and a `run_digest` of their kernels and of the plugin's settings."""
+    """Facts of a compiled model: `nodes` that run, a `run_digest` of their kernels and of the plugin's settings, and
+    in `details` under `layers` how many nodes there are of each type.
+    """
     found: list[Any] = [[name, str(compiled.get_property(name))] for name in _DECIDED]
     nodes = compiled.get_runtime_model().get_ordered_ops()
+    layers: Counter[str] = Counter()
     for node in nodes:
         about = node.get_rt_info()
-        found.append([str(about[key].astype(str)) for key in ("layerType", "primitiveType", "outputLayouts")])
+        layer, *more = [str(about[key].astype(str)) for key in ("layerType", "primitiveType", "outputLayouts")]
+        found.append([layer, *more])
+        layers[layer] += 1
     digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
-    return {"nodes": len(nodes), "run_digest": digest}
+    return {"nodes": len(nodes), "run_digest": digest, "details": {"layers": dict(sorted(layers.items()))}}
 
 
 def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine.suggest import unknown
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
-from suites.torch_internals import count_graph_breaks, generated_files, inductor_mode, inductor_settings
+from suites.torch_internals import CompilationLog, generated_files, inductor_mode, inductor_settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,6 +40,8 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Option -> inductor's setting, and what the values that are not usual stand for there."""
 FREEZING = ("off",)
+_KERNEL = "= async_compile.cpp"
+"""In a generated module, this begins the source of each C++ kernel. Library calls, such as products, are no kernels."""
 
 
 class TorchCompile(Backend):
@@ -92,7 +94,7 @@ class TorchCompile(Backend):
                 return compiled(*arguments)
 
         seconds, facts = self._first(lambda: call(*inputs))
-        return Prepared(call, compile_s=seconds, facts=facts)
+        return Prepared(call, compile_s=seconds, facts=facts(), late_facts=facts)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""
@@ -105,7 +107,7 @@ class TorchCompile(Backend):
         else:
             prefill(inputs[0])
             seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
-        return Generator(prefill, decode, compile_s=seconds, facts=facts)
+        return Generator(prefill, decode, compile_s=seconds, facts=facts(), late_facts=facts)
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch
@@ -116,8 +118,8 @@ class TorchCompile(Backend):
         compiled: Callable[..., Any] = torch.compile(model, dynamic=False, options=options)
         return compiled
 
-    def _first(self, call: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
-        """Seconds of a first call, which compiles, and its facts: graph breaks, a digest of the generated code."""
+    def _first(self, call: Callable[[], Any]) -> tuple[float, Callable[[], dict[str, Any]]]:
+        """Seconds of a first call, which compiles, and what gives the facts of everything compiled since then."""
         # As an option of torch.compile, freezing comes too late for weights to become constants: with torch 2.13 the
         # code is the same with it and without. A setting of the process, as TORCHINDUCTOR_FREEZING=1, is in time.
         # Shapes are static, so only the first call compiles, and later ones need no settings.
@@ -125,12 +127,25 @@ class TorchCompile(Backend):
         chosen = {name: SETTINGS[name] for name in self.options.keys() & SETTINGS.keys()}
         settings |= {setting: values[self.options[name]] for name, (setting, values) in chosen.items()}
         with inductor_settings(settings):
-            breaks, files = count_graph_breaks(), len(generated_files())
+            log, files = CompilationLog(), len(generated_files())
             start = time.perf_counter()
             call()
             seconds = time.perf_counter() - start
-        made = generated_files()[files:]
-        return seconds, {"graph_breaks": count_graph_breaks() - breaks, "run_digest": _digest(made)}
+        return seconds, lambda: _facts(log, generated_files()[files:])
+
+
+def _facts(log: CompilationLog, modules: Sequence[Path]) -> dict[str, Any]:
+    """Graph breaks, a digest of the generated code, and in `details` what was compiled and why."""
+    breaks, recompiles = log.breaks(), log.recompiles()
+    details = {
+        "graphs": log.graphs(),
+        "graph_breaks": breaks,
+        "recompiles": len(recompiles),
+        "recompile_reasons": recompiles,
+        "phases": log.phases(),
+        "kernels": sum(path.read_text().count(_KERNEL) for path in modules),
+    }
+    return {"graph_breaks": len(breaks), "run_digest": _digest(modules), "details": details}
 
 
 def _as_it_is(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,22 +16,37 @@ from suites.harness.record import store
 from suites.harness.run import ablate, plan, runner
 
 
-def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
-    """Names from the command line, or `default`. An unknown one ends the script with the nearest known name."""
+def models_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser of a command line that names models; a script may add arguments of its own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="*", help="see `enginebench list models`; also path.py:factory")
-    names: list[str] = parser.parse_args().model
+    return parser
+
+
+def check_models(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """End the script where one of `names` is unknown, with the nearest known name."""
     for name in names:
         try:
             models.get(name)
         except EngineError as e:
             parser.error(str(e))
+
+
+def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
+    """Names from the command line, or `default`. An unknown one ends the script with the nearest known name."""
+    parser = models_parser(description)
+    names: list[str] = parser.parse_args().model
+    check_models(parser, names)
     return names or list(default)
 
 
 def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], **settings: Any) -> runner.Outcome:
     """A run of a suite that is declared here: ``[[models]]`` entries, and the other keys of a suite file."""
-    suite = Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings})
+    return run(Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings}))
+
+
+def run(suite: Suite) -> runner.Outcome:
+    """A run of `suite`, stored among the others."""
     with progress.reporter() as reporter:
         return runner.run(plan.make(suite), store.results_folder(None), reporter)
 

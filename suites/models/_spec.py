@@ -78,6 +78,8 @@ class ModelSpec:
         refuses: complete arguments -> why these do not go together, or None.
         needs: packages (import names) without which it cannot be built.
         missing: further reasons why it cannot be built, or None.
+        numpy: a module that `make` made -> its forward over NumPy arrays, written by hand, with the module's weights:
+            arrays of the inputs' shapes and dtypes -> an array or a tuple of them. None where nobody has written one.
     """
 
     name: str
@@ -90,6 +92,7 @@ class ModelSpec:
     refuses: Callable[[Arguments], str | None] = lambda _arguments: None
     needs: tuple[str, ...] = ("torch",)
     missing: Callable[[], str | None] = lambda: None
+    numpy: Callable[[nn.Module], Callable[..., Any]] | None = None
 
     def complete(self, arguments: Arguments) -> Arguments:
         """`arguments` with the defaults filled in: the sizes first, then the options.

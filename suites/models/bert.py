@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from suites.models._spec import Arguments, ModelSpec, Option
@@ -48,6 +49,12 @@ def token_inputs(
     return ids * mask, mask
 
 
+def _numpy(model: nn.Module) -> Callable[..., Any]:
+    from suites.models.by_hand import bert
+
+    return bert.forward(model)
+
+
 def _spec(name: str, summary: str, config: dict[str, Any]) -> ModelSpec:
     def make(arguments: Arguments) -> nn.Module:
         from suites.models.nets.bert import Bert
@@ -63,6 +70,7 @@ def _spec(name: str, summary: str, config: dict[str, Any]) -> ModelSpec:
         summary=summary,
         make=make,
         example=example,
+        numpy=_numpy,
         shape_keys={"batch": 1, "sequence": min(128, positions)},
         limits={"sequence": (1, positions)},
         options={"attention": Option("sdpa", ("sdpa", "eager"), doc="transformers' implementation of attention")},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from suites.models._spec import Arguments, ModelSpec, Option
 
@@ -31,12 +32,19 @@ def _example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Te
     return (torch.randn(arguments["batch"], _widths(arguments)[0], generator=generator),)
 
 
+def _numpy(model: nn.Module) -> Callable[..., Any]:
+    from suites.models.by_hand import mlp
+
+    return mlp.forward(model)
+
+
 MODELS = (
     ModelSpec(
         name="mlp",
         summary="linear layers with an activation between them; random weights",
         make=_make,
         example=_example,
+        numpy=_numpy,
         shape_keys={"batch": 1},
         options={
             "widths": Option("small", tuple(WIDTHS), r"[1-9]\d*(-[1-9]\d*)+", "preset, or widths such as 64-128-64"),

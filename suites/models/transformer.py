@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from suites.models._spec import Arguments, ModelError, ModelSpec, Option
 
@@ -27,12 +28,19 @@ def _example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Te
     return (torch.randn(arguments["batch"], arguments["sequence"], arguments["width"], generator=generator),)
 
 
+def _numpy(model: nn.Module) -> Callable[..., Any]:
+    from suites.models.by_hand import transformer
+
+    return transformer.forward(model)
+
+
 def _spec(name: str, summary: str, width: int, heads: int, layers: int) -> ModelSpec:
     return ModelSpec(
         name=name,
         summary=summary,
         make=_make,
         example=_example,
+        numpy=_numpy,
         shape_keys={"batch": 1, "sequence": 16},
         options={
             "width": Option(width, doc="features of a token"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from suites import backends, fronts
+from suites.backends.base import NotApplicable
 from suites.harness.declare.case import BackendRef, Case
 
 ROUNDS = 20
@@ -23,7 +24,10 @@ def test_latency(case: Case, ref: BackendRef, benchmark: Any, tmp_path: Path) ->
     reason = backends.unavailable(ref)
     if reason is not None:
         pytest.skip(reason)
-    checked = fronts.checked(case, ref, tmp_path)
+    try:
+        checked = fronts.checked(case, ref, tmp_path)
+    except NotApplicable as reason_of_backend:
+        pytest.skip(str(reason_of_backend))
     benchmark.group = case.id
     benchmark.name = ref.label
     benchmark.extra_info.update(checked.facts, error=checked.error, **checked.seconds)

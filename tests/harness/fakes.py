@@ -10,7 +10,7 @@ import time
 import torch
 
 from engine import InternalError
-from suites.backends.base import Prepared
+from suites.backends.base import NotApplicable, Prepared
 from suites.backends.eager import Eager
 
 
@@ -67,6 +67,13 @@ class Hanging(Eager):
 class Raising(Eager):
     def prepare(self, model, inputs):
         raise RuntimeError("this model is not to my taste")
+
+
+class Elsewhere(Eager):
+    """Has nothing to do with the model."""
+
+    def prepare(self, model, inputs):
+        raise NotApplicable("only for models of another kind")
 
 
 class Defective(Eager):

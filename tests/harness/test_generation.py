@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from suites import fronts, models
-from suites.backends.base import Backend, Generator
+from suites.backends.base import Backend, Generator, NotApplicable
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.history import History
@@ -100,7 +100,7 @@ def test_a_planted_fault_is_wrong_where_it_begins_and_is_not_timed(fault, wrong,
 
 
 def test_a_backend_that_cannot_generate_says_so(tmp_path):
-    with pytest.raises(NotImplementedError, match="Plain does not generate text"):
+    with pytest.raises(NotApplicable, match="Plain does not generate text"):
         fronts.checked(case("gpt2-tiny", "decode"), BackendRef(f"{__file__}:Plain"), tmp_path)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from suites.cli import main
 from suites.harness.declare import spec
 from suites.harness.record import store
-from suites.harness.record.schema import Samples
+from suites.harness.record.schema import Samples, Summary
 from suites.harness.run import plan, reporter, runner
 
 FAKES = Path(__file__).with_name("fakes.py")
@@ -175,3 +176,17 @@ def test_more_threads_than_processors_is_unavailable(tmp_path):
     found = runner.run(plan.make(spec.parse(text, "x.toml")), tmp_path, reporter.Reporter())
     assert {line.status for line in found.summaries} == {"unavailable"}
     assert found.succeeded
+
+
+def test_a_backend_for_which_a_case_makes_no_sense_is_not_applicable_and_the_run_succeeds(tmp_path):
+    (tmp_path / "planted.toml").write_text(suite_text(["Right", "Elsewhere"]))
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(tmp_path / "planted.toml"), "--results", str(tmp_path)])
+    assert not ended.value.code
+    (path,) = tmp_path.glob("runs/*/*.jsonl")
+    run = store.read(path)
+    row = {line.backend.rpartition(":")[2]: line for line in run.of(Summary)}["Elsewhere"]
+    assert (row.status, row.reason) == ("not applicable", "only for models of another kind")
+    assert (row.latency, row.ratio, row.verdict) == (None, None, None)
+    asked = [line.generation for line in run.of(Samples) if line.backend == row.backend]
+    assert asked == [0], "what makes no sense once is not asked again"

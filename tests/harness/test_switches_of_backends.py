@@ -62,8 +62,8 @@ def test_onnxruntime_tells_which_transformers_fired(tmp_path):
     assert whole["run_digest"] == again["run_digest"] == quiet["run_digest"]
     assert without["run_digest"] != whole["run_digest"]
     assert plain["run_digest"] != whole["run_digest"]
-    assert whole["made"]
-    assert not plain["made"]
+    assert whole["details"]["made"]
+    assert not plain["details"]["made"]
 
 
 def test_every_transformer_that_is_named_is_known_to_this_onnxruntime():
@@ -81,6 +81,7 @@ def test_openvino_tells_its_settings_apart(tmp_path):
     assert whole["run_digest"] == again["run_digest"]
     assert len({one["run_digest"] for one in (whole, pinned, plain)}) == 3
     assert plain["nodes"] > whole["nodes"]
+    assert sum(whole["details"]["layers"].values()) == whole["nodes"]
 
 
 def test_inductor_freezes_weights_unless_told_not_to_and_settings_change_its_code():

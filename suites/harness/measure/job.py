@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import suites.harness.record.schema  # noqa: F401  # some backends need it: everybody has it before memory counts
 from suites import backends, models
 from suites.backends import stepwise
 from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch, to_numpy
@@ -69,6 +70,7 @@ class Job:
         self._backend = backends.load(ref)(case.threads, options)
         self._backend.exports, self._backend.programs = exports, programs
         self._backend.io = case.io
+        self._backend.numpy_forward = models.get(case.model).numpy
         self._model: Any = None
         self._prepared: Prepared | None = None
         self._inputs: Inputs = []
@@ -136,7 +138,7 @@ class Job:
 
         Returns:
             calls, steady, per_call_s, inner, peak_rss_bytes; suspects: results that differ from those that were
-            verified, as `output` of `sample`.
+            verified, as `output` of `sample`; facts as of `prepare`, where a backend knows more of them by now.
         """
         gc.collect()
         suspects = self._soak()
@@ -153,7 +155,13 @@ class Job:
             steady = abs(medians[-1] / medians[-2] - 1) <= WARM_AGREE
         peak = None if self._baseline_bytes is None else _status("VmHWM") - self._baseline_bytes
         found = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
-        return {**found, "peak_rss_bytes": peak, "suspects": suspects}
+        return {**found, "peak_rss_bytes": peak, "suspects": suspects, **self._late_facts()}
+
+    def _late_facts(self) -> dict[str, Any]:
+        """`facts` again, where calls after the first one have added to them."""
+        if self._prepared is None or self._prepared.late_facts is None:
+            return {}
+        return {"facts": {**self._prepared.facts, **self._prepared.late_facts()}}
 
     def _soak(self) -> list[dict[str, Any]]:
         """Look at the result of every call for a while."""

@@ -39,7 +39,7 @@ class WorkerFailed(Exception):
     """A worker answered with an error, died, or took too long.
 
     Attributes:
-        status: ``failed`` or ``timeout``.
+        status: ``failed``, ``timeout`` or ``not applicable``.
         reason: what happened, in one or a few lines.
     """
 
@@ -110,6 +110,8 @@ class Worker:
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             self.close()
+            if "status" in answer:
+                raise WorkerFailed(answer["status"], tidy(answer["error"]))
             raise WorkerFailed("failed", tidy(f"{command}: {answer['error']}"))
         found: dict[str, Any] = answer["ok"]
         return found

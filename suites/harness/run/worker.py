@@ -50,6 +50,9 @@ def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exceptio
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
+        status = getattr(error, "row_status", None)  # `suites.backends.base.NotApplicable` has one
+        if status is not None:
+            return {"error": str(error)[:_ERROR_LIMIT], "status": status}
         return {"error": reason(error)[:_ERROR_LIMIT]}
 
 

@@ -1,0 +1,106 @@
+"""The backend onnxruntime: what its rows say of the graph that runs, and that saying it changes nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from suites import models
+from suites.backends import _onnxruntime_graph as graph
+from suites.backends.base import NotApplicable
+from suites.backends.onnxruntime import FAMILIES, OnnxRuntime
+
+
+class Gelu(torch.nn.Module):
+    """GELU written by hand behind a product with a bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y * (1 + torch.erf(y / 2**0.5)) * 0.5
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    return tmp_path_factory.mktemp("exports")
+
+
+def prepared(exports, options, programs=None, model=None):
+    made = OnnxRuntime(1, options)
+    made.exports, made.programs = exports, programs
+    made.load()
+    module, inputs = models.get(model).build() if model else (Gelu().eval(), (torch.randn(2, 3, 8),))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the exporter and the optimiser say of themselves
+        return made.prepare(module, inputs)
+
+
+def test_a_row_says_which_fusions_fired(exports):
+    whole, plain = (prepared(exports, options).facts for options in ({}, {"level": "disabled"}))
+    assert whole["details"]["made"]["Gelu"] == 1
+    assert plain["details"]["made"] == {}
+    assert plain["nodes"] > whole["nodes"]
+    assert plain["run_digest"] != whole["run_digest"]
+
+
+def test_the_timed_session_writes_no_graph_and_an_ablation_sees_the_same(exports):
+    timed, told = OnnxRuntime(1, {}), OnnxRuntime(1, {})
+    told.wants_facts = True
+    for one in (timed, told):
+        one.exports = exports
+        one.load()
+    assert not timed._session_options().optimized_model_filepath
+    facts = [one.prepare(Gelu(), (torch.randn(2, 3, 8),)).facts for one in (timed, told)]
+    assert facts[0] == facts[1]
+
+
+def test_later_processes_read_the_description(exports, tmp_path, monkeypatch):
+    first = prepared(exports, {}, tmp_path).facts
+    monkeypatch.setattr(graph, "described_elsewhere", lambda *_: pytest.fail("described twice"))
+    assert prepared(exports, {}, tmp_path).facts == first
+
+
+def test_describing_is_in_no_time_that_is_stated(exports, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("suites.backends.onnxruntime.time.perf_counter", lambda: clock[0])
+
+    def slow(*_):
+        clock[0] += 1000.0
+        return {"details": {}}
+
+    monkeypatch.setattr(graph, "described_elsewhere", slow)
+    assert prepared(exports, {}).compile_s == 0.0
+
+
+def test_a_graph_that_cannot_be_described_fails_no_row(tmp_path):
+    found = graph.described_elsewhere(*[tmp_path / "missing.onnx"] * 2, "ORT_ENABLE_ALL", [])
+    assert "missing.onnx" in found["details"]["undescribed"]
+
+
+@pytest.mark.parametrize(
+    ("model", "family", "operator"),
+    [
+        ("bert-tiny", "bert", "SkipLayerNormalization"),
+        ("gpt2-tiny", "gpt2", "FastGelu"),
+        ("qwen3-tiny", "qwen3", "SimplifiedLayerNormalization"),
+    ],
+)
+def test_the_offline_optimiser_says_what_it_made(model, family, operator, tmp_path):
+    details = prepared(tmp_path, {"tool": family}, model=model).facts["details"]
+    assert details["tool_made"][operator] > 0
+    assert "LayerNormalization" not in details["tool_made"], "the model has these as exported"
+    assert details["made"][operator] >= details["tool_made"][operator]
+
+
+def test_a_family_that_the_installed_optimiser_lacks_is_not_applicable(exports, monkeypatch):
+    from onnxruntime.transformers import optimizer
+
+    assert set(FAMILIES) <= set(optimizer.MODEL_TYPES)
+    monkeypatch.delitem(optimizer.MODEL_TYPES, "qwen3")
+    with pytest.raises(NotApplicable, match=r"the optimiser of onnxruntime .* has no family qwen3"):
+        prepared(exports, {"tool": "qwen3"})
