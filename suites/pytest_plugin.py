@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -68,13 +69,14 @@ class EnginebenchCase:
         backend: the label of the backend.
     """
 
-    def __init__(self, pair: Pair, runs: SingleRuns, benchmark: Any, clock: SampleClock) -> None:
+    def __init__(self, pair: Pair, runs: SingleRuns, benchmark: Any, clock: SampleClock, root: Path) -> None:
         self.id = pair.case.id
         self.backend = pair.ref.label
         self._pair = pair
         self._runs = runs
         self._benchmark = benchmark
         self._clock = clock
+        self._root = root
 
     def measure(self) -> Measurement:
         """Verify, warm up and time in a fresh process, and store the samples; may be called once a test.
@@ -108,13 +110,24 @@ class EnginebenchCase:
 
         pair, name = self._pair, f"{self.id}: {self.backend}"
         try:
-            return self._runs.measure(pair.case, pair.ref, pair.suite, timed=self._benchmark.enabled)
+            with _importable(self._root):
+                return self._runs.measure(pair.case, pair.ref, pair.suite, timed=self._benchmark.enabled)
         except Unavailable as error:
             pytest.skip(f"{name}: {error}")
         except Failed as error:
             with contextlib.suppress(Failed):  # so that pytest-benchmark knows of the failure and stores nothing
                 self._benchmark.pedantic(_raise, args=(error,))
             pytest.fail(f"{name}: {error}", pytrace=False)
+
+
+@contextlib.contextmanager
+def _importable(root: Path) -> Iterator[None]:
+    """Let processes that start meanwhile import from folders of the project that pytest has put on sys.path."""
+    folders = [one for one in sys.path if Path(one).is_relative_to(root) and not Path(one).is_relative_to(sys.prefix)]
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in reversed(folders):
+            patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        yield
 
 
 def _raise(error: Exception) -> None:
@@ -205,7 +218,7 @@ def enginebench_case(
 ) -> EnginebenchCase:
     """One backend on one case of the marker `enginebench`; call its `measure()`."""
     pair = request.config.stash[_PAIRS][_test(request.node), enginebench_case_id, enginebench_backend]
-    return EnginebenchCase(pair, _enginebench_runs, benchmark, request.node.stash[_CLOCK])
+    return EnginebenchCase(pair, _enginebench_runs, benchmark, request.node.stash[_CLOCK], request.config.rootpath)
 
 
 def _test(node: Any) -> str:

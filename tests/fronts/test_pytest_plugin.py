@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -133,11 +135,12 @@ def test_a_path_that_pytest_would_take_for_its_root_is_explained(root, tiny_suit
 
 MODEL = """
 import os, pathlib, torch
+from my_package import net
 
 def factory():
     with pathlib.Path(__file__).with_name("processes.txt").open("a") as file:
         file.write(f"{os.getpid()} {os.environ['OMP_NUM_THREADS']}\\n")
-    return torch.nn.Linear(16, 4), torch.randn(2, 16)
+    return net(), torch.randn(2, 16)
 """
 
 BACKENDS = """
@@ -199,7 +202,9 @@ def test_planted(enginebench_case):
 def project(root, tmp_path_factory):
     """A project elsewhere, and an installed distribution that has the entry points of this checkout."""
     folder = tmp_path_factory.mktemp("project")
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\npythonpath = lib\n")
+    (folder / "lib").mkdir()
+    (folder / "lib" / "my_package.py").write_text("import torch\n\ndef net(): return torch.nn.Linear(16, 4)\n")
     (folder / "mine.py").write_text(MODEL)
     (folder / "planted.py").write_text(BACKENDS)
     (folder / "test_mine.py").write_text(TESTS)
@@ -255,6 +260,19 @@ def test_what_is_wrong_or_keeps_its_answers_fails_and_has_no_time(outcome, proje
 def test_a_backend_that_cannot_run_here_is_skipped_with_the_reason(outcome):
     ended, _stored = outcome
     assert "mine.py:factory/default/t4096/fp32: eager: needs 4096 processors" in ended.stdout
+
+
+def test_what_the_page_says_works_as_it_stands(root, tmp_path):
+    text = (root / "docs/benchmark-your-project.md").read_text()
+    model, test, benchmark = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "my_model.py").write_text(model)
+    (tmp_path / "test_speed.py").write_text(test)
+    (tmp_path / "my_asv.py").write_text(benchmark)
+    ended = run_pytest(tmp_path, "-p", "suites.pytest_plugin", "--benchmark-only", "--enginebench-backends=eager")
+    assert "1 passed" in ended.stdout, said(ended)
+    found = runpy.run_path(str(tmp_path / "my_asv.py"))["MyModel"]().track_latency("engine")
+    assert found["number"] == 1
+    assert min(found["samples"]) > 0
 
 
 # --- mistakes -----------------------------------------------------------------------------------------------------
