@@ -1,31 +1,45 @@
-"""What the pytest and asv fronts share: the cases of a suite, and a job whose results were checked before any timing.
+"""What the pytest and asv fronts share: which pairs of case and backend a suite or a model declares.
 
-Both fronts measure inside of their own process, one backend after the other. That is what their tools are made for; two
-runtimes in one process can disturb each other, so a comparison between backends is the business of ``enginebench run``.
+The pytest front measures each pair in a process of its own (`suites.harness.run.single`). asv starts a process for each
+benchmark itself, so its front measures inside of that one: `checked` verifies there with the same code.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites import backends as registry
 from suites.backends import versions
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.spec import Suite
 from suites.harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from suites.harness.judge.verify import Reference
     from suites.harness.measure.job import Job
 
 SUITE_VARIABLE = "ENGINEBENCH_SUITE"
 DEFAULT_SUITE = "quick"
+MODEL_BACKENDS = ("eager", "engine")
+"""Who runs a model where nobody is named."""
 
 
 class WrongResult(AssertionError):
     """A backend's outputs differ from the reference: there is nothing to time."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One thing to measure: a backend on a case, with the rounds and time limits of a suite."""
+
+    case: Case
+    ref: BackendRef
+    suite: Suite
 
 
 @dataclass(frozen=True)
@@ -37,12 +51,35 @@ class Checked:
         facts: what the backend says of what it made, for example nodes and arena_bytes.
         error: the worst relative error over all outputs and input sets.
         seconds: of the phases: import_s, export_s, compile_s, first_call_s.
+        references: the right outputs of each input set.
+        scratch: the folder to which the job writes results for checking.
     """
 
     job: Job
     facts: Mapping[str, Any]
     error: float
     seconds: Mapping[str, float | None] = field(default_factory=dict)
+    references: Sequence[Reference] = ()
+    scratch: Path = Path()
+
+    def samples(self, rounds: int, samples_per_round: int) -> list[float]:
+        """Warm up, then time; seconds of a call, one value a sample.
+
+        Raises:
+            WrongResult: a result before the warm-up, or that of a timed call, is wrong.
+        """
+        suspects = self.job.warm()["suspects"]
+        turns = [self.job.sample(samples_per_round, keep=True) for _ in range(rounds)]
+        self._refuse(suspects, "a call before the warm-up")
+        self._refuse([turn["output"] for turn in turns], "a timed call")
+        return [seconds for turn in turns for seconds in turn["seconds"]]
+
+    def _refuse(self, results: Sequence[Mapping[str, Any]], what: str) -> None:
+        from suites.harness.run import checks
+
+        fault = checks.first_fault(self.scratch, results, self.references)
+        if fault is not None:
+            raise WrongResult(f"{what}: {fault}")
 
 
 def suite_name(given: str | None = None) -> str:
@@ -50,14 +87,68 @@ def suite_name(given: str | None = None) -> str:
     return given or os.environ.get(SUITE_VARIABLE) or DEFAULT_SUITE
 
 
-def pairs(suite: str) -> list[tuple[Case, BackendRef]]:
-    """Every case of the suite with each of its backends; the suite is a name or a path.
+def of_suite(name: str, backends: Sequence[str] | None = None, folder: Path | None = None) -> list[Pair]:
+    """Every case of a suite with each of its backends, or with `backends` instead.
+
+    Args:
+        name: a suite by name or path; a relative path is relative to `folder`, the current one by default.
+        backends: labels, as `resolve_labels` returns them.
+        folder: see `name`.
 
     Raises:
-        UsageError: no such suite, it is malformed, or it names another version of the engine.
+        UsageError: no such suite or backend, or the suite is malformed.
     """
-    declared = spec.load(spec.find(suite))
-    found = [(case, ref) for case, refs in declared.cases() for ref in refs]
+    path = (folder or Path.cwd()) / name
+    suite = spec.load(path if path.suffix == ".toml" and path.is_file() else spec.find(name))
+    return _pairs(suite if backends is None else _with_backends(suite, backends))
+
+
+def of_model(
+    model: str,
+    backends: Sequence[str] | None = None,
+    folder: Path | None = None,
+    *,
+    threads: Any = 1,
+    arguments: Mapping[str, Any] | None = None,
+) -> list[Pair]:
+    """A model with each of `backends`, by default eager and the engine, once for each number of threads.
+
+    Args:
+        model: a name, or ``path.py:factory`` with a path relative to `folder`, the current one by default.
+        backends: labels, as `resolve_labels` returns them.
+        folder: see `model`.
+        threads: a number or several.
+        arguments: sizes and options of the model.
+
+    Raises:
+        EngineError: an unknown model, backend or argument, or a value that does not fit.
+    """
+    placed = _absolute(model, folder or Path.cwd())
+    suite = spec.of_model(placed, arguments or {}, name="model", backends=["eager"], threads=threads)
+    return _pairs(_with_backends(suite, MODEL_BACKENDS if backends is None else backends))
+
+
+def resolve_labels(labels: Sequence[str], folder: Path) -> list[str]:
+    """Labels of backends whose relative paths are relative to `folder`, for use anywhere.
+
+    Raises:
+        UsageError: an unknown backend or option, or a missing file; or there are no labels.
+    """
+    if not labels:
+        raise UsageError("no backend is named")
+    found = [versions.resolve(_absolute(label, folder), folder) for label in labels]
+    for label in found:
+        registry.check(BackendRef.parse(label))
+    return found
+
+
+def pairs(suite: str) -> list[tuple[Case, BackendRef]]:
+    """Cases and backends of a suite, for a front that measures in its own process.
+
+    Raises:
+        UsageError: as `of_suite`, or the suite names another version of the engine.
+    """
+    found = [(pair.case, pair.ref) for pair in of_suite(suite)]
     for _case, ref in found:
         if versions.is_version(ref.name):
             raise UsageError(f"{suite}: {ref.name} needs a process of its own: use `enginebench run`")
@@ -70,22 +161,33 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     Raises:
         WrongResult: the outputs are wrong, or the inputs were written to.
     """
-    from suites.harness.judge import reference, verify
+    from suites.harness.judge import reference
     from suites.harness.measure.job import INPUT_SETS, Job
-    from suites.harness.record import outputs
+    from suites.harness.run import checks
 
     job = Job(case, ref, scratch)
     seconds: dict[str, float | None] = dict(job.load())
     job.provision()
     prepared = job.prepare()
     facts = prepared.pop("facts")
-    found = job.verify()
-    if found["inputs_changed"]:
-        raise WrongResult(f"{case.id}: {ref.label} wrote to its inputs (input sets {found['inputs_changed']})")
-    error = 0.0
-    for file, expected in zip(found["files"], reference.compute(case, INPUT_SETS), strict=True):
-        verdict = verify.check(*outputs.read(scratch / file), expected)
-        if verdict.reason is not None:
-            raise WrongResult(f"{case.id}: {ref.label}: {verdict.reason}")
-        error = max(error, verdict.relative)
-    return Checked(job, facts, error, seconds | prepared)
+    answer = job.verify()
+    references = reference.compute(case, INPUT_SETS)
+    found = checks.judge(scratch, answer, references)
+    if found.reason is not None:
+        raise WrongResult(f"{case.id}: {ref.label}: {found.reason}")
+    return Checked(job, facts, found.relative, seconds | prepared, references, scratch)
+
+
+def _with_backends(suite: Suite, labels: Sequence[str]) -> Suite:
+    """`suite` with exactly these backends for all of its models; the first one takes the place of the baseline."""
+    sweeps = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
+    return suite.model_copy(update={"backends": list(labels), "baseline": labels[0], "models": sweeps})
+
+
+def _pairs(suite: Suite) -> list[Pair]:
+    return [Pair(case, ref, suite) for case, refs in suite.cases() for ref in refs]
+
+
+def _absolute(name: str, folder: Path) -> str:
+    """``path.py:...`` with a relative path placed under `folder`; any other name as it is."""
+    return str(folder / name) if ".py:" in name and not name.startswith("~") else name

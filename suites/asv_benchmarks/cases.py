@@ -1,8 +1,8 @@
 """The declared cases over commits: latency of every backend, and what the engine makes of a model.
 
-asv takes lower as better, so everything here is seconds, bytes or counts. A case is verified before it is timed, and
-our own samples are handed over: asv's timer would repeat set-up and compilation before every call. Each pair of case
-and backend runs in a process of its own (asv starts it), where it is prepared once.
+asv takes lower as better, so everything here is seconds, bytes or counts. A case is verified before it is timed, timed
+results are checked again, and our own samples are handed over: asv's timer would repeat set-up and compilation before
+every call. Each pair of case and backend runs in a process of its own (asv starts it), where it is prepared once.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from suites import backends, fronts
+from suites import fronts
 from suites.backends.base import NotApplicable
 from suites.harness.declare.case import BackendRef, Case
 
-SAMPLES = 20
+ROUNDS = 4
+SAMPLES_PER_ROUND = 5
 
 _PAIRS: dict[tuple[str, str], tuple[Case, BackendRef]] = {
     (case.id, ref.label): (case, ref) for case, ref in fronts.pairs(fronts.suite_name())
@@ -31,15 +32,22 @@ def _checked(case: str, label: str) -> fronts.Checked:
 
     if (case, label) not in _PAIRS:
         raise SkipNotImplemented(f"the suite does not run {label} on {case}")
+    from suites.harness.run import checks
+
     chosen, ref = _PAIRS[case, label]
-    reason = backends.unavailable(ref)
+    reason = checks.unavailable(chosen, ref)
     if reason is not None:
         raise SkipNotImplemented(reason)
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            return fronts.checked(chosen, ref, Path(scratch))
-        except NotApplicable as error:
-            raise SkipNotImplemented(str(error)) from None
+    try:
+        return fronts.checked(chosen, ref, Path(_scratch().name))
+    except NotApplicable as error:
+        raise SkipNotImplemented(str(error)) from None
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for results that are checked; gone when the process ends."""
+    return tempfile.TemporaryDirectory()
 
 
 class Latency:
@@ -50,9 +58,7 @@ class Latency:
     timeout = 600
 
     def track_latency(self, case: str, backend: str) -> dict[str, Any]:
-        job = _checked(case, backend).job
-        job.warm()
-        return {"samples": job.sample(SAMPLES)["seconds"], "number": 1}
+        return {"samples": _checked(case, backend).samples(ROUNDS, SAMPLES_PER_ROUND), "number": 1}
 
     track_latency.unit = "seconds"  # type: ignore[attr-defined]
     track_latency.version = "1"  # type: ignore[attr-defined]

@@ -97,8 +97,8 @@ class Backend(ABC):
     """One competitor in one process.
 
     A worker process exists for one backend and one case, so a backend may set what belongs to its process and stays so
-    until the process ends: the threads of torch, the log level of its runtime. The pytest and asv fronts call backends
-    in their own process; there each backend sets the threads again when it prepares a model.
+    until the process ends: the threads of torch, the log level of its runtime. asv's front calls backends
+    in the process that asv starts; there each backend sets the threads again when it prepares a model.
 
     Args:
         threads: worker threads to use. The environment (OMP_NUM_THREADS and its like) already says so.

@@ -1,45 +1,18 @@
-"""``pytest --benchmark-only suites/pytest_benchmarks``: the declared cases, each verified and then timed.
+"""The declared cases under pytest-benchmark: bare ``pytest --benchmark-only`` at the root of the checkout runs them.
 
-One group of the table is one case, so that its backends stand below each other.
+One group of the table is one case, so that its backends stand below each other. The suite is that of
+``--enginebench-suite`` or ``$ENGINEBENCH_SUITE``, else that of pyproject.toml. The marker is left out: its name would
+make ``-k engine`` select every backend.
 """
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from suites import backends, fronts
-from suites.backends.base import NotApplicable
-from suites.harness.declare.case import BackendRef, Case
-
-ROUNDS = 20
-"""Calls of a case that must be made ready before each: then the tool does not choose their number itself."""
+from suites.pytest_plugin import EnginebenchCase
 
 
-def test_latency(case: Case, ref: BackendRef, benchmark: Any, tmp_path: Path) -> None:
+@pytest.mark.timeout(0)  # workers have time limits of their own, those of the suite
+def test_latency(enginebench_case: EnginebenchCase) -> None:
     """Seconds of one call, inputs varying from call to call."""
-    reason = backends.unavailable(ref)
-    if reason is not None:
-        pytest.skip(reason)
-    try:
-        checked = fronts.checked(case, ref, tmp_path)
-    except NotApplicable as reason_of_backend:
-        pytest.skip(str(reason_of_backend))
-    benchmark.group = case.id
-    benchmark.name = ref.label
-    benchmark.extra_info.update(checked.facts, error=checked.error, **checked.seconds)
-    checked.job.warm()
-    job, inputs = checked.job, itertools.cycle(checked.job.inputs)
-    if not job.must_be_ready:
-        benchmark(lambda: job.call(*next(inputs)))
-        return
-
-    def setup() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        one = next(inputs)
-        job.ready(*one)
-        return one, {}
-
-    benchmark.pedantic(job.call, setup=setup, rounds=ROUNDS)
+    enginebench_case.measure()

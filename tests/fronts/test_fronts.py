@@ -1,43 +1,26 @@
-"""The pytest and asv fronts: they find the declared cases, stay light, and refuse to time a wrong result."""
+"""What the fronts share: which pairs are declared, and that nothing wrong is timed in the process of a front."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from suites import fronts
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.errors import UsageError
+from suites.harness.run.single import Failed, SingleRuns, Unavailable
 
-TINY = """
-name = "tiny"
-backends = ["eager"]
-
-[[models]]
-name = "mlp"
-"""
+FAKES = Path(__file__).parents[1] / "harness" / "fakes.py"
+TINY = Case("mlp", {"batch": 2}, options={"widths": "16-16"})
 
 
-@pytest.fixture
-def tiny_suite(tmp_path):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
-    return path
-
-
-def pytest_front(root, *arguments):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "suites/pytest_benchmarks", *arguments]
-    # This process may be a worker of xdist, under which pytest-benchmark refuses to time; the one started here is not.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_XDIST")}
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, env=environment)
-
-
-def test_the_quick_suite_is_the_default_and_the_environment_may_say_otherwise(monkeypatch):
+def test_the_quick_suite_is_the_default_and_the_environment_may_say_otherwise(root, monkeypatch):
     monkeypatch.delenv(fronts.SUITE_VARIABLE, raising=False)
     assert fronts.suite_name() == "quick"
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert settings["enginebench_suite"] == fronts.DEFAULT_SUITE
     monkeypatch.setenv(fronts.SUITE_VARIABLE, "bert")
     assert fronts.suite_name() == "bert"
     assert fronts.suite_name("mlp") == "mlp"
@@ -50,89 +33,54 @@ def test_every_case_meets_every_backend():
     assert all(case.threads == 1 for case, _ref in found)
 
 
+def test_other_backends_may_take_the_place_of_those_of_a_suite():
+    labels = fronts.resolve_labels(["engine[disable=fuse_gelu]", "fakes.py:Right"], FAKES.parent)
+    found = {pair.ref.label for pair in fronts.of_suite("quick", labels)}
+    assert found == {"engine[disable=fuse_gelu]", "fakes.py:Right"}
+    with pytest.raises(UsageError, match="did you mean 'eager'"):
+        fronts.resolve_labels(["eagre"], FAKES.parent)
+
+
+def test_a_model_makes_a_case_for_each_number_of_threads():
+    found = fronts.of_model("mlp", threads=[1, 2], arguments={"batch": 3})
+    assert [(pair.case.shape["batch"], pair.case.threads, pair.ref.label) for pair in found] == [
+        (3, 1, "eager"),
+        (3, 1, "engine"),
+        (3, 2, "eager"),
+        (3, 2, "engine"),
+    ]
+
+
 def test_a_checked_job_can_be_timed(tmp_path):
-    case = Case("mlp", {"batch": 2})
-    checked = fronts.checked(case, BackendRef("eager"), tmp_path)
+    checked = fronts.checked(TINY, BackendRef("eager"), tmp_path)
     assert 0 < checked.error < 1e-5
     assert checked.seconds["import_s"] >= 0
-    checked.job.warm()
-    assert len(checked.job.sample(3)["seconds"]) == 3
-
-
-def test_a_wrong_result_is_not_timed(tmp_path):
-    (tmp_path / "wrong.py").write_text(
-        "from suites.backends.base import Backend, Prepared\n"
-        "class Wrong(Backend):\n"
-        "    def load(self): pass\n"
-        "    def prepare(self, model, inputs): return Prepared(lambda x: model(x) + 1)\n"
-    )
-    ref = BackendRef(f"{tmp_path / 'wrong.py'}:Wrong")
-    with pytest.raises(fronts.WrongResult, match="relative error"):
-        fronts.checked(Case("mlp", {"batch": 2}), ref, tmp_path)
-
-
-def test_a_backend_that_writes_to_its_inputs_is_not_timed(tmp_path):
-    (tmp_path / "rude.py").write_text(
-        "from suites.backends.base import Backend, Prepared\n"
-        "class Rude(Backend):\n"
-        "    def load(self): pass\n"
-        "    def prepare(self, model, inputs):\n"
-        "        return Prepared(lambda x: (model(x.clone()), x.zero_())[0])\n"
-    )
-    ref = BackendRef(f"{tmp_path / 'rude.py'}:Rude")
-    with pytest.raises(fronts.WrongResult, match="wrote to its inputs"):
-        fronts.checked(Case("mlp", {"batch": 2}), ref, tmp_path)
-
-
-def test_the_pytest_front_collects_a_benchmark_a_case_and_backend(root):
-    found = pytest_front(root, "--collect-only", "-q")
-    assert found.returncode == 0, found.stdout + found.stderr
-    names = [line for line in found.stdout.splitlines() if "::test_latency[" in line]
-    assert len(names) == len(fronts.pairs("quick"))
-
-
-def test_the_pytest_front_times_a_verified_case(root, tiny_suite, tmp_path):
-    out = tmp_path / "out.json"
-    found = pytest_front(root, "--benchmark-only", "--suite", str(tiny_suite), f"--benchmark-json={out}")
-    assert found.returncode == 0, found.stdout + found.stderr
-    (one,) = json.loads(out.read_text())["benchmarks"]
-    assert (one["group"], one["name"]) == ("mlp/b1/t1/fp32", "eager")
-    assert one["stats"]["median"] > 0
-    assert one["extra_info"]["error"] < 1e-5
+    assert len(checked.samples(2, 3)) == 6
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--suite", "quik"], "unknown suite 'quik'; did you mean 'quick'"),
-        (["--backends", "eagre"], "--backends: the suite has no eagre"),
-    ],
+    ("fault", "reason"), [("Wrong", "relative error"), ("Scribbling", "the call changed its inputs")]
 )
-def test_the_pytest_front_names_what_it_does_not_know(root, arguments, message):
-    found = pytest_front(root, "--collect-only", *arguments)
-    assert found.returncode != 0
-    assert message in found.stdout + found.stderr
+def test_a_wrong_result_is_not_timed(fault, reason, tmp_path):
+    with pytest.raises(fronts.WrongResult, match=reason):
+        fronts.checked(TINY, BackendRef(f"{FAKES}:{fault}"), tmp_path)
 
 
-def test_asv_finds_the_benchmarks_and_imports_nothing_heavy(root, tmp_path):
-    out = tmp_path / "benchmarks.json"
-    code = (
-        "import sys; from asv_runner.discovery import _discover;"
-        f"_discover(['suites/asv_benchmarks', {str(out)!r}]);"
-        "print(*(m for m in ('torch', 'onnxruntime', 'transformers') if m in sys.modules))"
-    )
-    environment = {k: v for k, v in os.environ.items() if k != fronts.SUITE_VARIABLE}
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, env=environment)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.split() == []
-    benchmarks = {one["name"]: one for one in json.loads(out.read_text())}
-    assert set(benchmarks) == {
-        "cases.Latency.track_latency",
-        "cases.Engine.track_nodes",
-        "cases.Engine.track_arena_bytes",
-        "cases.Engine.track_compile",
-    }
-    assert {one["unit"] for one in benchmarks.values()} == {"seconds", "nodes", "bytes"}
-    assert all(one["version"] == "1" for one in benchmarks.values())
-    assert len(benchmarks["cases.Latency.track_latency"]["params"][1]) == 4
+def test_a_later_wrong_result_is_found_in_the_same_process(tmp_path):
+    checked = fronts.checked(TINY, BackendRef(f"{FAKES}:Hundredth"), tmp_path)
+    with pytest.raises(fronts.WrongResult, match="a call before the warm-up: output 0: relative error"):
+        checked.samples(1, 1)
+
+
+def test_single_runs_tell_what_failed_and_why():
+    (pair, *_others) = fronts.of_model("mlp", arguments={"batch": 2, "widths": "16-16"})
+    with SingleRuns() as runs:
+        found = runs.measure(pair.case, pair.ref, pair.suite, timed=False)
+        assert 0 < found.error < 1e-5
+        assert found.phases["import_s"] > 0
+        assert not found.seconds
+        with pytest.raises(Failed, match="failed: prepare: worker killed by SIGSEGV") as caught:
+            runs.measure(pair.case, BackendRef(f"{FAKES}:Crashing"), pair.suite)
+        assert caught.value.status == "failed"
+        with pytest.raises(Unavailable, match="needs 4096 processors"):
+            runs.measure(Case("mlp", {"batch": 2}, threads=4096), pair.ref, pair.suite)

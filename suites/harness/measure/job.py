@@ -1,7 +1,7 @@
 """The work of one backend on one case inside of one process: load, prepare, verify, warm up, sample. Owns the clock.
 
-Knows nothing of pipes, rounds or other backends: `worker.py` puts it behind a pipe, the pytest and asv fronts call it
-in their own process.
+Knows nothing of pipes, rounds or other backends: `worker.py` puts it behind a pipe, asv's front calls it in its own
+process.
 """
 
 from __future__ import annotations

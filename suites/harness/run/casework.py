@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.processors import count_processors
-from suites import backends, models
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import Suite
-from suites.harness.judge import verify
 from suites.harness.judge.summary import PHASES
 from suites.harness.judge.verify import Reference
 from suites.harness.measure.contention import Used, Watch, kept
-from suites.harness.record import machine, outputs
+from suites.harness.record import machine
 from suites.harness.record.schema import Contention, Error, Samples, Status, facts_of
+from suites.harness.run import checks
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy
@@ -180,7 +179,7 @@ class CaseWork:
         return Samples(case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads)
 
     def _possible(self, entry: Entry) -> bool:
-        reason = self._unavailable(entry.ref)
+        reason = checks.unavailable(self.case, entry.ref)
         if reason is not None:
             entry.fail("unavailable", reason)
         return reason is None
@@ -345,28 +344,13 @@ class CaseWork:
                 latency = statistics.median(chain.from_iterable(entry.seconds))
                 self._reporter.row(entry.ref.label, state, latency)
 
-    def _unavailable(self, ref: BackendRef) -> str | None:
-        cpus = count_processors()
-        if self.case.threads > cpus:
-            return f"needs {self.case.threads} processors, {cpus} may be used here"
-        return backends.unavailable(ref) or models.get(self.case.model).unavailable()
-
     def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
-        worst: dict[str, float] = {"relative": 0.0, "max_abs": 0.0}
-        reason = "the call changed its inputs" if answer["inputs_changed"] else None
+        found = checks.judge(scratch, answer, references)
         entry.line.note = references[0].note
-        for name, reference in zip(answer["files"], references, strict=True):
-            found = verify.check(*outputs.read(scratch / name), reference)
-            worst = {
-                "relative": max(worst["relative"], found.relative),
-                "max_abs": max(worst["max_abs"], found.max_abs),
-            }
-            reason = reason or found.reason
-        tolerances = [ref.tolerance(index) for ref in references for index in range(len(ref.dtypes))]
-        entry.line.error = Error(**worst, tolerance=max(tolerances, default=0.0))
-        if reason is not None:
-            entry.fail("wrong", tidy(reason))
+        entry.line.error = Error(relative=found.relative, max_abs=found.max_abs, tolerance=found.tolerance)
+        if found.reason is not None:
+            entry.fail("wrong", tidy(found.reason))
 
     def _check(
         self, entry: Entry, results: Sequence[Mapping[str, Any]], references: Sequence[Reference], what: str
@@ -374,12 +358,9 @@ class CaseWork:
         """Check results of calls after the first: an answer kept from another input set shows here."""
         if entry.line.status != "ok" or entry.worker is None:
             return
-        for one in results:
-            arrays, dtypes = outputs.read(entry.worker.scratch / one["file"])
-            reason = verify.check(arrays, dtypes, references[one["seed"]]).reason
-            if reason is not None:
-                entry.fail("wrong", f"{what}: {reason}")
-                return
+        reason = checks.first_fault(entry.worker.scratch, results, references)
+        if reason is not None:
+            entry.fail("wrong", f"{what}: {reason}")
 
 
 def _stop(entries: Sequence[Entry]) -> None:

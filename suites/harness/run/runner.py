@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends
-from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.case import Case
 from suites.harness.errors import UsageError
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import Question, summarise
@@ -18,9 +18,10 @@ from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import HARMLESS, Environment, Plan, Samples, Summary
 from suites.harness.run.casework import CaseWork
 from suites.harness.run.plan import RunPlan
+from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.session import EXPORTS, Worker, WorkerFailed, run_folder, scratch_folder
+from suites.harness.run.session import EXPORTS, run_folder, scratch_folder
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _cases(
         if case.id in complete:
             reporter.advance(plan.workers(case, refs))
             continue
-        _provision(case, refs, seed, folder, provisioned, reporter)
+        provision(case, refs, seed, folder, provisioned, reporter)
         scratch = scratch_folder(folder, f"case_{number}")
         shutil.copytree(seed, scratch / "cache")
         exports.lend(case, scratch / "cache")
@@ -165,24 +166,6 @@ class _Exports:
         self._of = case.computation
         for path in cache.glob(f"{EXPORTS}*"):
             shutil.move(path, self._folder / path.name)
-
-
-def _provision(
-    case: Case, refs: Sequence[BackendRef], seed: Path, folder: Path, done: set[str], reporter: Reporter
-) -> None:
-    """Have each backend that needs it do, once a run, what a machine pays once. A failure shows in its rows."""
-    for ref in refs:
-        declared = backends.BACKENDS.get(ref.name)
-        if declared is None or not declared.provisions or ref.name in done or backends.unavailable(ref):
-            continue
-        done.add(ref.name)
-        reporter.doing(f"{ref.name}: what a machine pays once")
-        try:
-            with Worker(case, ref, scratch_folder(folder, f"provision_{ref.name}"), seed) as worker:
-                worker.ask("load", 120)
-                worker.ask("provision", 300)
-        except WorkerFailed as failure:
-            reporter.say(f"{ref.name}: {failure.reason}")
 
 
 def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Environment:

@@ -1,0 +1,74 @@
+"""What every front asks of a backend before it believes a time: can it run here, and are its results right?
+
+Reads results that a `Job` has written to its scratch folder. Starts no process and owns no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.processors import count_processors
+from suites import backends, models
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.judge import verify
+from suites.harness.judge.verify import Reference
+from suites.harness.record import outputs
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the results of one `Job.verify` are worth.
+
+    Attributes:
+        relative: the worst relative error over all outputs and input sets.
+        max_abs: the same of absolute differences.
+        tolerance: the largest relative error that some output may have.
+        reason: what is wrong; None where all is right.
+    """
+
+    relative: float
+    max_abs: float
+    tolerance: float
+    reason: str | None
+
+
+def unavailable(case: Case, ref: BackendRef) -> str | None:
+    """Why `ref` cannot run `case` on this machine; None where it can."""
+    cpus = count_processors()
+    if case.threads > cpus:
+        return f"needs {case.threads} processors, {cpus} may be used here"
+    return backends.unavailable(ref) or models.get(case.model).unavailable()
+
+
+def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> Judgement:
+    """Compare one result for every input set with its reference; inputs must be as they were.
+
+    Args:
+        scratch: where the files of `answer` are.
+        answer: what `Job.verify` returned.
+        references: one for each input set.
+    """
+    relative = max_abs = 0.0
+    reason = "the call changed its inputs" if answer["inputs_changed"] else None
+    for name, reference in zip(answer["files"], references, strict=True):
+        verdict = verify.check(*outputs.read(scratch / name), reference)
+        relative, max_abs = max(relative, verdict.relative), max(max_abs, verdict.max_abs)
+        reason = reason or verdict.reason
+    tolerances = [one.tolerance(index) for one in references for index in range(len(one.dtypes))]
+    return Judgement(relative, max_abs, max(tolerances, default=0.0), reason)
+
+
+def first_fault(scratch: Path, results: Sequence[Mapping[str, Any]], references: Sequence[Reference]) -> str | None:
+    """What is wrong with the first wrong one of `results`; None where all are right.
+
+    These are results of later calls, as `Job.warm` and `Job.sample` return them: an answer that was kept from another
+    input set is found here.
+    """
+    for one in results:
+        reason = verify.check(*outputs.read(scratch / one["file"]), references[one["seed"]]).reason
+        if reason is not None:
+            return reason
+    return None
