@@ -68,9 +68,8 @@ class Checked:
         Raises:
             WrongResult: a result before the warm-up, or that of a timed call, is wrong.
         """
-        suspects = self.job.warm()["suspects"]
+        self._refuse(self.job.warm()["suspects"], "a call before the warm-up")
         turns = [self.job.sample(samples_per_round, keep=True) for _ in range(rounds)]
-        self._refuse(suspects, "a call before the warm-up")
         self._refuse([turn["output"] for turn in turns], "a timed call")
         return [seconds for turn in turns for seconds in turn["seconds"]]
 
