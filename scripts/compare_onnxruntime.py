@@ -1,6 +1,6 @@
 """ONNX Runtime's levels of optimisation and its offline optimiser, beside the engine, and which fusions fired in each.
 
-    python scripts/compare_onnxruntime.py [MODEL ...] [--stored RUN] [--into docs/ablations.md]
+    python scripts/compare_onnxruntime.py [MODEL ...] [--stored RUN] [--into docs/ablations.md] [--results DIR]
 
 Without a model, those of the suite `onnxruntime`, with the variants that it names; any other model at each level.
 Prints two tables of Markdown a model. `--stored` prints them of a stored run of this script or of the suite.
@@ -92,6 +92,7 @@ def _arguments() -> argparse.Namespace:
     parser = models_parser(__doc__)
     parser.add_argument("--stored", metavar="RUN", help="a stored run by name or path, or `last`: measure nothing")
     parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {MARKER} of this file")
+    parser.add_argument("--results", type=Path, help="where runs lie, instead of the results folder of the checkout")
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
     return arguments
@@ -101,10 +102,10 @@ def main() -> None:
     """Measure, or read what was measured; print it or write it between its markers."""
     arguments = _arguments()
     if arguments.stored:
-        stored = store.find_run(store.results_folder(None), arguments.stored)
+        stored = store.find_run(store.results_folder(arguments.results), arguments.stored)
         summaries, environment = stored.summaries(), stored.environment
     else:
-        outcome = run(suite_of(arguments.model))
+        outcome = run(suite_of(arguments.model), arguments.results)
         summaries, environment = outcome.summaries, outcome.environment
     if arguments.into:
         table.write_between(arguments.into, MARKER, markdown(summaries, environment))

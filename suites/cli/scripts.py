@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
@@ -45,10 +46,10 @@ def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any
     return run(Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings}))
 
 
-def run(suite: Suite) -> runner.Outcome:
-    """A run of `suite`, stored among the others."""
+def run(suite: Suite, results: Path | None = None) -> runner.Outcome:
+    """A run of `suite`, stored under `results`; None: among the others."""
     with progress.reporter() as reporter:
-        return runner.run(plan.make(suite), store.results_folder(None), reporter)
+        return runner.run(plan.make(suite), store.results_folder(results), reporter)
 
 
 def taken_apart(

@@ -32,7 +32,7 @@ def job(case, name, folder):
     return made
 
 
-@pytest.mark.parametrize("name", ["eager", "onnxruntime", "openvino", "engine"])
+@pytest.mark.parametrize("name", ["numpy", "eager", "onnxruntime", "openvino", "engine"])
 def test_a_backend_takes_arrays_and_gives_the_arrays_that_eager_gives(name, tmp_path):
     made = job(CASE, name, tmp_path)
     assert all(type(one) is np.ndarray for one in made.inputs[0])

@@ -129,6 +129,15 @@ def test_the_heading_says_what_the_environment_of_another_version_has_otherwise(
     assert heading.endswith(f" `{VERSION}`: enginebench 0.0.7, with torch 2.9.")
 
 
+def test_details_of_a_backend_come_into_its_row_alone():
+    facts = {"torch_compile": {"graph_breaks": 1, "details": {"kernels": 3}}}
+    labels = LABELS[:3]
+    lines = [line for label in labels for line in samples(label, TIMES[label], facts.get(label))]
+    question = Question(Case("mlp", {"batch": 2}), [BackendRef.parse(label) for label in labels], "eager", 0.02)
+    details = {line.backend: line.details for line in summarise(question, lines, History())}
+    assert details == {"eager": None, "eager#2": None, "torch_compile": {"kernels": 3}}
+
+
 def test_a_peer_without_a_right_answer_is_no_peer():
     found = rows(onnxruntime="wrong")
     assert found["engine"].best_peer.backend == "torch_compile"

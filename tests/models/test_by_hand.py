@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from suites import models
+from suites.backends.base import NotApplicable
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.measure.job import Job
 
 CASES = [
     *(("mlp", {"batch": 3, "widths": "8-16-8", "activation": name}) for name in ("relu", "gelu", "gelu_tanh")),
@@ -60,3 +63,30 @@ def test_a_forward_by_hand_stays_in_float32_and_changes_no_input(name, arguments
 def test_the_models_that_have_one_are_the_three_of_the_suite_of_stages():
     having = {name for name in models.names() if models.get(name).numpy is not None}
     assert having == {"mlp", "transformer", "transformer-tiny", "bert", "bert-tiny"}
+
+
+def job(model, folder, io="torch", options=None):
+    made = Job(Case(model, {"batch": 1}, options=options or {}, io=io), BackendRef("numpy"), folder)
+    made.load()
+    return made
+
+
+@pytest.mark.parametrize("io", ["torch", "numpy"])
+def test_the_backend_gives_what_users_of_tensors_and_of_arrays_expect(io, tmp_path):
+    made = job("bert-tiny", tmp_path, io)
+    assert made.prepare()["facts"] == {}
+    kind = {"torch": torch.Tensor, "numpy": np.ndarray}[io]
+    assert [type(one) for one in made.call(*made.inputs[0])] == [kind, kind]
+    assert made.verify()["inputs_changed"] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "reason"),
+    [
+        ("resnet18-tiny", {}, "the model's file declares no forward in NumPy"),
+        ("gpt2-tiny", {"phase": "decode", "steps": 2}, "Numpy does not generate text"),
+    ],
+)
+def test_the_backend_is_not_applicable_where_nobody_has_written_a_forward(model, options, reason, tmp_path):
+    with pytest.raises(NotApplicable, match=reason):
+        job(model, tmp_path, options=options).prepare()

@@ -24,7 +24,18 @@ def test_the_promised_suites_ship():
         "resnet",
         "convnets",
     }
-    promised |= {"mamba", "models", "generation", "fusion", "memory", "threads", "compile_time", "shapes"}
+    promised |= {
+        "mamba",
+        "models",
+        "generation",
+        "fusion",
+        "memory",
+        "threads",
+        "compile_time",
+        "shapes",
+        "stages",
+        "onnxruntime",
+    }
     assert promised <= set(SUITES)
 
 
