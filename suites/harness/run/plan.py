@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends as registry
+from suites import models
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.only import Only
@@ -62,8 +63,9 @@ class RunPlan:
 
     def files(self) -> dict[str, str]:
         """Of each file of a user that a model or backend is in, its name and a digest of what is in it."""
-        names = {case.model for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
+        names = {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
+        paths |= {models.file_of(case.model) for case, _ in self.cases if models.is_path(case.model)}
         contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
         return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
 
@@ -137,8 +139,8 @@ def make(
     if backends is not None:
         if not backends:
             raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
-        models = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
-        suite = suite.model_copy(update={"backends": list(backends), "models": models})
+        sweeps = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
+        suite = suite.model_copy(update={"backends": list(backends), "models": sweeps})
     if baseline is not None:
         suite = suite.model_copy(update={"baseline": baseline})
     suite = resolve(suite, Path.cwd())
