@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites import backends
 from suites.backends import versions
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
@@ -77,13 +78,17 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     job = Job(case, ref, scratch)
     seconds: dict[str, float | None] = dict(job.load())
     job.provision()
-    prepared = job.prepare()
+    references = reference.compute(case, INPUT_SETS)
+    reason = backends.cannot_restore(ref, references[0].state)
+    if reason is not None:
+        raise UsageError(f"{case.id}: {reason}")
+    prepared = job.prepare(references[0].state)
     facts = prepared.pop("facts")
     found = job.verify()
     if found["inputs_changed"]:
         raise WrongResult(f"{case.id}: {ref.label} wrote to its inputs (input sets {found['inputs_changed']})")
     error = 0.0
-    for file, expected in zip(found["files"], reference.compute(case, INPUT_SETS), strict=True):
+    for file, expected in zip(found["files"], references, strict=True):
         verdict = verify.check(*outputs.read(scratch / file), expected)
         if verdict.reason is not None:
             raise WrongResult(f"{case.id}: {ref.label}: {verdict.reason}")

@@ -45,6 +45,8 @@ FREEZING = ("off",)
 class TorchCompile(Backend):
     """Option ``mode``: one of torch's modes; ``default`` is inductor's own default. The others: `SETTINGS`."""
 
+    restores_state = True
+
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
         """UsageError for an unknown mode, or a value that a setting does not have."""
@@ -85,6 +87,9 @@ class TorchCompile(Backend):
         """Compile by calling once."""
         import torch
 
+        from suites.backends import _buffers
+
+        ready = _buffers.restorer(model, self.state)
         compiled = self._compiled(model)
 
         def call(*arguments: Tensor) -> Any:
@@ -92,7 +97,7 @@ class TorchCompile(Backend):
                 return compiled(*arguments)
 
         seconds, facts = self._first(lambda: call(*inputs))
-        return Prepared(call, compile_s=seconds, facts=facts)
+        return Prepared(call, compile_s=seconds, facts=facts, ready=ready)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""

@@ -156,6 +156,7 @@ class CaseWork:
                 for entry in possible:
                     entry.fail(failure.status, failure.reason)
                 return [entry.line for entry in entries]
+            possible = [entry for entry in possible if self._restores(entry, references[0].state)]
             if generation == self._numbers.start:
                 self._prepare_in_turn(possible, references, generation)
             else:
@@ -166,6 +167,12 @@ class CaseWork:
 
     def _possible(self, entry: Entry) -> bool:
         reason = self._unavailable(entry.ref)
+        if reason is not None:
+            entry.fail("unavailable", reason)
+        return reason is None
+
+    def _restores(self, entry: Entry, state: Sequence[str]) -> bool:
+        reason = backends.cannot_restore(entry.ref, state)
         if reason is not None:
             entry.fail("unavailable", reason)
         return reason is None
@@ -204,9 +211,9 @@ class CaseWork:
         if worker is None:
             return
         try:
-            for phase in ("load", "prepare"):
+            for phase, given in (("load", {}), ("prepare", {"state": references[0].state})):
                 self._doing(generation, phase, entry)
-                answer = worker.ask(phase, getattr(self.suite.timeouts, phase))
+                answer = worker.ask(phase, getattr(self.suite.timeouts, phase), **given)
                 line.update({key: answer[key] for key in answer if key in line})
             self._doing(generation, "verify", entry)
             answer = worker.ask("verify", self.suite.timeouts.verify)
@@ -334,7 +341,8 @@ class CaseWork:
         cpus = count_processors()
         if self.case.threads > cpus:
             return f"needs {self.case.threads} processors, {cpus} may be used here"
-        return backends.unavailable(ref) or models.get(self.case.model).unavailable()
+        model = models.get(self.case.model)
+        return backends.unavailable(ref) or backends.cannot_run(ref, model.form) or model.unavailable()
 
     def _judge(self, entry: Entry, scratch: Path, answer: Line, references: Sequence[Reference]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
