@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from suites.harness.errors import UsageError
 from suites.torch_internals import version_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class Buffers:
             self._kept.append((name, module.get_submodule(owner), own, tensor, tensor.detach().clone()))
         self._versions = [version_of(tensor) for _, _, _, tensor, _ in self._kept]
 
+    @property
+    def ready(self) -> Callable[..., None] | None:
+        """`restore` as `Prepared.ready` calls it; None if there are no buffers."""
+        return (lambda *_inputs: self.restore()) if self._kept else None
+
     def written(self) -> tuple[str, ...]:
         """Names of the buffers that were written to, or replaced, since this was made."""
         return tuple(
@@ -36,6 +42,15 @@ class Buffers:
             for (name, owner, own, tensor, first), version in zip(self._kept, self._versions, strict=True)
             if getattr(owner, own) is not tensor or version_of(tensor) != version or _differ(tensor, first)
         )
+
+    def refuse_replaced(self, what: str) -> None:
+        """UsageError where a call since then put a new tensor in the place of a buffer, which `what` would fold away."""
+        replaced = [name for name, owner, own, tensor, _ in self._kept if getattr(owner, own) is not tensor]
+        if replaced:
+            raise UsageError(
+                f"forward replaces the buffer {', '.join(replaced)}, which {what} takes for a constant; write to it in "
+                "place, as with copy_"
+            )
 
     def restore(self) -> None:
         """Put the first values back, into the same memory."""
@@ -49,15 +64,7 @@ class Buffers:
 
 def restorer(module: nn.Module, names: Iterable[str]) -> Callable[..., None] | None:
     """What must come before each call of `module`, which writes to these buffers; None if it writes to none."""
-    chosen = tuple(names)
-    if not chosen:
-        return None
-    buffers = Buffers(module, chosen)
-
-    def ready(*_inputs: Any) -> None:
-        buffers.restore()
-
-    return ready
+    return Buffers(module, names).ready
 
 
 def _differ(tensor: torch.Tensor, first: torch.Tensor) -> bool:

@@ -29,7 +29,7 @@ class EngineDynamo(Engine):
         import engine.dynamo
         from suites.backends import _buffers
 
-        ready = _buffers.restorer(model, self.state)
+        buffers = _buffers.Buffers(model, self.state)
         torch.set_num_threads(self.threads)
         compiled = torch.compile(model, backend="engine", dynamic=False, options=self.config())
 
@@ -40,9 +40,10 @@ class EngineDynamo(Engine):
         start = time.perf_counter()
         call(*inputs)
         seconds = time.perf_counter() - start
+        buffers.refuse_replaced("the engine inside of torch.compile")
         reports = [report.to_dict() for report in engine.dynamo.reports()]
         facts: dict[str, Any] = {}
         if len(reports) == 1:
             facts = {name: reports[0][name] for name in FACTS if reports[0].get(name) is not None}
         facts |= {"graph_breaks": len(reports) - 1, "fallback_nodes": sum(r["fallback_nodes"] for r in reports)}
-        return Prepared(call, compile_s=seconds, facts=facts, ready=ready)
+        return Prepared(call, compile_s=seconds, facts=facts, ready=buffers.ready)

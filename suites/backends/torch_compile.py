@@ -89,7 +89,7 @@ class TorchCompile(Backend):
 
         from suites.backends import _buffers
 
-        ready = _buffers.restorer(model, self.state)
+        buffers = _buffers.Buffers(model, self.state)
         compiled = self._compiled(model)
 
         def call(*arguments: Tensor) -> Any:
@@ -97,7 +97,9 @@ class TorchCompile(Backend):
                 return compiled(*arguments)
 
         seconds, facts = self._first(lambda: call(*inputs))
-        return Prepared(call, compile_s=seconds, facts=facts, ready=ready)
+        if self.options.get("freezing") != "off":
+            buffers.refuse_replaced("freezing")
+        return Prepared(call, compile_s=seconds, facts=facts, ready=buffers.ready)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""

@@ -6,9 +6,11 @@ One model is one file of this folder: it declares a `ModelSpec` in `MODELS`; its
 
 from suites.models._registry import get, names
 from suites.models._spec import FORMS, ModelError, ModelSpec, Option, UnknownModel, read_value
+from suites.models.user import EXPECTED as FILES
 from suites.models.user import file_of, is_path, split
 
 __all__ = [
+    "FILES",
     "FORMS",
     "ModelError",
     "ModelSpec",

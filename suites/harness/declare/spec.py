@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -194,9 +194,14 @@ def parse(text: str, source: str, folder: Path = Path()) -> Suite:
 
 def resolve(suite: Suite, folder: Path) -> Suite:
     """`suite` with the lasting name of every ``engine@PATH``; UsageError as `versions.resolve`."""
+    return relabelled(suite, lambda label: versions.resolve(label, folder))
+
+
+def relabelled(suite: Suite, change: Callable[[str], str]) -> Suite:
+    """`suite` with `change` of every label in the place of the label."""
 
     def named(labels: Sequence[str]) -> list[str]:
-        return [versions.resolve(label, folder) for label in labels]
+        return [change(label) for label in labels]
 
     sweeps = [
         sweep if sweep.backends is None else sweep.model_copy(update={"backends": named(sweep.backends)})

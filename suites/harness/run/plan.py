@@ -6,7 +6,7 @@ import hashlib
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from suites import models
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.only import Only
-from suites.harness.declare.spec import Suite, resolve
+from suites.harness.declare.spec import Suite, relabelled, resolve
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 
@@ -123,7 +123,11 @@ def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:
 
 
 def make(
-    suite: Suite, only: str | None = None, backends: Sequence[str] | None = None, baseline: str | None = None
+    suite: Suite,
+    only: str | None = None,
+    backends: Sequence[str] | None = None,
+    baseline: str | None = None,
+    config: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan for `suite`. A relative path of an ``engine@PATH`` is relative to the current folder.
 
@@ -132,6 +136,7 @@ def make(
         only: an expression over the fields of a case and ``backend``; see `suites.harness.declare.only`.
         backends: labels to run instead of the suite's. The baseline always runs: ratios are against it.
         baseline: the label that ratios are against instead of the suite's.
+        config: options that every engine has beside those of its label.
 
     Raises:
         UsageError: an unknown name, or nothing is left to run.
@@ -143,7 +148,7 @@ def make(
         suite = suite.model_copy(update={"backends": list(backends), "models": sweeps})
     if baseline is not None:
         suite = suite.model_copy(update={"baseline": baseline})
-    suite = resolve(suite, Path.cwd())
+    suite = configured(resolve(suite, Path.cwd()), config or {})
     for label in (suite.baseline, *suite.backends):
         registry.check(BackendRef.parse(label))
     cases = list(suite.cases())
@@ -156,6 +161,32 @@ def make(
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
     return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+
+
+def configured(suite: Suite, config: Mapping[str, str]) -> Suite:
+    """`suite` with these options in the label of every engine; an option that a label has already stays.
+
+    Raises:
+        UsageError: the suite runs no engine.
+        EngineError: an engine does not have an option or its value.
+    """
+    if not config:
+        return suite
+
+    def changed(label: str) -> str:
+        ref = BackendRef.parse(label)
+        if not registry.is_engine(ref):
+            return label
+        ref = replace(ref, options={**config, **ref.options})
+        registry.check(ref)
+        labels.append(ref.label)
+        return ref.label
+
+    labels: list[str] = []
+    found = relabelled(suite, changed)
+    if not labels:
+        raise UsageError(f"--config is for rows of the engine, and {suite.name} has none; name it in --backends")
+    return found
 
 
 def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suites import backends
+from suites import backends, models
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
 from suites.harness.judge.history import History
@@ -171,6 +171,8 @@ def _provision(
     for ref in refs:
         declared = backends.BACKENDS.get(ref.name)
         if declared is None or not declared.provisions or ref.name in done or backends.unavailable(ref):
+            continue
+        if backends.cannot_run(ref, models.get(case.model).form) is not None:
             continue
         done.add(ref.name)
         reporter.doing(f"{ref.name}: what a machine pays once")
