@@ -267,7 +267,6 @@ class Config:
             values=("fp32", "bf16", "fp16", "int8_weight", "int8_dynamic", "int8_static", "int4_weight"),
             optional=True,
             absent="the model's",
-            option=False,
         ),
     )
     fallback: str | None = _set(
@@ -277,7 +276,6 @@ class Config:
             values=("torch",),
             optional=True,
             absent="none",
-            option=False,
         ),
     )
     passes: tuple[str, ...] = _set((), Passes("passes of your own, as path.py:function", paths=True))

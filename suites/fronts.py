@@ -167,10 +167,13 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     job = Job(case, ref, scratch)
     seconds: dict[str, float | None] = dict(job.load())
     job.provision()
-    prepared = job.prepare()
+    references = reference.compute(case, INPUT_SETS)
+    reason = registry.cannot_restore(ref, references[0].state)
+    if reason is not None:
+        raise UsageError(f"{case.id}: {reason}")
+    prepared = job.prepare(references[0].state)
     facts = prepared.pop("facts")
     answer = job.verify()
-    references = reference.compute(case, INPUT_SETS)
     found = checks.judge(scratch, answer, references)
     if found.reason is not None:
         raise WrongResult(f"{case.id}: {ref.label}: {found.reason}")

@@ -9,7 +9,10 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 _PHASES = {
     "dynamo": "entire_frame_compile",
@@ -99,3 +102,8 @@ def generated_files() -> list[Path]:
     from torch._inductor.codecache import PyCodeCache
 
     return [Path(str(module.__file__)) for module in PyCodeCache.modules]
+
+
+def version_of(tensor: torch.Tensor) -> int | None:
+    """How often the memory of a tensor was written in place; None where torch does not count. No public counter."""
+    return None if tensor.is_inference() else tensor._version

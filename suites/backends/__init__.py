@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from engine.suggest import unknown
 from suites.backends import versions
+from suites.backends.base import Backend
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
+from suites.models import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from suites.backends.base import Backend, BackendSwitch
+    from suites.backends.base import BackendSwitch
     from suites.harness.record.schema import BackendRecord, Role
 
 
@@ -173,6 +175,27 @@ def unavailable(ref: BackendRef) -> str | None:
     declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
     return f"{', '.join(missing)} not installed: {declared.install}" if missing else None
+
+
+def cannot_run(ref: BackendRef, form: str) -> str | None:
+    """Why the backend cannot run models of this form, a key of `models.FORMS`; None where it can."""
+    if _own(ref.name) is not None and form in Backend.runs:  # without importing the user's file here
+        return None
+    runs = load(ref).runs
+    if form in runs:
+        return None
+    able = [name for name in BACKENDS if form in load(BackendRef(name)).runs]
+    others = f" as {' and '.join(able)} do" if able else ""
+    return f"{ref.name} runs {' and '.join(FORMS[one] for one in runs)}; it cannot read {FORMS[form]}{others}"
+
+
+def cannot_restore(ref: BackendRef, state: Sequence[str]) -> str | None:
+    """Why the backend cannot start each call from the first values of the buffers that a model writes to; None where
+    it can, or where there are none.
+    """
+    if not state or load(ref).restores_state:
+        return None
+    return f"the model writes to {', '.join(state)}: {ref.name} cannot start each call from their first values"
 
 
 def ours(ref: BackendRef) -> bool:

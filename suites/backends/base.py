@@ -107,6 +107,10 @@ class Backend(ABC):
 
     takes_numpy = False
     """Whether `prepare` heeds `io`; otherwise the harness puts `through_torch` around the call."""
+    runs: tuple[str, ...] = ("module",)
+    """Forms of models that `prepare` takes: keys of `suites.models.FORMS`. It gets another form never."""
+    restores_state = False
+    """Whether `prepare` heeds `state`; otherwise models that write to their buffers are refused."""
     lists: tuple[str, ...] = ()
     """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
 
@@ -115,6 +119,8 @@ class Backend(ABC):
         self.options = dict(options)
         self.io = "torch"
         """``torch`` or ``numpy``: what calls take and must give. Examples given to `prepare` are always tensors."""
+        self.state: tuple[str, ...] = ()
+        """Buffers that the model writes to. Each call must start from their first values: see `Prepared.ready`."""
         self.exports: Path | None = None
         """An existing folder that later processes of the same backend and case see; None where there are none."""
         self.programs: Path | None = None
@@ -177,7 +183,7 @@ class Backend(ABC):
 
     @abstractmethod
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Make `model` (in eval mode) callable for inputs like `inputs`.
+        """Make `model` (in eval mode, or of another form that the class `runs`) callable for inputs like `inputs`.
 
         Raises:
             NotApplicable: the question makes no sense for this backend.

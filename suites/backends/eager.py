@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Eager(Backend):
     """The model itself."""
 
+    restores_state = True
+
     def load(self) -> None:
         """Set torch's threads."""
         import torch
@@ -25,14 +27,16 @@ class Eager(Backend):
         torch.set_num_threads(self.threads)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:  # noqa: ARG002  # part of the interface
-        """Nothing to prepare."""
+        """Nothing to prepare but for buffers that the model writes to."""
         import torch
+
+        from suites.backends import _buffers
 
         def call(*arguments: Tensor) -> Any:
             with torch.inference_mode():
                 return model(*arguments)
 
-        return Prepared(call)
+        return Prepared(call, ready=_buffers.restorer(model, self.state))
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
         """The network as it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,8 @@ def _concerns(setting: Any, target: str) -> bool:
 
 class Engine(Backend):
     """Options: the fields of `engine.Config` that are options, as text: ``disable=a+b``, ``pipeline=a+b``,
-    ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``.
+    ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``,
+    ``fallback=torch``, ``precision``.
 
     ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
     leaves alone the other processors that the case has.
@@ -48,6 +49,7 @@ class Engine(Backend):
 
     target = "cpu"
     takes_numpy = True  # a program answers in the kind that it is asked in
+    restores_state = True
     lists = ("disable", "only")
     _exported: Any = None
 
@@ -121,18 +123,28 @@ class Engine(Backend):
         kept = None if self.programs is None else self.programs / "model.engine"
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
-            return Prepared(program, facts=facts_of(program.report().to_dict()))
-        compiled = engine.compile(model, inputs, config=engine.Config(**self.config()))
+            call, ready = _with_state(program)
+            return Prepared(call, facts=facts_of(program.report().to_dict()), ready=ready)
+        compiled = self.compiled(model, inputs)
         report = compiled.report().to_dict()
         facts = facts_of(report)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.engine"
-            compiled.save(path)
-            facts["artifact_bytes"] = path.stat().st_size
-            if kept is not None:
-                shutil.copy(path, kept.with_suffix(".partial"))
-                kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
-        return Prepared(compiled, report.get("export_seconds"), report.get("compile_seconds"), facts)
+        if "fallback" not in self.options or hasattr(compiled, "artifact"):  # a file cannot hold what torch runs
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "model.engine"
+                compiled.save(path)
+                facts["artifact_bytes"] = path.stat().st_size
+                if kept is not None:
+                    shutil.copy(path, kept.with_suffix(".partial"))
+                    kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
+        call, ready = _with_state(compiled)
+        return Prepared(call, report.get("export_seconds"), report.get("compile_seconds"), facts, ready)
+
+    def compiled(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
+        """The `CompiledModel` of a module; of the program itself where the module is that of an exported program."""
+        import engine
+
+        source = getattr(model, "exported_program", model)
+        return engine.compile(source, inputs, config=engine.Config(**self.config()))
 
     def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
@@ -146,7 +158,8 @@ class Engine(Backend):
         if stepwise.generates(model):
             return None
         if self._exported is None:
-            self._exported = torch.export.export(model, inputs)
+            known = getattr(model, "exported_program", None)
+            self._exported = torch.export.export(model, inputs) if known is None else known
         config = engine.Config(**type(self)(self.threads, options).config())
         return facts_of(engine.compile(self._exported, inputs, config=config).report().to_dict())
 
@@ -224,6 +237,21 @@ class Engine(Backend):
             if name not in known:
                 raise _unknown("pass", name, known)
         return tuple(names.get(name, name) for name in known if name in wanted)
+
+
+def _with_state(program: Any) -> tuple[Callable[..., Any], Callable[..., None] | None]:
+    """How a program is called, and what comes before each call: the state that it goes on from is as at first."""
+    state: Any = program.new_state() if hasattr(program, "new_state") else ()  # an old engine knows no state
+    if len(state) == 0:
+        return program, None
+
+    def call(*arguments: Any) -> Any:
+        return program(*arguments, state=state)
+
+    def ready(*_arguments: Any) -> None:
+        state.reset()
+
+    return call, ready
 
 
 def facts_of(report: Mapping[str, Any]) -> dict[str, Any]:

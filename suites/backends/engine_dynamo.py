@@ -27,7 +27,9 @@ class EngineDynamo(Engine):
         import torch
 
         import engine.dynamo
+        from suites.backends import _buffers
 
+        buffers = _buffers.Buffers(model, self.state)
         torch.set_num_threads(self.threads)
         compiled = torch.compile(model, backend="engine", dynamic=False, options=self.config())
 
@@ -38,9 +40,10 @@ class EngineDynamo(Engine):
         start = time.perf_counter()
         call(*inputs)
         seconds = time.perf_counter() - start
+        buffers.refuse_replaced("the engine inside of torch.compile")
         reports = [report.to_dict() for report in engine.dynamo.reports()]
         facts: dict[str, Any] = {}
         if len(reports) == 1:
             facts = facts_of(reports[0])
         facts |= {"graph_breaks": len(reports) - 1, "fallback_nodes": sum(r["fallback_nodes"] for r in reports)}
-        return Prepared(call, compile_s=seconds, facts=facts)
+        return Prepared(call, compile_s=seconds, facts=facts, ready=buffers.ready)

@@ -22,6 +22,7 @@ from engine.suggest import unknown
 from suites.backends import _onnxruntime_graph as graph
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
+from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,7 @@ class OnnxRuntime(Backend):
     """
 
     takes_numpy = True
+    runs = ("module", "onnx")
     lists = ("without",)
 
     @classmethod
@@ -79,10 +81,14 @@ class OnnxRuntime(Backend):
         onnxruntime.set_default_logger_severity(3)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Export, or take what an earlier process of the case exported; make the session."""
+        """Export, or take what an earlier process of the case exported; make the session.
+
+        A user's ONNX file is read as it is, with the case's sizes in place of open axes.
+        """
         import torch
 
-        made = self._session(lambda path: _export(model, inputs, path))
+        source = model if isinstance(model, OnnxFile) else None
+        made = self._session(lambda path: _export(model, inputs, path), source)
         session, names = made.session, [entry.name for entry in made.session.get_inputs()]
 
         def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
@@ -104,23 +110,25 @@ class OnnxRuntime(Backend):
         texts = _Texts(made.session, module.shapes(model.batch, 0))
         return Generator(texts.begin, texts.step, made.export_s, made.compile_s, made.facts)
 
-    def _session(self, export: Callable[[Path], None]) -> _Made:
-        """What `export` writes, or an earlier process of the case had written, ready to run."""
+    def _session(self, export: Callable[[Path], None], own: OnnxFile | None = None) -> _Made:
+        """What `export` writes, or an earlier process of the case had written, ready to run; or a user's `own` file."""
         import onnxruntime
         import torch
 
         torch.set_num_threads(self.threads)
         start = time.perf_counter()
         kept = self.kept("onnx")
-        reused = kept is not None and kept.is_dir()
+        reused = own is not None or (kept is not None and kept.is_dir())
         with tempfile.TemporaryDirectory() as temporary:
             folder = kept if kept is not None and reused else Path(temporary) / "onnx"
             if not reused:
                 folder.mkdir()
                 export(folder / "model.onnx")
             exported = time.perf_counter()
-            source = model = folder / "model.onnx"
+            source = model = folder / "model.onnx" if own is None else own.path
             options, optimised = self._session_options(), Path(temporary) / "facts.onnx"
+            for axis, size in {} if own is None else own.sizes.items():
+                options.add_free_dimension_override_by_name(axis, size)
             tool_made: Mapping[str, int] | None = None
             if "tool" in self.options:
                 source = Path(temporary) / "tool.onnx"
@@ -131,7 +139,8 @@ class OnnxRuntime(Backend):
                 source, options, providers=["CPUExecutionProvider"], disabled_optimizers=_names(self.options)
             )
             compiled = time.perf_counter()
-            facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in folder.iterdir())}
+            files = folder.iterdir() if own is None else [own.path]
+            facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in files)}
             facts |= graph.described(optimised, model) if self.wants_facts else self._described(source, model)
             facts["details"] |= {"tool_made": tool_made} if tool_made is not None else {}
             if kept is not None and not reused:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from engine.suggest import unknown
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
+from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,12 +44,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class OpenVino(Backend):
-    """Converts the program that `torch.export` gives; later processes of a case read the converted file.
+    """Converts the program that `torch.export` gives; later processes of a case read the converted file. Reads an ONNX
+    file itself, with the case's sizes in place of open axes.
 
     Options: `SETTINGS`.
     """
 
     takes_numpy = True
+    runs = ("module", "onnx")
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
@@ -70,7 +73,7 @@ class OpenVino(Backend):
         """Nothing beyond the import."""
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Export, convert, compile for the CPU."""
+        """Export, convert, compile for the CPU; an ONNX file needs only the last."""
         import torch
 
         compiled, export_s, compile_s = self._compiled(model, inputs)
@@ -111,7 +114,7 @@ class OpenVino(Backend):
 
     def _compiled(
         self,
-        model: nn.Module,
+        model: nn.Module | OnnxFile,
         arguments: tuple[Any, ...],
         dynamic_shapes: Any = None,
         change: Callable[[Any], None] = lambda _converted: None,
@@ -133,7 +136,10 @@ class OpenVino(Backend):
         kept = self.kept("openvino_ir")
         exported: float | None = None
         converted: Any
-        if kept is not None and kept.is_dir():
+        if isinstance(model, OnnxFile):
+            converted = openvino.Core().read_model(model.path)
+            converted.reshape({one.name: list(model.shape(one)) for one in model.inputs})
+        elif kept is not None and kept.is_dir():
             converted = kept / "model.xml"
         else:
             with warnings.catch_warnings():  # of the process, which exists for this backend

@@ -47,6 +47,8 @@ _KERNEL = "= async_compile.cpp"
 class TorchCompile(Backend):
     """Option ``mode``: one of torch's modes; ``default`` is inductor's own default. The others: `SETTINGS`."""
 
+    restores_state = True
+
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
         """UsageError for an unknown mode, or a value that a setting does not have."""
@@ -87,6 +89,9 @@ class TorchCompile(Backend):
         """Compile by calling once."""
         import torch
 
+        from suites.backends import _buffers
+
+        buffers = _buffers.Buffers(model, self.state)
         compiled = self._compiled(model)
 
         def call(*arguments: Tensor) -> Any:
@@ -94,7 +99,9 @@ class TorchCompile(Backend):
                 return compiled(*arguments)
 
         seconds, facts = self._first(lambda: call(*inputs))
-        return Prepared(call, compile_s=seconds, facts=facts(), late_facts=facts)
+        if self.options.get("freezing") != "off":
+            buffers.refuse_replaced("freezing")
+        return Prepared(call, compile_s=seconds, facts=facts(), ready=buffers.ready, late_facts=facts)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""

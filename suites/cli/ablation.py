@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from engine.suggest import unknown
-from suites import models
+from suites import backends, models
 from suites.backends import versions
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting
-from suites.harness.declare.case import Case, split_labels
-from suites.harness.declare.spec import Suite, find, load, of_model, shipped
+from suites.cli import targets
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json
+from suites.harness.declare.case import BackendRef, Case, split_labels
+from suites.harness.declare.spec import Suite
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.present import ablation_table, progress, table
@@ -27,7 +28,7 @@ GENERATIONS = 4
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="SUITE|MODEL", help="A suite, a model or path.py:factory.")],
+    target: Annotated[str, typer.Argument(metavar="SUITE|MODEL", help=f"A suite. {targets.MODEL}.")],
     backend: Annotated[str, typer.Option(help="Whose switches; its options are part of the whole.")] = "engine",
     switches: Annotated[
         str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
@@ -35,8 +36,9 @@ def command(
     mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
     pairs: Annotated[int, typer.Option(min=0, help="Try so many of the strongest switches two at a time.")] = 0,
     only: Annotated[str | None, typer.Option(help="Expression over the fields of a suite's cases.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of a call, for a model.")] = 1,
-    chosen: Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of a call, for a model.")] = None,
+    chosen: targets.SetOption = None,
+    config: targets.ConfigOption = None,
     generations: Annotated[
         int, typer.Option(min=2, help="Fresh sets of processes; with 10, most differences of 3% are detected.")
     ] = GENERATIONS,
@@ -54,7 +56,7 @@ def command(
     """
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
-    backend = versions.resolve(backend, Path.cwd())
+    backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))
     taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
     suite, cases = _declared(target, backend, only, threads, chosen or [], generations)
     request, folder = ablate.Request(suite, cases, taken, MODES[mode], pairs), store.results_folder(results)
@@ -102,23 +104,35 @@ def show(lines: Sequence[AblationRecord], environment: Environment) -> None:
     printer.print(f"\n{ablation_table.legend(lines)}", markup=False, highlight=False)
 
 
+def _configured(backend: str, config: Mapping[str, str]) -> str:
+    """The label with the options of ``--config``; those of the label itself stay. UsageError where it is no engine."""
+    ref = BackendRef.parse(backend)
+    if not config:
+        return backend
+    if backends.role(ref) == "peer":
+        raise UsageError(
+            f"--config is for the engine, and --backend is {ref.name}; give its options as {ref.name}[...]"
+        )
+    return replace(ref, options={**config, **ref.options}).label
+
+
 def _declared(
-    target: str, backend: str, only: str | None, threads: int, chosen: list[str], generations: int
+    target: str, backend: str, only: str | None, threads: int | None, chosen: list[str], generations: int
 ) -> tuple[Suite, list[Case]]:
-    """The suite, or one made of a model, and its cases."""
-    is_model = target in models.names() or ".py:" in target
-    if is_model:
-        arguments = dict(setting(text) for text in chosen)
-        suite = of_model(target, arguments, backends=[backend], baseline=backend, threads=threads)
+    """The suite, or one made of a model, and its cases.
+
+    Raises:
+        UsageError: the backend cannot run a model of the suite.
+    """
+    if targets.is_model(target):
+        suite = targets.suite_of_model(target, chosen, threads, backends=[backend], baseline=backend)
     else:
-        for option, given in (("--set", bool(chosen)), ("--threads", threads != 1)):
-            if given:
-                raise UsageError(f"{option} is for a model; a suite says it itself (see --only)")
-        known = {**shipped(), **dict.fromkeys(models.names())}
-        if target not in known and not target.endswith(".toml"):
-            raise UsageError(unknown("suite or model", target, known))
-        suite = load(find(target))
+        suite = targets.suite_of_file(target, chosen, threads)
     cases = [case for case, _ in make(suite, only).cases]
+    for case in cases:
+        reason = backends.cannot_run(BackendRef.parse(backend), models.get(case.model).form)
+        if reason is not None:
+            raise UsageError(f"{case.id}: {reason}; name another --backend")
     update = {"name": f"ablate_{suite.name}", "generations": generations}
     return suite.model_copy(update=update), cases
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, catalogue, data, profile
+from suites.cli import ablation, catalogue, data, profile, targets
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, text
-from suites.harness.declare import spec
 from suites.harness.declare.case import split_labels
 from suites.harness.judge import compare, growth
 from suites.harness.judge.history import History
@@ -38,7 +37,14 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 
 @app.command(epilog="Example: enginebench run transformer --only 'threads == 1' --backends eager,engine")
 def run(
-    suites: Annotated[list[str], typer.Argument(help="Suites by name or path.", show_default=False)],
+    targets_: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET...",
+            help=f"Suites by name or path. {targets.MODEL}, is a suite of one case.",
+            show_default=False,
+        ),
+    ],
     only: Annotated[str | None, typer.Option(help="Expression over model, threads, batch, backend, ...")] = None,
     backends: Annotated[
         str | None,
@@ -47,6 +53,9 @@ def run(
         ),
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="What ratios are against instead of the suite's.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of a call, for a model.")] = None,
+    chosen: targets.SetOption = None,
+    config: targets.ConfigOption = None,
     generations: Annotated[
         int | None,
         typer.Option(
@@ -58,10 +67,19 @@ def run(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run suites: verify, time interleaved, print the table, store the records."""
+    """Run suites: verify, time interleaved, print the table, store the records.
+
+    A name that is both a suite's and a model's is the suite.
+    """
     labels = split_labels(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
-    plans = [plan.make(spec.load(spec.find(name)).model_copy(update=asked), only, labels, baseline) for name in suites]
+    fields = targets.config_options(config)
+    plans = []
+    for name in targets_:
+        is_model = targets.is_model(name) and not targets.is_suite(name)
+        read = targets.suite_of_model if is_model else targets.suite_of_file
+        suite = read(name, chosen or [], threads)
+        plans.append(plan.make(suite.model_copy(update=asked), only, labels, baseline, fields))
     folder = store.results_folder(results)
     if dry_run:
         _dry_run(plans, folder, as_json=as_json)

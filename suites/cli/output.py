@@ -16,6 +16,7 @@ from rich.table import Table
 
 from suites.harness.declare.case import Scalar
 from suites.harness.errors import UsageError
+from suites.models import read_value
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ResultsOption = Annotated[
@@ -70,7 +71,4 @@ def setting(text: str) -> tuple[str, Scalar]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise UsageError(f"--set {text!r}: expected key=value")
-    known: dict[str, Scalar] = {"true": True, "false": False}
-    if value in known:
-        return key, known[value]
-    return key, int(value) if value.lstrip("-").isdigit() else value
+    return key, read_value(value)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from engine.runtime.report import bar
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, setting, stdout_as_stderr
-from suites.harness.declare import spec
-from suites.harness.declare.case import split_labels
+from engine.runtime.report import Profile, bar
+from suites import backends as registry
+from suites import models
+from suites.backends.engine import Engine
+from suites.cli import targets
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, stdout_as_stderr
+from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
 from suites.harness.present import progress, table
@@ -22,9 +25,10 @@ ENGINE = "engine"
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A model name or path.py:factory.")],
+    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
     threads: Annotated[int, typer.Option(min=1, help="Threads of a call.")] = 1,
-    chosen: Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")] = None,
+    chosen: targets.SetOption = None,
+    config: targets.ConfigOption = None,
     backends: Annotated[
         str | None, typer.Option(help="Comma-separated others to measure beside the engine, each as a whole.")
     ] = None,
@@ -35,22 +39,12 @@ def command(
 
     With --backends, the engine and these take turns as in a run, which is stored: latency and share of the roof.
     """
-    import engine
-    from suites import models
-
-    found = models.get(model)
-    arguments = dict(setting(text) for text in chosen or [])
-    asked = _plan(model, arguments, threads, backends) if backends is not None else None
-    with stdout_as_stderr():
-        try:
-            module, inputs = found.build(**arguments)
-            program = engine.compile(module, inputs, config=engine.Config(threads=threads))
-            answer = program.profile(*inputs)
-        except SystemExit as error:
-            raise UsageError(f"model {model} ended the process: exit({error.code})") from None
+    fields = targets.config_options(config)
+    arguments = targets.arguments_of(model, chosen or [])
+    asked = _plan(model, chosen or [], threads, backends, fields) if backends is not None else None
+    answer = _profiled(model, arguments, threads, fields)
     if not as_json:
         print(answer)
-    del module, inputs, program  # what is measured next shall have the memory to itself
     outcome = None
     if asked is not None:
         with progress.reporter() as reporter:
@@ -64,12 +58,30 @@ def command(
         raise typer.Exit(1)
 
 
-def _plan(model: str, arguments: dict[str, Any], threads: int, backends: str) -> plan.RunPlan:
+def _profiled(model: str, arguments: Mapping[str, Any], threads: int, config: Mapping[str, str]) -> Profile:
+    """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
+    found, ref = models.get(model), BackendRef(ENGINE, config)
+    registry.check(ref)
+    reason = registry.cannot_run(ref, found.form)
+    if reason is not None:
+        raise UsageError(f"model {model}: {reason}; enginebench run {model} measures it")
+    with stdout_as_stderr():
+        try:
+            module, inputs = found.build(**arguments)
+            program = Engine(threads, config).compiled(module, inputs)
+            state = program.new_state()
+            answer: Profile = program.profile(*inputs, **({"state": state} if len(state) else {}))
+        except SystemExit as error:
+            raise UsageError(f"model {model} ended the process: exit({error.code})") from None
+    return answer
+
+
+def _plan(model: str, chosen: Sequence[str], threads: int, backends: str, config: Mapping[str, str]) -> plan.RunPlan:
     labels = split_labels(backends)
     if not labels:
         raise UsageError("--backends names none; leave it out to profile the engine alone")
-    suite = spec.of_model(model, arguments, backends=[ENGINE, *labels], baseline=ENGINE, threads=threads)
-    return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}), None, suite.backends)
+    suite = targets.suite_of_model(model, chosen, threads, backends=[ENGINE, *labels], baseline=ENGINE)
+    return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}), None, suite.backends, None, config)
 
 
 def _show(outcome: runner.Outcome) -> None:

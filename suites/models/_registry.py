@@ -7,7 +7,7 @@ import pkgutil
 import sys
 
 from engine.suggest import unknown
-from suites.models import _paths
+from suites.models import user
 from suites.models._spec import ModelError, ModelSpec, UnknownModel
 
 
@@ -29,14 +29,15 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> ModelSpec:
-    """The model called `name`, or the one that ``path.py:factory`` makes.
+    """The model called `name`, or that of a user's file (see `suites.models.user`).
 
     Raises:
         UnknownModel: no such name (the message suggests the nearest one), or no such file.
+        ModelError: the file cannot hold a model.
     """
-    if _paths.is_path(name):
-        return _paths.spec(name)
+    if user.is_path(name):
+        return user.spec(name)
     declared = _declared()
     if name not in declared:
-        raise UnknownModel(f"{unknown('model', name, declared)}, or path.py:factory")
+        raise UnknownModel(f"{unknown('model', name, declared)}, or {user.EXPECTED}")
     return declared[name]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 Arguments = Mapping[str, Any]
+FORMS = {"module": "PyTorch modules", "onnx": "ONNX files"}
+"""Kinds of models: what `ModelSpec.make` returns, as `ModelSpec.form` and `Backend.runs` call it."""
 WEIGHT_SEED = 1234
 """Weights that are drawn are drawn from this seed: every process measures the same model."""
 
@@ -30,6 +32,26 @@ class UnknownModel(ModelError):
     """No model of this name, or no such file."""
 
 
+class _Default:
+    """A default that is no value."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+OMITTED = _Default("the model's own")
+"""Default of an option that `make` gets only if it is given."""
+REQUIRED = _Default("no default")
+"""Default of an option that must be given."""
+SCALARS: tuple[type, ...] = (int, float, bool, str)
+"""Types of the values of options."""
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_NUMBER = re.compile(r"-?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?")
+
+
 @dataclass(frozen=True)
 class Option:
     """A choice that changes the model and not only the shape of its inputs.
@@ -39,15 +61,19 @@ class Option:
         values: all allowed values; empty: any positive integer, or any string that `pattern` matches.
         pattern: a regular expression that further strings may match in full.
         doc: one line.
+        types: types of `SCALARS` of which every value is allowed.
     """
 
     default: Any
     values: tuple[Any, ...] = ()
     pattern: str = ""
     doc: str = ""
+    types: tuple[type, ...] = ()
 
     def allows(self, value: Any) -> bool:
         """Whether `value` may be given."""
+        if self.types:
+            return type(value) in self.types or (type(value) is int and float in self.types)
         if any(value is v or (type(value) is type(v) and value == v) for v in self.values):
             return True
         if self.pattern:
@@ -57,6 +83,8 @@ class Option:
     @property
     def expected(self) -> str:
         """What may be given, in words."""
+        if self.types:
+            return " or ".join(_KINDS[one] for one in self.types)
         if not self.values and not self.pattern:
             return "a positive integer"
         known = [repr(v) for v in self.values] + ([f"text like {self.pattern}"] if self.pattern else [])
@@ -70,10 +98,12 @@ class ModelSpec:
     Attributes:
         name: how suites and commands call it.
         summary: one line for lists.
-        make: complete arguments -> the module. Runs with torch's CPU generator seeded.
+        make: complete arguments -> the model. Runs with torch's CPU generator seeded.
         example: complete arguments, a seeded generator -> the tuple of input tensors.
-        shape_keys: sizes of the inputs and their defaults, for example batch and sequence.
+        shape_keys: sizes of the inputs and their defaults, for example batch and sequence; None: it must be given.
         options: what else can be chosen, each with its allowed values and default.
+        others: what options of any further name may be; None: there are no others.
+        form: a key of `FORMS`: the kind of object that `make` returns. A backend declares the forms that it runs.
         limits: for some of `shape_keys` the least and the largest size (None: no limit). Others start at 1.
         refuses: complete arguments -> why these do not go together, or None.
         needs: packages (import names) without which it cannot be built.
@@ -84,25 +114,32 @@ class ModelSpec:
 
     name: str
     summary: str
-    make: Callable[[Arguments], nn.Module]
+    make: Callable[[Arguments], Any]
     example: Callable[[Arguments, torch.Generator], tuple[torch.Tensor, ...]]
-    shape_keys: Mapping[str, int] = field(default_factory=dict)
+    shape_keys: Mapping[str, int | None] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
+    others: Option | None = None
+    form: str = "module"
     limits: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     refuses: Callable[[Arguments], str | None] = lambda _arguments: None
     needs: tuple[str, ...] = ("torch",)
     missing: Callable[[], str | None] = lambda: None
     numpy: Callable[[nn.Module], Callable[..., Any]] | None = None
 
+    def option(self, name: str) -> Option | None:
+        """What the option `name` may be; None if there is no such option."""
+        return self.options.get(name, self.others)
+
     def complete(self, arguments: Arguments) -> Arguments:
         """`arguments` with the defaults filled in: the sizes first, then the options.
 
         Raises:
-            ModelError: an unknown name, or a value that is not allowed.
+            ModelError: an unknown name, a value that is not allowed, or a value without a default is missing.
         """
         for name in arguments:
-            if name not in self.shape_keys and name not in self.options:
+            if name not in self.shape_keys and self.option(name) is None:
                 raise ModelError(f"model {self.name}: {unknown('argument', name, (*self.shape_keys, *self.options))}")
+        self._check_missing(arguments)
         full: dict[str, Any] = {}
         for name, default in self.shape_keys.items():
             value = arguments.get(name, default)
@@ -111,8 +148,11 @@ class ModelSpec:
                 upper = "" if most is None else f" and at most {most}"
                 raise ModelError(f"model {self.name}: {name}={value!r} is no integer of at least {least}{upper}")
             full[name] = value
-        for name, option in self.options.items():
-            value = arguments.get(name, option.default)
+        further = {name: self.others for name in arguments if name not in full and name not in self.options}
+        for name, option in {**self.options, **further}.items():
+            value = arguments.get(name, OMITTED if option is None else option.default)
+            if option is None or value is OMITTED:
+                continue
             if not option.allows(value):
                 raise ModelError(f"model {self.name}: {name}={value!r} is not {option.expected}")
             full[name] = value
@@ -121,6 +161,25 @@ class ModelSpec:
             raise ModelError(f"model {self.name}: {reason}")
         return MappingProxyType(full)
 
+    def _check_missing(self, arguments: Arguments) -> None:
+        """ModelError that lists every size and option without a default that is not given, and how to give it."""
+        sizes = [name for name, default in self.shape_keys.items() if default is None and name not in arguments]
+        options = [name for name, one in self.options.items() if one.default is REQUIRED and name not in arguments]
+        if not sizes and not options:
+            return
+        given = " ".join(f"--set {name}=..." for name in (*sizes, *options))
+        tables = [
+            f"{key} = {{ {', '.join(f'{name} = ...' for name in names)} }}"
+            for key, names in (("shape", sizes), ("options", options))
+            if names
+        ]
+        what = " and ".join(
+            f"{kind} {', '.join(names)}" for kind, names in (("sizes", sizes), ("options", options)) if names
+        )
+        raise ModelError(
+            f"model {self.name}: expected a value for the {what}; give {given}, or {' and '.join(tables)} in a suite"
+        )
+
     def unavailable(self) -> str | None:
         """Why it cannot be built on this machine; None where it can."""
         for package in self.needs:
@@ -128,8 +187,8 @@ class ModelSpec:
                 return f"package {package} is not installed: install enginebench[suites]"
         return self.missing()
 
-    def build(self, **arguments: Any) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-        """The module, in inference mode and with the same weights in every process, and its inputs of seed 0.
+    def build(self, /, **arguments: Any) -> tuple[Any, tuple[torch.Tensor, ...]]:
+        """The model, with the same weights in every process, and its inputs of seed 0. A module is in inference mode.
 
         Torch's global generator is left as it was.
 
@@ -139,9 +198,11 @@ class ModelSpec:
         full = self._checked(arguments)
         with seeded(WEIGHT_SEED):
             model = self.make(full)
-        return model.eval().requires_grad_(requires_grad=False), self.inputs(**full)
+        if self.form == "module":
+            model = model.eval().requires_grad_(requires_grad=False)
+        return model, self.inputs(**full)
 
-    def inputs(self, seed: int = 0, **arguments: Any) -> tuple[torch.Tensor, ...]:
+    def inputs(self, seed: int = 0, /, **arguments: Any) -> tuple[torch.Tensor, ...]:
         """Input tensors on the CPU; the same for the same seed and arguments.
 
         Raises:
@@ -158,6 +219,16 @@ class ModelSpec:
         if reason is not None:
             raise ModelError(f"model {self.name} is unavailable: {reason}")
         return full
+
+
+def read_value(text: str) -> int | float | bool | str:
+    """The number that `text` spells, or the truth value of ``true`` or ``false``; otherwise the text itself."""
+    known = {"true": True, "false": False}
+    if text in known:
+        return known[text]
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 @contextmanager

@@ -6,12 +6,22 @@ Every message names the file, the key, what was expected and the nearest known n
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 import suites
 from engine.errors import EngineError
@@ -56,7 +66,8 @@ class ModelSweep(_Strict):
     """One ``[[models]]`` entry: every combination of its lists is a case.
 
     Attributes:
-        name: a model of ``enginebench list models`` or ``path.py:factory``.
+        name: a model of ``enginebench list models``, or a file: ``path.py:factory``, ``path.pt2``, ``path.onnx``. What
+            stands behind a question mark, as in ``path.py:factory?width=256``, is a part of `options`.
         shape: size name -> one value or a list. Missing sizes take the model's defaults.
         options: variant name -> one value or a list.
         switches: tables of switches for the backends that have them; ``{}`` is everything on.
@@ -75,6 +86,16 @@ class ModelSweep(_Strict):
     backends: Names | None = None
     together: Annotated[int, Field(ge=4, strict=True)] | None = None
     io: Names = ["torch"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _options_of_the_name(cls, given: Any) -> Any:
+        """Move the options of the name to the others; a name that is wrong stays, and is explained when it is used."""
+        try:
+            name, options = models.split(given["name"])
+            return {**given, "name": name, "options": {**options, **given.get("options", {})}} if options else given
+        except (KeyError, TypeError, AttributeError, models.ModelError):
+            return given
 
 
 class Suite(_Strict):
@@ -173,9 +194,14 @@ def parse(text: str, source: str, folder: Path = Path()) -> Suite:
 
 def resolve(suite: Suite, folder: Path) -> Suite:
     """`suite` with the lasting name of every ``engine@PATH``; UsageError as `versions.resolve`."""
+    return relabelled(suite, lambda label: versions.resolve(label, folder))
+
+
+def relabelled(suite: Suite, change: Callable[[str], str]) -> Suite:
+    """`suite` with `change` of every label in the place of the label."""
 
     def named(labels: Sequence[str]) -> list[str]:
-        return [versions.resolve(label, folder) for label in labels]
+        return [change(label) for label in labels]
 
     sweeps = [
         sweep if sweep.backends is None else sweep.model_copy(update={"backends": named(sweep.backends)})
@@ -189,8 +215,8 @@ def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
     """A suite of the one case that a model makes, called after the model or its file unless `fields` say otherwise.
 
     Args:
-        model: a name or ``path.py:factory``.
-        arguments: its sizes and options.
+        model: a name or a user's file, as in `ModelSweep`.
+        arguments: its sizes and options, over those of the name.
         fields: those of a `Suite`; ``backends`` at least.
 
     Raises:
@@ -198,14 +224,17 @@ def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
         UsageError: a field that does not fit.
     """
     known = models.get(model)
-    known.complete(dict(arguments))
+    model, options = models.split(model)
+    arguments = {**options, **arguments}
+    known.complete(arguments)
+    stem = re.sub(r"[^\w-]", "_", Path(model.partition(":")[0]).stem, flags=re.ASCII).strip("_-")
     sweep = {
         "name": model,
         "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
         "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
     }
     try:
-        return Suite.model_validate({"name": Path(model.partition(":")[0]).stem, "models": [sweep], **fields})
+        return Suite.model_validate({"name": stem or "model", "models": [sweep], **fields})
     except ValidationError as error:
         raise UsageError("\n".join(f"{model}: {_explain(one)}" for one in error.errors(include_url=False))) from None
 
@@ -231,7 +260,8 @@ def shipped() -> dict[str, Path]:
 
 def _expand(sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str]) -> Iterator[Case]:
     spec = models.get(sweep.name)
-    shape: Mapping[str, Sequence[int]] = {**{key: [size] for key, size in spec.shape_keys.items()}, **sweep.shape}
+    defaults = {key: [size] for key, size in spec.shape_keys.items() if size is not None}
+    shape: Mapping[str, Sequence[int]] = {**defaults, **sweep.shape}
     for sizes in _product(shape):
         for options in _product(sweep.options):
             swept = itertools.product(precisions, threads, sweep.switches, sweep.io)
@@ -267,7 +297,7 @@ def _model_problems(sweep: ModelSweep) -> Iterator[str]:
         f"{kind}: {unknown('key', key, known)}"
         for kind, given, known in (("shape", sweep.shape, spec.shape_keys), ("options", sweep.options, spec.options))
         for key in given
-        if key not in known
+        if key not in known and (kind == "shape" or spec.option(key) is None)
     ]
     yield from wrong
     yield from (f"io: {unknown('io', io, IO)}" for io in sweep.io if io not in IO)

@@ -51,12 +51,14 @@ class Reference:
         dtypes: dtype names of eager's outputs.
         eager_errors: relative error of each of eager's outputs; None where `outputs` are eager's own.
         note: why there is no float64 reference.
+        state: buffers that the model writes to. Each call starts from their first values.
     """
 
     outputs: Sequence[np.ndarray]
     dtypes: Sequence[str]
     eager_errors: Sequence[float] | None
     note: str | None
+    state: tuple[str, ...] = ()
 
     def tolerance(self, index: int) -> float:
         """The relative error that output `index` may have."""

@@ -12,7 +12,7 @@ import resource
 import statistics
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,8 +101,12 @@ class Job:
             self._model = models.get(self._case.model).build(**self._case.build_arguments)[0]
         return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._fresh_tensors()[0], options))}
 
-    def prepare(self) -> dict[str, Any]:
-        """Build the model (untimed), export and compile it, call once. Returns these times and facts."""
+    def prepare(self, state: Sequence[str] = ()) -> dict[str, Any]:
+        """Build the model (untimed), export and compile it, call once. Returns these times and facts.
+
+        Each call starts from the first values of the buffers that are called as `state` says.
+        """
+        self._backend.state = tuple(state)
         spec = models.get(self._case.model)
         model, _ = spec.build(**self._case.build_arguments)
         prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.processors import count_processors
+from suites import backends
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import Suite
 from suites.harness.judge.summary import PHASES
@@ -167,6 +168,7 @@ class CaseWork:
                 for entry in possible:
                     entry.fail(failure.status, failure.reason)
                 return [entry.line for entry in entries]
+            possible = [entry for entry in possible if self._restores(entry, references[0].state)]
             if generation == self._numbers.start:
                 self._prepare_in_turn(possible, references, generation)
             else:
@@ -180,6 +182,12 @@ class CaseWork:
 
     def _possible(self, entry: Entry) -> bool:
         reason = checks.unavailable(self.case, entry.ref)
+        if reason is not None:
+            entry.fail("unavailable", reason)
+        return reason is None
+
+    def _restores(self, entry: Entry, state: Sequence[str]) -> bool:
+        reason = backends.cannot_restore(entry.ref, state)
         if reason is not None:
             entry.fail("unavailable", reason)
         return reason is None
@@ -218,9 +226,9 @@ class CaseWork:
         if worker is None:
             return
         try:
-            for phase in ("load", "prepare"):
+            for phase, given in (("load", {}), ("prepare", {"state": references[0].state})):
                 self._doing(generation, phase, entry)
-                answer = worker.ask(phase, getattr(self.suite.timeouts, phase))
+                answer = worker.ask(phase, getattr(self.suite.timeouts, phase), **given)
                 entry.note(answer)
             self._doing(generation, "verify", entry)
             answer = worker.ask("verify", self.suite.timeouts.verify)

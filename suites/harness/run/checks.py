@@ -40,7 +40,8 @@ def unavailable(case: Case, ref: BackendRef) -> str | None:
     cpus = count_processors()
     if case.threads > cpus:
         return f"needs {case.threads} processors, {cpus} may be used here"
-    return backends.unavailable(ref) or models.get(case.model).unavailable()
+    model = models.get(case.model)
+    return backends.unavailable(ref) or backends.cannot_run(ref, model.form) or model.unavailable()
 
 
 def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> Judgement:

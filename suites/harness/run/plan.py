@@ -6,15 +6,16 @@ import hashlib
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from suites import backends as registry
+from suites import models
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.only import Only
-from suites.harness.declare.spec import Suite, resolve
+from suites.harness.declare.spec import Suite, relabelled, resolve
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.schema import Samples
@@ -63,8 +64,9 @@ class RunPlan:
 
     def files(self) -> dict[str, str]:
         """Of each file of a user that a model or backend is in, its name and a digest of what is in it."""
-        names = {case.model for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
+        names = {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
+        paths |= {models.file_of(case.model) for case, _ in self.cases if models.is_path(case.model)}
         contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
         return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
 
@@ -122,7 +124,11 @@ def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:
 
 
 def make(
-    suite: Suite, only: str | None = None, backends: Sequence[str] | None = None, baseline: str | None = None
+    suite: Suite,
+    only: str | None = None,
+    backends: Sequence[str] | None = None,
+    baseline: str | None = None,
+    config: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan for `suite`. A relative path of an ``engine@PATH`` is relative to the current folder.
 
@@ -131,6 +137,7 @@ def make(
         only: an expression over the fields of a case and ``backend``; see `suites.harness.declare.only`.
         backends: labels to run instead of the suite's. The baseline always runs: ratios are against it.
         baseline: the label that ratios are against instead of the suite's.
+        config: options that every engine has beside those of its label.
 
     Raises:
         UsageError: an unknown name, or nothing is left to run.
@@ -138,11 +145,11 @@ def make(
     if backends is not None:
         if not backends:
             raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
-        models = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
-        suite = suite.model_copy(update={"backends": list(backends), "models": models})
+        sweeps = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
+        suite = suite.model_copy(update={"backends": list(backends), "models": sweeps})
     if baseline is not None:
         suite = suite.model_copy(update={"baseline": baseline})
-    suite = resolve(suite, Path.cwd())
+    suite = configured(resolve(suite, Path.cwd()), config or {})
     for label in (suite.baseline, *suite.backends):
         registry.check(BackendRef.parse(label))
     cases = list(suite.cases())
@@ -155,6 +162,32 @@ def make(
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
     return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+
+
+def configured(suite: Suite, config: Mapping[str, str]) -> Suite:
+    """`suite` with these options in the label of every engine; an option that a label has already stays.
+
+    Raises:
+        UsageError: the suite runs no engine.
+        EngineError: an engine does not have an option or its value.
+    """
+    if not config:
+        return suite
+
+    def changed(label: str) -> str:
+        ref = BackendRef.parse(label)
+        if registry.role(ref) == "peer":
+            return label
+        ref = replace(ref, options={**config, **ref.options})
+        registry.check(ref)
+        labels.append(ref.label)
+        return ref.label
+
+    labels: list[str] = []
+    found = relabelled(suite, changed)
+    if not labels:
+        raise UsageError(f"--config is for rows of the engine, and {suite.name} has none; name it in --backends")
+    return found
 
 
 def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from suites import backends
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.run import checks
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import Worker, WorkerFailed, scratch_folder
 
@@ -17,7 +18,7 @@ def provision(
     """Have each backend that needs it do, once a run, what a machine pays once. A failure shows in its rows."""
     for ref in refs:
         declared = backends.BACKENDS.get(ref.name)
-        if declared is None or not declared.provisions or ref.name in done or backends.unavailable(ref):
+        if declared is None or not declared.provisions or ref.name in done or checks.unavailable(case, ref):
             continue
         done.add(ref.name)
         reporter.doing(f"{ref.name}: what a machine pays once")

@@ -41,4 +41,7 @@ class References:
                 sets = worker.ask("reference", self._timeout, seeds=INPUT_SETS)["sets"]
         except WorkerFailed as failure:
             return WorkerFailed(failure.status, f"no reference: {failure.reason}")
-        return [Reference(*outputs.read(scratch / one["file"]), one["eager_errors"], one["note"]) for one in sets]
+        return [
+            Reference(*outputs.read(scratch / one["file"]), one["eager_errors"], one["note"], tuple(one["state"]))
+            for one in sets
+        ]

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from suites import backends
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import Suite
 from suites.harness.judge.summary import PHASES
@@ -116,6 +117,9 @@ class SingleRuns:
         shutil.copytree(self._seed, cache)
         try:
             references = self._references_of(suite).get(case)
+            reason = backends.cannot_restore(ref, references[0].state)
+            if reason is not None:
+                raise Unavailable(reason)
             with Worker(case, ref, scratch, cache) as worker:
                 return _measure(worker, suite, references, timed=timed)
         except WorkerFailed as failure:
@@ -134,7 +138,7 @@ class SingleRuns:
 
 def _measure(worker: Worker, suite: Suite, references: Sequence[Reference], *, timed: bool) -> Measurement:
     limits = suite.timeouts
-    answer = worker.ask("load", limits.load) | worker.ask("prepare", limits.prepare)
+    answer = worker.ask("load", limits.load) | worker.ask("prepare", limits.prepare, state=references[0].state)
     judgement = checks.judge(worker.scratch, worker.ask("verify", limits.verify), references)
     if judgement.reason is not None:
         raise Failed("wrong", tidy(judgement.reason))

@@ -100,7 +100,7 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
         for seed, one in enumerate(compute(Case(**config["case"]), arguments["seeds"])):
             path = Path(config["scratch"]) / f"reference_{seed}.npz"
             outputs.save(path, one.outputs, one.dtypes)
-            found.append({"file": path.name, "eager_errors": one.eager_errors, "note": one.note})
+            found.append({"file": path.name, "eager_errors": one.eager_errors, "note": one.note, "state": one.state})
         return {"sets": found}
 
     return handle

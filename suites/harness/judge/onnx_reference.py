@@ -1,0 +1,170 @@
+"""The answer that runtimes of an ONNX file are checked against: `onnx.reference`, which is no runtime, in float64.
+
+For float64 the file's floating weights, constants and casts become float64. Where an operator still makes a smaller
+floating value, the model's own dtype is the reference. Knows no backend.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from suites.harness.judge.verify import Reference, compare
+from suites.models import ModelError
+from suites.models.user.onnx_file import OnnxFile
+
+_CASTS = ("to", "dtype")
+"""Attributes that name an element type: of Cast, and of operators that make values."""
+
+
+def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Reference]:
+    """One `Reference` for each set of inputs, which are in the order of the file.
+
+    Raises:
+        ModelError: the file cannot be read, or `onnx.reference` cannot run it; names the operators that it lacks.
+    """
+    import onnx
+
+    try:
+        proto = onnx.load(model.path)
+    except Exception as error:
+        raise ModelError(f"{model.path.name}: onnx.load cannot read it: {_first_line(error)}") from error
+    _check_operators(model, proto)
+    feeds = [dict(zip((one.name for one in model.inputs), arrays, strict=True)) for arrays in inputs]
+    try:
+        own = _outputs(proto, feeds)
+    except Exception as error:
+        reason = f"onnx.reference cannot run it, so that nothing can be checked: {_first_line(error)}"
+        raise ModelError(f"{model.path.name}: {reason}") from error
+    dtypes = [[str(array.dtype) for array in arrays] for arrays in own]
+    try:
+        _widen(proto)
+        exact = _outputs(proto, [{name: _wide(array) for name, array in feed.items()} for feed in feeds], wide=True)
+    except Exception as error:  # noqa: BLE001  # whatever an operator raises that does not know float64
+        note = f"reference in the model's own dtype: {_first_line(error)}"
+        return [Reference(arrays, kinds, None, note) for arrays, kinds in zip(own, dtypes, strict=True)]
+    found = []
+    for arrays, kinds, mine in zip(exact, dtypes, own, strict=True):
+        errors = [compare(one, other).relative for one, other in zip(mine, arrays, strict=True)]
+        found.append(Reference(arrays, kinds, errors, None))
+    return found
+
+
+def _outputs(proto: Any, feeds: Iterable[dict[str, np.ndarray]], *, wide: bool = False) -> list[list[np.ndarray]]:
+    """Outputs of one run for each feed. TypeError where an output is no tensor, or a `wide` run leaves float64."""
+    from onnx.reference import ReferenceEvaluator
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        evaluator = ReferenceEvaluator(proto)
+        found = []
+        for feed in feeds:
+            values: Any = evaluator.run(None, feed, intermediate=True)
+            narrow = [name for name, value in values.items() if wide and _is_narrow(value)]
+            if narrow:
+                raise TypeError(f"value {narrow[0]} stayed {values[narrow[0]].dtype} in the float64 run")
+            results = {one.name: values[one.name] for one in proto.graph.output}
+            for name, value in results.items():
+                if not isinstance(value, np.ndarray | np.generic):
+                    raise TypeError(f"output {name} is {type(value).__name__}, expected a tensor")
+            found.append([np.asarray(value) for value in results.values()])
+    return found
+
+
+def _check_operators(model: OnnxFile, proto: Any) -> None:
+    """ModelError that lists the operators that neither the ONNX standard nor the file defines."""
+    import onnx
+
+    own = {(one.domain, one.name) for one in proto.functions}
+    used = {(node.domain, node.op_type) for graph in _graphs(proto) for node in graph}
+    foreign = [key for key in sorted(used - own) if not onnx.defs.has(key[1], "" if key[0] == "ai.onnx" else key[0])]
+    if foreign:
+        named = ", ".join(f"{domain}:{name}" if domain else name for domain, name in foreign)
+        raise ModelError(
+            f"{model.path.name}: operators {named} are no operators of ONNX, so that nothing can be checked; export "
+            "the model with operators of the domain ai.onnx"
+        )
+
+
+def _graphs(proto: Any) -> Iterable[Any]:
+    """The nodes of the graph, of its functions and of the graphs inside of nodes."""
+    waiting = [proto.graph.node, *(one.node for one in proto.functions)]
+    while waiting:
+        nodes = waiting.pop()
+        yield nodes
+        inner = [one for node in nodes for attribute in node.attribute for one in _inner(attribute)]
+        waiting += [one.node for one in inner]
+
+
+def _inner(attribute: Any) -> list[Any]:
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _widen(proto: Any) -> None:
+    """Turn floating weights, constants and casts of the model into float64, in place."""
+    for graph in (proto.graph, *(one for nodes in _graphs(proto) for node in nodes for one in _inner_of(node))):
+        if graph.sparse_initializer:
+            raise TypeError("sparse weights have no float64 form")
+        for tensor in graph.initializer:
+            _widen_tensor(tensor)
+    for nodes in _graphs(proto):
+        for node in nodes:
+            _widen_node(node)
+
+
+def _inner_of(node: Any) -> list[Any]:
+    return [one for attribute in node.attribute for one in _inner(attribute)]
+
+
+def _widen_node(node: Any) -> None:
+    import onnx
+
+    narrow = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            _widen_tensor(attribute.t)
+        for tensor in attribute.tensors:
+            _widen_tensor(tensor)
+        if attribute.name in _CASTS and attribute.i in narrow:
+            attribute.i = onnx.TensorProto.DOUBLE
+    values = {one.name: one for one in node.attribute}
+    if node.op_type == "ConstantOfShape" and "value" not in values:
+        node.attribute.append(onnx.helper.make_attribute("value", _tensor(np.zeros(1))))
+    if node.op_type == "Constant" and (given := values.keys() & {"value_float", "value_floats"}):
+        one = values[given.pop()]
+        array = np.float64(one.f) if one.name == "value_float" else np.array(one.floats, np.float64)
+        node.attribute.remove(one)
+        node.attribute.append(onnx.helper.make_attribute("value", _tensor(array)))
+
+
+def _widen_tensor(tensor: Any) -> None:
+    import onnx
+
+    array = onnx.numpy_helper.to_array(tensor)
+    if _is_narrow(array):
+        name = tensor.name
+        tensor.CopyFrom(_tensor(array.astype(np.float64)))
+        tensor.name = name
+
+
+def _tensor(array: Any) -> Any:
+    import onnx
+
+    return onnx.numpy_helper.from_array(np.asarray(array))
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if _is_narrow(array) else array
+
+
+def _is_narrow(value: Any) -> bool:
+    """True for floating values of fewer bits than float64, bfloat16 included."""
+    return hasattr(value, "dtype") and str(value.dtype) in ("float32", "float16", "bfloat16")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"

@@ -1,0 +1,175 @@
+"""``path.py:factory``: a function of a user's file that returns a model and its inputs.
+
+The signature of the function is read from the source, so that options are checked before the file is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import errors
+from engine.suggest import unknown
+from suites.models._spec import (
+    OMITTED,
+    REQUIRED,
+    SCALARS,
+    WEIGHT_SEED,
+    Arguments,
+    ModelError,
+    ModelSpec,
+    Option,
+    UnknownModel,
+    seeded,
+)
+from suites.models.user import inputs
+
+if TYPE_CHECKING:
+    import torch
+
+# A defect of the engine is not the factory's. Engines of other versions, under which this runs too, may lack the class.
+_DEFECT: type[Exception] = getattr(errors, "InternalError", ModelError)
+_ANY = Option(OMITTED, types=SCALARS)
+
+
+def spec(name: str, file: Path, entry: str) -> ModelSpec:
+    """The model of ``path.py:factory``. Its options are the parameters of the factory.
+
+    Its `inputs` of seed 0 are the factory's own; those of another seed hold the same values in another order, so that
+    they stay in range.
+
+    Raises:
+        UnknownModel: no factory is named.
+        ModelError: the file is no Python.
+    """
+    if not entry.isidentifier():
+        raise UnknownModel(f"model {name!r}: expected path.py:factory, with the name of a function after the colon")
+    declared = _parameters(name, file, entry)
+    examples: dict[Any, tuple[torch.Tensor, ...]] = {}
+
+    def run(arguments: Arguments) -> Any:
+        with _seeded():
+            model, own = _call(name, file, entry, arguments)
+        examples[tuple(arguments.items())] = tuple(one.clone() for one in own)
+        return model
+
+    def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        key = tuple(arguments.items())
+        if key not in examples:
+            with seeded(WEIGHT_SEED):
+                run(arguments)
+        return inputs.of_seed(examples[key], generator)
+
+    return ModelSpec(
+        name=name,
+        summary=f"{entry}() of {file.name}",
+        make=run,
+        example=example,
+        options={} if declared is None else declared[0],
+        others=_ANY if declared is None or declared[1] else None,
+    )
+
+
+def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option], bool] | None:
+    """The options of the factory, and whether it takes others too; None if the source does not tell."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the user's literals; Python shows them when it runs the file
+            tree = ast.parse(file.read_bytes(), file.name)
+    except OSError as error:
+        raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise ModelError(f"model {name!r}: {file.name} is no Python: {type(error).__name__}: {error}") from None
+    named = [one for one in tree.body if getattr(one, "name", None) == entry]
+    if not named or not isinstance(named[-1], ast.FunctionDef) or named[-1].decorator_list:
+        return None
+    taken = named[-1].args
+    positional = [*taken.posonlyargs, *taken.args]
+    absent: list[ast.expr | None] = [None] * (len(positional) - len(taken.defaults))
+    pairs = [*zip(positional, [*absent, *taken.defaults], strict=True)][len(taken.posonlyargs) :]
+    pairs += zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+    return {one.arg: _option(one, default) for one, default in pairs}, taken.kwarg is not None
+
+
+def _option(parameter: ast.arg, default: ast.expr | None) -> Option:
+    """The option of a parameter: of the annotated type, else of that of the default, else of any."""
+    own = OMITTED if default is not None else REQUIRED
+    named = {one.__name__: one for one in SCALARS}
+    annotated = getattr(parameter.annotation, "id", getattr(parameter.annotation, "value", None))
+    if isinstance(annotated, str) and annotated in named:
+        return Option(own, types=(named[annotated],))
+    value = default.operand if isinstance(default, ast.UnaryOp) else default  # a negative number
+    kind = type(getattr(value, "value", None)) if isinstance(value, ast.Constant) else None
+    return Option(own, types=(kind,) if parameter.annotation is None and kind in SCALARS else SCALARS)
+
+
+def _call(name: str, file: Path, entry: str, options: Arguments) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    """The model, ready to be called with tensors, and these tensors."""
+    try:
+        function = _function(name, file, entry)
+        _check_options(name, file, function, options)
+        made = function(**options)
+    except (ModelError, _DEFECT):
+        raise
+    except Exception as error:
+        raise ModelError(f"model {name!r}: {entry}() raised {type(error).__name__}: {error}") from error
+    return inputs.arranged(f"model {name!r}: {entry}()", made)
+
+
+def _check_options(name: str, file: Path, function: Callable[..., Any], options: Arguments) -> None:
+    """ModelError for an option that the function lacks: its source alone may not have told."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of a function of C: calling it will tell
+        return
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return
+    for key in options:
+        if key not in parameters:
+            raise ModelError(f"model {name!r}: {file.name}: {unknown('option', key, parameters)}")
+
+
+def _function(name: str, file: Path, entry: str) -> Callable[..., Any]:
+    module_name = f"_user_model_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    found = importlib.util.spec_from_file_location(module_name, file)
+    if found is None or found.loader is None:
+        raise ModelError(f"model {name!r}: {file} cannot be imported")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[module_name] = module  # dataclasses and torch.export look a class's module up by its name
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))  # the file may import its neighbours, now or in a forward
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    function = getattr(module, entry, None)
+    if not callable(function):
+        own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module_name]
+        raise ModelError(f"model {name!r}: {file.name}: {unknown('function', entry, own)}")
+    made: Callable[..., Any] = function
+    return made
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Python's and NumPy's generators start from the seed of weights in the block, and go on as before behind it."""
+    import numpy as np
+
+    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002  # the generator that factories use
+    random.seed(WEIGHT_SEED)
+    np.random.seed(WEIGHT_SEED)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(arrays)  # noqa: NPY002
