@@ -34,6 +34,7 @@ class Prepared:
             fallback_nodes, run_digest. What is not known is left out.
         ready: called with the inputs before each call, untimed: brings about what the call goes on from. None where a
             call depends on its inputs alone.
+        precision, device: what `call` really computes in, and where. The row fails where they are not the case's.
     """
 
     call: Callable[..., Any]
@@ -41,6 +42,8 @@ class Prepared:
     compile_s: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     ready: Callable[..., Any] | None = None
+    precision: str = "fp32"
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Generator:
     Attributes:
         prefill: ids [B, P] int64 -> logits [B, vocabulary] behind them. Begins the texts anew, whatever was before.
         decode: ids [B, 1] int64 -> logits [B, vocabulary] behind one more token a text.
-        export_s, compile_s, facts: as of `Prepared`.
+        export_s, compile_s, facts, precision, device: as of `Prepared`.
     """
 
     prefill: Callable[[Tensor], Tensor]
@@ -58,6 +61,8 @@ class Generator:
     export_s: float | None = None
     compile_s: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    precision: str = "fp32"
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,10 @@ class Backend(ABC):
 
     takes_numpy = False
     """Whether `prepare` heeds `io`; otherwise the harness puts `through_torch` around the call."""
+    precisions: tuple[str, ...] = ("fp32",)
+    """Precisions that a ``path.py:Class`` does; the registry says it of a declared backend."""
+    devices: tuple[str, ...] = ("cpu",)
+    """The same of devices."""
     lists: tuple[str, ...] = ()
     """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
 
@@ -101,6 +110,10 @@ class Backend(ABC):
         self.options = dict(options)
         self.io = "torch"
         """``torch`` or ``numpy``: what calls take and must give. Examples given to `prepare` are always tensors."""
+        self.precision = "fp32"
+        """What the case asks for, see `suites.harness.declare.precision`. Model and inputs are converted already."""
+        self.device = "cpu"
+        """Where the model and the inputs given to `prepare` are, and calls take and give tensors."""
         self.exports: Path | None = None
         """An existing folder that later processes of the same backend and case see; None where there are none."""
         self.programs: Path | None = None

@@ -25,17 +25,18 @@ class Eager(Backend):
         torch.set_num_threads(self.threads)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:  # noqa: ARG002  # part of the interface
-        """Nothing to prepare."""
+        """Nothing to prepare: the model has the case's precision and is on its device."""
         import torch
 
         def call(*arguments: Tensor) -> Any:
             with torch.inference_mode():
                 return model(*arguments)
 
-        return Prepared(call)
+        return Prepared(call, precision=self.precision, device=self.device)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
         """The network as it is."""
         from suites.backends import _static_cache
 
-        return Generator(*_static_cache.made(model, lambda step: step, lambda step: step))
+        steps = _static_cache.made(model, lambda step: step, lambda step: step)
+        return Generator(*steps, precision=self.precision, device=self.device)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from suites.backends import _older_engine
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
+from suites.harness.declare.precision import PRECISIONS
+from suites.harness.errors import Unavailable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -136,8 +138,8 @@ class Engine(Backend):
         kept = None if self.programs is None else self.programs / "model.engine"
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
-            return Prepared(program, facts=_facts(program.report().to_dict()))
-        compiled = engine.compile(model, inputs, config=engine.Config(**self.config()))
+            return Prepared(program, facts=_facts(program.report().to_dict()), precision=self.precision)
+        compiled = self._compile(model, inputs, engine.Config(**self.config()))
         report = compiled.report().to_dict()
         facts = _facts(report)
         with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +149,19 @@ class Engine(Backend):
             if kept is not None:
                 shutil.copy(path, kept.with_suffix(".partial"))
                 kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
-        return Prepared(compiled, report.get("export_seconds"), report.get("compile_seconds"), facts)
+        seconds = report.get("export_seconds"), report.get("compile_seconds")
+        return Prepared(compiled, *seconds, facts, precision=self.precision)
+
+    def _compile(self, model: nn.Module, inputs: tuple[Tensor, ...], config: Any) -> Any:
+        """The program; Unavailable where the engine lacks an op of `model` in a precision other than float32."""
+        import engine
+
+        try:
+            return engine.compile(model, inputs, config=config)
+        except engine.UnsupportedOp as error:
+            if self.precision == "fp32":
+                raise
+            raise Unavailable(f"{self.precision}: {error}") from error
 
     def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
@@ -162,7 +176,9 @@ class Engine(Backend):
             return None
         if self._exported is None:
             self._exported = torch.export.export(model, inputs)
-        config = engine.Config(**type(self)(self.threads, options).config())
+        other = type(self)(self.threads, options)
+        other.precision = self.precision
+        config = engine.Config(**other.config())
         return _facts(engine.compile(self._exported, inputs, config=config).report().to_dict())
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
@@ -186,11 +202,17 @@ class Engine(Backend):
         decoder.prefill(inputs[0])  # so that the report is of this length
         report = decoder.report()[model.phase].to_dict()
         facts = {name: report[name] for name in FACTS if name not in _WORK and report.get(name) is not None}
-        return Generator(decoder.prefill, decoder.decode, exported, passed - exported, facts)
+        seconds = exported, passed - exported
+        return Generator(decoder.prefill, decoder.decode, *seconds, facts, precision=self.precision)
 
     def config(self) -> dict[str, Any]:
-        """Keyword arguments of `engine.Config` that the options spell."""
+        """Keyword arguments of `engine.Config` that the options and the precision spell.
+
+        A rounded model says its precision itself, by the element types of its weights and inputs.
+        """
         chosen: dict[str, Any] = {"threads": self.threads}
+        if PRECISIONS[self.precision].kind == "quantised":
+            chosen["precision"] = self.precision
         declared = _settings()
         chosen |= {"target": self.target} if declared is not None else _older_engine.target(self.target)
         for key, value in self.options.items():
@@ -211,12 +233,12 @@ class Engine(Backend):
         """The `engine.Config` for a file of a program that was compiled with `config`."""
         import engine
 
+        chosen = {key: value for key, value in self.config().items() if key != "precision"}  # the file says it
         if _settings() is None:  # all passes ran when the program was compiled
-            running = {key: value for key, value in self.config().items() if key not in _older_engine.COMPILING}
-            return engine.Config(**running)
+            return engine.Config(**{key: chosen[key] for key in chosen if key not in _older_engine.COMPILING})
         from engine import passes
 
-        return passes.without_common(engine.Config(**self.config()))
+        return passes.without_common(engine.Config(**chosen))
 
     def _only(self, wanted: list[str]) -> tuple[str, ...]:
         """The usual pipeline, with the passes that the option `passes` brings, without others than `wanted`.

@@ -43,4 +43,4 @@ class EngineDynamo(Engine):
         if len(reports) == 1:
             facts = {name: reports[0][name] for name in FACTS if reports[0].get(name) is not None}
         facts |= {"graph_breaks": len(reports) - 1, "fallback_nodes": sum(r["fallback_nodes"] for r in reports)}
-        return Prepared(call, compile_s=seconds, facts=facts)
+        return Prepared(call, compile_s=seconds, facts=facts, precision=self.precision)

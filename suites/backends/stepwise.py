@@ -31,6 +31,7 @@ def program_facts(
         return facts
     other = type(backend)(backend.threads, options)
     other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
+    other.precision, other.device = backend.precision, backend.device
     made = prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)
     return made.facts
 
@@ -39,11 +40,11 @@ def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepare
     """What `backend` makes of `model`, as the harness calls it. Facts of the work are the model's, for everybody."""
     made = backend.generator(model, inputs)
     facts = {**made.facts, **model.facts()}
+    told = made.export_s, made.compile_s, facts
     if model.phase == "prefill":
-        return Prepared(_prefill(made), made.export_s, made.compile_s, facts)
-    return Prepared(
-        _decode(made), made.export_s, made.compile_s, facts, lambda prompt, _following: made.prefill(prompt)
-    )
+        return Prepared(_prefill(made), *told, None, made.precision, made.device)
+    ready = lambda prompt, _following: made.prefill(prompt)  # noqa: E731
+    return Prepared(_decode(made), *told, ready, made.precision, made.device)
 
 
 def _prefill(made: Generator) -> Any:

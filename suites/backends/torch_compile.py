@@ -92,7 +92,7 @@ class TorchCompile(Backend):
                 return compiled(*arguments)
 
         seconds, facts = self._first(lambda: call(*inputs))
-        return Prepared(call, compile_s=seconds, facts=facts)
+        return Prepared(call, compile_s=seconds, facts=facts, precision=self.precision, device=self.device)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""
@@ -105,7 +105,7 @@ class TorchCompile(Backend):
         else:
             prefill(inputs[0])
             seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
-        return Generator(prefill, decode, compile_s=seconds, facts=facts)
+        return Generator(prefill, decode, compile_s=seconds, facts=facts, precision=self.precision, device=self.device)
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch

@@ -14,6 +14,8 @@ from typing import Any
 from suites import backends
 from suites.backends.versions import ENGINE, is_version
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import label
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
 from suites.harness.record.roofs import Roofs, Work
@@ -74,8 +76,9 @@ def summarise(question: Question, lines: Sequence[Line], history: History) -> li
     latest = {(line["backend"], line["generation"]): line for line in lines}
     of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
     pair = log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
-    history.add(question.case.threads, [statistics.median(values) for values in pair])
-    spread = history.spread(question.case.threads)
+    place = label(question.case.device)
+    history.add(question.case.threads, [statistics.median(values) for values in pair], place)
+    spread = history.spread(question.case.threads, place)
     floor = stats.floor_of(stats.ratio(pair, spread)) if pair else None
     found = []
     for ref in question.refs:
@@ -111,7 +114,8 @@ def _place_under_roofs(question: Question, found: Sequence[Line]) -> None:
     if not told:
         return
     source = min(told, key=lambda one: one[0])[1]
-    work = Work(source["flops"], source["bytes"], question.case.precision, source["steps"] or 1)
+    roof = PRECISIONS[question.case.precision].roof
+    work = Work(source["flops"], source["bytes"], roof, source["steps"] or 1)
     for line in found:
         line["flops"], line["bytes"] = work.flops, work.nbytes
         if question.roofs is not None and line["latency"] is not None:
@@ -182,6 +186,7 @@ def _summary(
         "precision": case.precision,
         "switches": {**case.switches, **ref.options},
         "io": case.io,
+        "device": label(case.device),
         "backend": ref.label,
         "baseline": question.baseline,
         "status": status,
@@ -197,7 +202,7 @@ def _summary(
         "aa_observations": spread.observations,
         "error": _worst_error(mine),
         "note": next((line["note"] for line in mine if line.get("note")), None),
-        "accuracy": None,
+        "accuracy": _worst_accuracy(mine),
         **phases,
         "s_per_token": None,
         "ttft_s": None,
@@ -278,3 +283,13 @@ def _worst_error(mine: Sequence[Line]) -> dict[str, Any] | None:
         return None
     # not finite numbers are stored as text; they are worse than any number
     return {name: max((e[name] for e in errors), key=float) for name in ("relative", "max_abs", "tolerance")}
+
+
+def _worst_accuracy(mine: Sequence[Line]) -> dict[str, Any] | None:
+    """Of the generations the largest errors and the smallest agreement; null where no case was quantised."""
+    found = [line["accuracy"] for line in mine if line.get("accuracy")]
+    if not found:
+        return None
+    agreed = [one["agreement"] for one in found if one["agreement"] is not None]
+    worst: dict[str, Any] = {name: max((one[name] for one in found), key=float) for name in ("relative", "max_abs")}
+    return {**worst, "agreement": min(agreed, default=None)}

@@ -20,11 +20,13 @@ from typing import Any
 from engine.processors import count_processors
 from suites import backends, models
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import label
 from suites.harness.declare.spec import Suite
 from suites.harness.judge import verify
 from suites.harness.judge.summary import PHASES
 from suites.harness.judge.verify import Reference
-from suites.harness.measure.contention import Used, Watch, kept
+from suites.harness.measure import device
+from suites.harness.measure.contention import Used, kept
 from suites.harness.record import machine, outputs
 from suites.harness.record.store import Line
 from suites.harness.run.references import References
@@ -106,6 +108,7 @@ class CaseWork:
         self._cache = cache
         self._reporter = reporter
         self._references = references
+        self._device = device.load(case.device)
         self.lines = self._restore(done)
 
     def generations(self) -> Iterator[list[Line]]:
@@ -243,10 +246,10 @@ class CaseWork:
         order, company = (
             _balanced_orders(len(entries), f"{self.case.id} {generation}{what}") for what in ("", " company")
         )
-        watch = Watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
+        watch = self._device.watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
         began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
         most = self.suite.rounds + self.suite.rounds // 3
-        _stop(entries)
+        self._stop(entries)
         while disturbed.count(False) < self.suite.rounds and len(disturbed) < most:
             number = len(disturbed)
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
@@ -282,9 +285,9 @@ class CaseWork:
         """One turn for each, in this order, all others stopped."""
         keep = number % CHECK_EVERY < 2
         for entry in entries:
-            _go_on([entry])
+            self._go_on([entry])
             turn = self._turn(entry, keep=keep)
-            _stop([entry])
+            self._stop([entry])
             if turn is not None:
                 entry.seconds.append(turn["seconds"])
                 entry.involuntary += turn["involuntary"]
@@ -297,14 +300,14 @@ class CaseWork:
         """
         if sum(entry.alive for entry in entries) < 2:
             return
-        _go_on(entries)
+        self._go_on(entries)
         for entry in entries:
             self._doing(generation, "in company", entry)
             turn = self._turn(entry, keep=False)
             if turn is not None:
                 entry.alone_seconds.append(entry.seconds[-1])
                 entry.beside_seconds.append(turn["seconds"])
-        _stop(entries)
+        self._stop(entries)
 
     def _turn(self, entry: Entry, *, keep: bool) -> Line | None:
         """The answer to one turn; None where the worker is gone, or now fails."""
@@ -334,7 +337,24 @@ class CaseWork:
         cpus = count_processors()
         if self.case.threads > cpus:
             return f"needs {self.case.threads} processors, {cpus} may be used here"
-        return backends.unavailable(ref) or models.get(self.case.model).unavailable()
+        return (
+            backends.unable(ref, self.case)
+            or self._device.unavailable()
+            or backends.unavailable(ref)
+            or models.get(self.case.model).unavailable()
+        )
+
+    def _stop(self, entries: Sequence[Entry]) -> None:
+        """Let none of these use the device."""
+        for entry in entries:
+            if entry.worker is not None:
+                self._device.stop(entry.worker.pid)
+
+    def _go_on(self, entries: Sequence[Entry]) -> None:
+        """Let them use it again."""
+        for entry in entries:
+            if entry.worker is not None:
+                self._device.go_on(entry.worker.pid)
 
     def _judge(self, entry: Entry, scratch: Path, answer: Line, references: Sequence[Reference]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
@@ -365,20 +385,6 @@ class CaseWork:
                 return
 
 
-def _stop(entries: Sequence[Entry]) -> None:
-    """Let no thread of these run."""
-    for entry in entries:
-        if entry.worker is not None:
-            entry.worker.stop()
-
-
-def _go_on(entries: Sequence[Entry]) -> None:
-    """Let them run again."""
-    for entry in entries:
-        if entry.worker is not None:
-            entry.worker.go_on()
-
-
 def _ends_a_part(done: int, rounds: int, parts: int) -> bool:
     """Whether the last of `done` rounds ends one of `parts` nearly equal parts of all `rounds`."""
     return done <= rounds and done * parts // rounds > (done - 1) * parts // rounds
@@ -393,6 +399,7 @@ def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
         "status": "ok",
         "reason": None,
         "threads": case.threads,
+        "device": label(case.device),
         "seconds": [],
         "alone": [],
         "beside": [],
@@ -400,6 +407,7 @@ def _blank(case: Case, ref: BackendRef, generation: int) -> Line:
         "steady": None,
         "contention": None,
         "error": None,
+        "accuracy": None,
         "note": None,
         "import_s": None,
         "export_s": None,

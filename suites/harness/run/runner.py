@@ -10,9 +10,11 @@ from typing import Any
 
 from suites import backends
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import CPU, label
 from suites.harness.errors import UsageError
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import Question, summarise
+from suites.harness.measure import device
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.store import Line
@@ -86,8 +88,7 @@ def run(
             if earlier is None:
                 writer.append(environment)
             reporter.start(plan.units(), f"suite {plan.suite.name}")
-            roofs = Roofs.from_dict(environment["roofs"]) if environment.get("roofs") else None
-            for line in _cases(plan, earlier, folder, history, roofs, reporter):
+            for line in _cases(plan, earlier, folder, history, environment, reporter):
                 writer.append(*line)
                 summaries += [one for one in line if one["kind"] == "summary"]
     except KeyboardInterrupt:
@@ -109,7 +110,7 @@ def _cases(
     earlier: store.Run | None,
     folder: Path,
     history: History,
-    roofs: Roofs | None,
+    environment: Line,
     reporter: Reporter,
 ) -> Iterator[list[Line]]:
     """Lines to write, in blocks that belong together."""
@@ -134,7 +135,7 @@ def _cases(
             work = CaseWork(case, members, plan.suite, scratch, scratch / "cache", references, reporter, done, first)
             yield from work.generations()
             lines += work.lines
-        question = Question(case, refs, plan.baseline, plan.suite.same_within, roofs)
+        question = Question(case, refs, plan.baseline, plan.suite.same_within, _roofs(environment, case.device))
         found = summarise(question, lines, history)
         yield found
         reporter.finished(case.id, number, len(plan.cases), found)
@@ -143,23 +144,23 @@ def _cases(
 
 
 class _Exports:
-    """What backends exported in the case before: cases that differ only in threads and switches do not do it again."""
+    """What backends exported in the case before: cases of one computation and device do not do it again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._of: str | None = None
+        self._of: tuple[str, str] | None = None
 
     def lend(self, case: Case, cache: Path) -> None:
         """Move what was exported of the same computation into the cache of a case."""
         for path in self._folder.iterdir():
-            if self._of == case.computation:
+            if self._of == (case.computation, case.device):
                 shutil.move(path, cache / path.name)
             else:
                 shutil.rmtree(path)
 
     def take_back(self, case: Case, cache: Path) -> None:
         """Keep what a case has exported until the next one."""
-        self._of = case.computation
+        self._of = case.computation, case.device
         for path in cache.glob(f"{EXPORTS}*"):
             shutil.move(path, self._folder / path.name)
 
@@ -170,7 +171,9 @@ def _provision(
     """Have each backend that needs it do, once a run, what a machine pays once. A failure shows in its rows."""
     for ref in refs:
         declared = backends.BACKENDS.get(ref.name)
-        if declared is None or not declared.provisions or ref.name in done or backends.unavailable(ref):
+        if declared is None or not declared.provisions or ref.name in done:
+            continue
+        if backends.unavailable(ref) or backends.unable(ref, case):
             continue
         done.add(ref.name)
         reporter.doing(f"{ref.name}: what a machine pays once")
@@ -186,7 +189,25 @@ def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Li
     threads = sorted({case.threads for case, _ in plan.cases})
     fixed: dict[str, Any] = {"kind": "environment", **machine.environment(), "threads": threads}
     fixed["roofs"] = measure_roofs().to_dict() if measure_roofs is not None else None
+    names = sorted({case.device for case, _ in plan.cases})
+    fixed["devices"] = {label(name): _device_facts(name, with_roofs=measure_roofs is not None) for name in names}
     return {**fixed, "suite": plan.suite.name, "plan_digest": plan.digest, "plan": plan.to_dict()}
+
+
+def _device_facts(name: str, *, with_roofs: bool) -> Line:
+    """What a device of the plan says of itself. Roofs of the cpu are `roofs` of the environment line."""
+    found = device.load(name)
+    missing = found.unavailable()
+    if missing is not None:
+        return {"unavailable": missing}
+    roofs = found.roofs() if with_roofs and name != CPU else None
+    return {**found.facts(), **({"roofs": roofs.to_dict()} if roofs is not None else {})}
+
+
+def _roofs(environment: Line, name: str) -> Roofs | None:
+    """The roofs of a device that a run has recorded; None where it has none."""
+    of = environment if name == CPU else environment.get("devices", {}).get(label(name), {})
+    return Roofs.from_dict(of["roofs"]) if of.get("roofs") else None
 
 
 def finished(plan: RunPlan, results: Path) -> store.Run | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from suites.harness.errors import Refused
 from suites.other_engine.launch import check_origin, explain
 
 PROTOCOL = 1
@@ -47,6 +48,8 @@ def main() -> None:
 def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exception], str]) -> dict[str, Any]:
     try:
         return {"ok": handle(command.pop("command"), command)}
+    except Refused as refused:
+        return {"error": str(refused)[:_ERROR_LIMIT], "refused": refused.status}
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
