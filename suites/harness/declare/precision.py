@@ -65,6 +65,10 @@ PRECISIONS: dict[str, Precision] = {
 }
 
 
+_CASTS = {"bfloat16": "bfloat16", "float16": "half"}
+"""Element type -> the method of a module that casts to it; `Module.to` would drop imaginary parts."""
+
+
 def convert_model(model: Any, name: str) -> Any:
     """`model` with the floating-point parameters and buffers of precision `name`, changed in place where they differ.
 
@@ -73,10 +77,7 @@ def convert_model(model: Any, name: str) -> Any:
     dtype = PRECISIONS[name].dtype
     if dtype is None:
         return model
-    import torch
-
-    wanted = getattr(torch, dtype)
-    return model._apply(lambda tensor: tensor.to(wanted) if tensor.is_floating_point() else tensor)  # noqa: SLF001  # `to` would drop imaginary parts
+    return getattr(model, _CASTS[dtype])()
 
 
 def convert_inputs(tensors: Iterable[Tensor], name: str) -> tuple[Tensor, ...]:

@@ -361,8 +361,10 @@ class CaseWork:
         worst: dict[str, float] = {"relative": 0.0, "max_abs": 0.0}
         reason = "the call changed its inputs" if answer["inputs_changed"] else None
         entry.line["note"] = references[0].note
-        for name, reference in zip(answer["files"], references, strict=True):
-            found = verify.check(*outputs.read(scratch / name), reference)
+        results = [outputs.read(scratch / name) for name in answer["files"]]
+        entry.line["accuracy"] = verify.accuracy([arrays for arrays, _ in results], references)
+        for result, reference in zip(results, references, strict=True):
+            found = verify.check(*result, reference)
             worst = {
                 "relative": max(worst["relative"], found.relative),
                 "max_abs": max(worst["max_abs"], found.max_abs),

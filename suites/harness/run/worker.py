@@ -100,7 +100,12 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
         for seed, one in enumerate(compute(Case(**config["case"]), arguments["seeds"])):
             path = Path(config["scratch"]) / f"reference_{seed}.npz"
             outputs.save(path, one.outputs, one.dtypes)
-            found.append({"file": path.name, "eager_errors": one.eager_errors, "note": one.note})
+            told = {"file": path.name, "eager_errors": one.eager_errors, "note": one.note, "unquantised": None}
+            if one.unquantised is not None:
+                plain = path.with_stem(f"unquantised_{seed}")
+                outputs.save(plain, one.unquantised, one.dtypes)
+                told["unquantised"] = plain.name
+            found.append(told)
         return {"sets": found}
 
     return handle
