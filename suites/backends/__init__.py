@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.suggest import unknown
 from suites.backends import versions
 from suites.backends.base import Backend
-from suites.harness.declare.case import BackendRef
+from suites.harness.declare import device
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
 from suites.models import FORMS
 
@@ -39,6 +41,9 @@ class Declared:
         install: the command that brings them.
         provisions: True where `Backend.provision` has something to do.
         ours: True for the engine of this checkout, False for competitors.
+        precisions: precisions that it does.
+        devices: devices that it runs on.
+        refuses: precision -> why it does not do it, where that needs saying.
         options: options that it understands; None: its class says so, when asked.
     """
 
@@ -51,6 +56,9 @@ class Declared:
     options: tuple[str, ...] | None = ()
     provisions: bool = False
     ours: bool = False
+    precisions: tuple[str, ...] = ("fp32",)
+    devices: tuple[str, ...] = ("cpu",)
+    refuses: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def switches(self) -> tuple[str, ...]:
@@ -58,6 +66,8 @@ class Declared:
         return load(BackendRef(self.name)).option_names() if self.options is None else self.options
 
 
+_ROUNDED = ("fp32", "bf16", "fp16")
+_QUANTISED = ("int8_weight", "int8_dynamic", "int4_weight")
 _SUITES = "pip install 'enginebench[suites]'"
 
 BACKENDS: dict[str, Declared] = {
@@ -71,7 +81,15 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             _SUITES,
         ),
-        Declared("eager", "suites.backends.eager:Eager", "PyTorch eager under inference_mode", ("torch",), (), _SUITES),
+        Declared(
+            "eager",
+            "suites.backends.eager:Eager",
+            "PyTorch eager under inference_mode",
+            ("torch",),
+            (),
+            _SUITES,
+            precisions=_ROUNDED,
+        ),
         Declared(
             "torch_compile",
             "suites.backends.torch_compile:TorchCompile",
@@ -96,6 +114,7 @@ BACKENDS: dict[str, Declared] = {
                 "concat_linear",
             ),
             provisions=True,
+            precisions=_ROUNDED,
         ),
         Declared(
             "onnxruntime",
@@ -105,15 +124,20 @@ BACKENDS: dict[str, Declared] = {
             ("torch", "onnx", "onnxscript"),
             _SUITES,
             ("level", "without", "tool"),
+            refuses={
+                "bf16": "its CPU provider has no kernels for bfloat16",
+                "fp16": "its CPU provider widens float16 weights to float32 and casts around its float32 kernels",
+            },
         ),
         Declared(
             "openvino",
             "suites.backends.openvino:OpenVino",
-            "OpenVINO with the latency hint, float32 kept",
+            "OpenVINO with the latency hint, the precision of the case kept",
             ("openvino",),
             ("torch",),
             "pip install 'enginebench[openvino]'",
             ("hint", "streams", "pinning", "hyper_threading", "denormals", "accuracy", "snippets"),
+            precisions=_ROUNDED,
         ),
         Declared(
             "engine",
@@ -124,6 +148,7 @@ BACKENDS: dict[str, Declared] = {
             "make venv",
             None,
             ours=True,
+            precisions=_ROUNDED + _QUANTISED,
         ),
         Declared(
             "engine_dynamo",
@@ -134,6 +159,7 @@ BACKENDS: dict[str, Declared] = {
             "make venv",
             None,
             ours=True,
+            precisions=_ROUNDED + _QUANTISED,
         ),
         Declared(
             "engine_interpreter",
@@ -144,6 +170,7 @@ BACKENDS: dict[str, Declared] = {
             "make venv",
             None,
             ours=True,
+            precisions=_ROUNDED + _QUANTISED,
         ),
     )
 }
@@ -196,6 +223,30 @@ def cannot_restore(ref: BackendRef, state: Sequence[str]) -> str | None:
     if not state or load(ref).restores_state:
         return None
     return f"the model writes to {', '.join(state)}: {ref.name} cannot start each call from their first values"
+
+
+def unable(ref: BackendRef, case: Case, own: type[Backend] | None = None) -> str | None:
+    """Why `ref` does not do the precision or the device of `case`; None where it does.
+
+    Args:
+        ref: the backend.
+        case: what it is asked for.
+        own: its class; without, nothing is known of a ``path.py:Class``, and the answer is None.
+    """
+    if case.impossible is not None:
+        return case.impossible
+    declared = _declared(ref.name)
+    able = declared or own
+    if able is None:
+        return None
+    places = [device.label(name) for name in able.devices]
+    if case.precision in able.precisions and device.label(case.device) in places:
+        return None
+    name = device.label(ref.name)
+    wanted = f"{case.precision} on {device.label(case.device)}"
+    why = declared.refuses.get(case.precision) if declared else None
+    reason = f"{name} does {', '.join(able.precisions)} on {', '.join(places)}; the case asks for {wanted}"
+    return f"{reason}: {why}" if why else reason
 
 
 def ours(ref: BackendRef) -> bool:

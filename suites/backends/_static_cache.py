@@ -25,7 +25,7 @@ def made(
     network = model.network
     cache = StaticCache(config=network.config, max_cache_len=model.max_length)
     _layers, heads, width = heads_of(network.config)
-    cache.early_initialization(model.batch, heads, width, torch.float32, torch.device("cpu"))
+    cache.early_initialization(model.batch, heads, width, network.dtype, network.device)
     layers: list[Any] = cache.layers
     steps = [wrap(network.forward) for wrap in (prefill, decode)]
     places = [torch.arange(model.prompt)[None], *(torch.tensor([[model.prompt + n]]) for n in range(model.steps))]

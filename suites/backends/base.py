@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites.harness.errors import Refused
+
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
@@ -21,14 +23,13 @@ if TYPE_CHECKING:
     from suites.models.nets.generation import Generation
 
 
-class NotApplicable(Exception):
+class NotApplicable(Refused):
     """The question of a case makes no sense for a backend; the text says why. Its row reads ``not applicable``.
 
     For a case that the backend ought to be able to run, and cannot, raise any other exception: the row reads `failed`.
     """
 
-    row_status = "not applicable"
-    """Read by the worker, which imports no backend before the imports that are timed."""
+    status = "not applicable"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Prepared:
             made a lazy compiler do. None where there are none.
         ready: called with the inputs before each call, untimed: brings about what the call goes on from. None where a
             call depends on its inputs alone.
+        precision, device: what `call` really computes in, and where. The row fails where they are not the case's.
     """
 
     call: Callable[..., Any]
@@ -54,6 +56,8 @@ class Prepared:
     facts: Mapping[str, Any] = field(default_factory=dict)
     ready: Callable[..., Any] | None = None
     late_facts: Callable[[], Mapping[str, Any]] | None = None
+    precision: str = "fp32"
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Generator:
     Attributes:
         prefill: ids [B, P] int64 -> logits [B, vocabulary] behind them. Begins the texts anew, whatever was before.
         decode: ids [B, 1] int64 -> logits [B, vocabulary] behind one more token a text.
-        export_s, compile_s, facts, late_facts: as of `Prepared`.
+        export_s, compile_s, facts, late_facts, precision, device: as of `Prepared`.
     """
 
     prefill: Callable[[Tensor], Tensor]
@@ -72,6 +76,8 @@ class Generator:
     compile_s: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     late_facts: Callable[[], Mapping[str, Any]] | None = None
+    precision: str = "fp32"
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,10 @@ class Backend(ABC):
     """Forms of models that `prepare` takes: keys of `suites.models.FORMS`. It gets another form never."""
     restores_state = False
     """Whether `prepare` heeds `state`; otherwise models that write to their buffers are refused."""
+    precisions: tuple[str, ...] = ("fp32",)
+    """Precisions that a ``path.py:Class`` does; the registry says it of a declared backend."""
+    devices: tuple[str, ...] = ("cpu",)
+    """The same of devices."""
     lists: tuple[str, ...] = ()
     """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
 
@@ -121,6 +131,10 @@ class Backend(ABC):
         """``torch`` or ``numpy``: what calls take and must give. Examples given to `prepare` are always tensors."""
         self.state: tuple[str, ...] = ()
         """Buffers that the model writes to. Each call must start from their first values: see `Prepared.ready`."""
+        self.precision = "fp32"
+        """What the case asks for, see `suites.harness.declare.precision`. Model and inputs are converted already."""
+        self.device = "cpu"
+        """Where the model and the inputs given to `prepare` are, and calls take and give tensors."""
         self.exports: Path | None = None
         """An existing folder that later processes of the same backend and case see; None where there are none."""
         self.programs: Path | None = None

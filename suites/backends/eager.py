@@ -27,7 +27,7 @@ class Eager(Backend):
         torch.set_num_threads(self.threads)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:  # noqa: ARG002  # part of the interface
-        """Nothing to prepare but for buffers that the model writes to."""
+        """Nothing to prepare but for buffers that are written: the model has the case's precision and device."""
         import torch
 
         from suites.backends import _buffers
@@ -36,10 +36,12 @@ class Eager(Backend):
             with torch.inference_mode():
                 return model(*arguments)
 
-        return Prepared(call, ready=_buffers.restorer(model, self.state))
+        ready = _buffers.restorer(model, self.state)
+        return Prepared(call, ready=ready, precision=self.precision, device=self.device)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
         """The network as it is."""
         from suites.backends import _static_cache
 
-        return Generator(*_static_cache.made(model, lambda step: step, lambda step: step))
+        steps = _static_cache.made(model, lambda step: step, lambda step: step)
+        return Generator(*steps, precision=self.precision, device=self.device)

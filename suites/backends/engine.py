@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from suites.backends import _older_engine
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
+from suites.harness.declare.precision import PRECISIONS
+from suites.harness.errors import Unavailable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -124,7 +126,7 @@ class Engine(Backend):
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
             call, ready = _with_state(program)
-            return Prepared(call, facts=facts_of(program.report().to_dict()), ready=ready)
+            return Prepared(call, facts=facts_of(program.report().to_dict()), ready=ready, precision=self.precision)
         compiled = self.compiled(model, inputs)
         report = compiled.report().to_dict()
         facts = facts_of(report)
@@ -137,14 +139,24 @@ class Engine(Backend):
                     shutil.copy(path, kept.with_suffix(".partial"))
                     kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
         call, ready = _with_state(compiled)
-        return Prepared(call, report.get("export_seconds"), report.get("compile_seconds"), facts, ready)
+        seconds = report.get("export_seconds"), report.get("compile_seconds")
+        return Prepared(call, *seconds, facts, ready, precision=self.precision)
 
     def compiled(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
-        """The `CompiledModel` of a module; of the program itself where the module is that of an exported program."""
+        """The `CompiledModel` of a module; of the program itself where the module is that of an exported program.
+
+        Raises:
+            Unavailable: the engine lacks an op of the model in a precision other than float32.
+        """
         import engine
 
         source = getattr(model, "exported_program", model)
-        return engine.compile(source, inputs, config=engine.Config(**self.config()))
+        try:
+            return engine.compile(source, inputs, config=engine.Config(**self.config()))
+        except engine.UnsupportedOp as error:
+            if self.precision == "fp32":
+                raise
+            raise Unavailable(f"{self.precision}: {error}") from error
 
     def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
@@ -160,7 +172,9 @@ class Engine(Backend):
         if self._exported is None:
             known = getattr(model, "exported_program", None)
             self._exported = torch.export.export(model, inputs) if known is None else known
-        config = engine.Config(**type(self)(self.threads, options).config())
+        other = type(self)(self.threads, options)
+        other.precision = self.precision
+        config = engine.Config(**other.config())
         return facts_of(engine.compile(self._exported, inputs, config=config).report().to_dict())
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
@@ -184,11 +198,17 @@ class Engine(Backend):
         decoder.prefill(inputs[0])  # so that the report is of this length
         report = decoder.report()[model.phase].to_dict()
         facts = {name: value for name, value in facts_of(report).items() if name not in _WORK}
-        return Generator(decoder.prefill, decoder.decode, exported, passed - exported, facts)
+        seconds = exported, passed - exported
+        return Generator(decoder.prefill, decoder.decode, *seconds, facts, precision=self.precision)
 
     def config(self) -> dict[str, Any]:
-        """Keyword arguments of `engine.Config` that the options spell."""
+        """Keyword arguments of `engine.Config` that the options and the precision spell.
+
+        A rounded model says its precision itself, by the element types of its weights and inputs.
+        """
         chosen: dict[str, Any] = {"threads": self.threads}
+        if PRECISIONS[self.precision].kind == "quantised":
+            chosen["precision"] = self.precision
         declared = _settings()
         chosen |= {"target": self.target} if declared is not None else _older_engine.target(self.target)
         for key, value in self.options.items():
@@ -209,12 +229,12 @@ class Engine(Backend):
         """The `engine.Config` for a file of a program that was compiled with `config`."""
         import engine
 
+        chosen = {key: value for key, value in self.config().items() if key != "precision"}  # the file says it
         if _settings() is None:  # all passes ran when the program was compiled
-            running = {key: value for key, value in self.config().items() if key not in _older_engine.COMPILING}
-            return engine.Config(**running)
+            return engine.Config(**{key: chosen[key] for key in chosen if key not in _older_engine.COMPILING})
         from engine import passes
 
-        return passes.without_common(engine.Config(**self.config()))
+        return passes.without_common(engine.Config(**chosen))
 
     def _only(self, wanted: list[str]) -> tuple[str, ...]:
         """The usual pipeline, with the passes that the option `passes` brings, without others than `wanted`.

@@ -46,4 +46,4 @@ class EngineDynamo(Engine):
         if len(reports) == 1:
             facts = facts_of(reports[0])
         facts |= {"graph_breaks": len(reports) - 1, "fallback_nodes": sum(r["fallback_nodes"] for r in reports)}
-        return Prepared(call, compile_s=seconds, facts=facts, ready=buffers.ready)
+        return Prepared(call, compile_s=seconds, facts=facts, ready=buffers.ready, precision=self.precision)

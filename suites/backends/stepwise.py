@@ -32,6 +32,7 @@ def program_facts(
     other = type(backend)(backend.threads, options)
     other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
     other.numpy_forward = backend.numpy_forward
+    other.precision, other.device = backend.precision, backend.device
     made = prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)
     return made.facts
 
@@ -40,10 +41,17 @@ def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepare
     """What `backend` makes of `model`, as the harness calls it. Facts of the work are the model's, for everybody."""
     made = backend.generator(model, inputs)
     facts = {**made.facts, **model.facts()}
-    seconds, late = (made.export_s, made.compile_s), made.late_facts
+    told: dict[str, Any] = {
+        "export_s": made.export_s,
+        "compile_s": made.compile_s,
+        "facts": facts,
+        "late_facts": made.late_facts,
+        "precision": made.precision,
+        "device": made.device,
+    }
     if model.phase == "prefill":
-        return Prepared(_prefill(made), *seconds, facts, late_facts=late)
-    return Prepared(_decode(made), *seconds, facts, lambda prompt, _following: made.prefill(prompt), late)
+        return Prepared(_prefill(made), **told)
+    return Prepared(_decode(made), **told, ready=lambda prompt, _following: made.prefill(prompt))
 
 
 def _prefill(made: Generator) -> Any:

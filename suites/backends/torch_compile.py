@@ -101,7 +101,8 @@ class TorchCompile(Backend):
         seconds, facts = self._first(lambda: call(*inputs))
         if self.options.get("freezing") != "off":
             buffers.refuse_replaced("freezing")
-        return Prepared(call, compile_s=seconds, facts=facts(), ready=buffers.ready, late_facts=facts)
+        where: dict[str, Any] = {"precision": self.precision, "device": self.device}
+        return Prepared(call, compile_s=seconds, facts=facts(), ready=buffers.ready, late_facts=facts, **where)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile the phase of `model` by going through it once."""
@@ -114,7 +115,8 @@ class TorchCompile(Backend):
         else:
             prefill(inputs[0])
             seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
-        return Generator(prefill, decode, compile_s=seconds, facts=facts(), late_facts=facts)
+        where: dict[str, Any] = {"precision": self.precision, "device": self.device}
+        return Generator(prefill, decode, compile_s=seconds, facts=facts(), late_facts=facts, **where)
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch

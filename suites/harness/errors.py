@@ -7,3 +7,19 @@ from engine.errors import EngineError
 
 class UsageError(EngineError):
     """What was asked for cannot be done as asked: the command line prints the message and exits with 2."""
+
+
+class Refused(Exception):
+    """A backend cannot be measured on a case; the message is the reason of the row.
+
+    Attributes:
+        status: of the row.
+    """
+
+    status = "failed"
+
+
+class Unavailable(Refused):
+    """The backend cannot do what the case asks for, here or at all. Backends may raise it in `prepare`."""
+
+    status = "unavailable"

@@ -3,7 +3,7 @@
 Owns the two grammars that records, tables and the command line share. Knows no model and imports no backend.
 
 Case id:       ``bert/b1_s128/t1/fp32[/key=value...]`` (options of the model first, then switches, each sorted, then
-``io=numpy`` where calls take and give NumPy arrays).
+``io=numpy`` where calls take and give NumPy arrays, then ``device=cuda`` where it is not the cpu).
 Backend label: ``engine``, ``eager#2`` (a second copy), ``engine[disable=fuse_gelu,planner=none]``, ``path.py:Class``,
 ``engine@PATH`` (another version of the engine; records say ``engine@COMMIT``, see `suites.backends.versions`).
 """
@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from suites.harness.declare.device import CPU, label
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
 
 Scalar = str | int | float | bool
@@ -32,10 +34,12 @@ class Case:
         model: a name that ``suites.models`` knows, or ``path.py:factory``.
         shape: sizes such as ``{"batch": 1, "sequence": 128}``.
         threads: worker threads of every backend.
-        precision: element type of weights and activations.
+        precision: a name of `suites.harness.declare.precision.PRECISIONS`.
         options: variants of the model, such as ``{"attention": "sdpa"}``.
         switches: options for the backends that have such switches, such as ``{"disable": "fuse_gelu"}``.
-        io: what every backend takes and must give: ``torch`` for CPU tensors, ``numpy`` for arrays.
+        io: what every backend takes and must give: ``torch`` for tensors, ``numpy`` for arrays.
+        device: where the model runs and its tensors are: a name of `suites.harness.declare.device.DEVICES`, or
+            ``path.py:Class``.
     """
 
     model: str
@@ -45,6 +49,7 @@ class Case:
     options: Mapping[str, Scalar] = field(default_factory=dict)
     switches: Mapping[str, str] = field(default_factory=dict)
     io: str = "torch"
+    device: str = CPU
 
     @property
     def id(self) -> str:
@@ -54,6 +59,7 @@ class Case:
         for chosen in (self.options, self.switches):
             parts += [f"{key}={chosen[key]}" for key in sorted(chosen)]
         parts += [f"io={self.io}"] if self.io != "torch" else []
+        parts += [f"device={label(self.device)}"] if self.device != CPU else []
         return "/".join(parts)
 
     @property
@@ -70,7 +76,19 @@ class Case:
     def fields(self) -> dict[str, Scalar]:
         """What ``--only`` may ask about."""
         fixed: dict[str, Scalar] = {"case": self.id, "model": self.model, "threads": self.threads}
-        return {**self.switches, **self.options, **self.shape, **fixed, "precision": self.precision, "io": self.io}
+        fixed |= {"precision": self.precision, "io": self.io, "device": label(self.device)}
+        return {**self.switches, **self.options, **self.shape, **fixed}
+
+    @property
+    def impossible(self) -> str | None:
+        """Why no backend can run the case; None where some may."""
+        refused = PRECISIONS[self.precision].refused
+        if refused is None and self.io == "numpy":
+            if self.precision == "bf16":
+                return "NumPy has no bfloat16: bf16 needs io = torch"
+            if self.device != CPU:
+                return f"NumPy arrays are in the memory of the host: device {label(self.device)} needs io = torch"
+        return refused
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values; ``Case(**case.to_dict())`` is the same case."""

@@ -29,10 +29,11 @@ from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends import versions
+from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
 
-PRECISIONS = ("fp32",)
 IO = ("torch", "numpy")
 
 
@@ -71,7 +72,7 @@ class ModelSweep(_Strict):
         shape: size name -> one value or a list. Missing sizes take the model's defaults.
         options: variant name -> one value or a list.
         switches: tables of switches for the backends that have them; ``{}`` is everything on.
-        threads: instead of the suite's.
+        threads, precision, device: instead of the suite's.
         backends: instead of the suite's.
         together: processes that hold the model at once, at most, where memory has no room for more: further backends
             take turns in further parts, each with the baseline, its second copy and the engine.
@@ -83,6 +84,8 @@ class ModelSweep(_Strict):
     options: dict[str, Choices] = {}
     switches: Annotated[list[dict[str, str]], Field(min_length=1)] = [{}]
     threads: Threads | None = None
+    precision: Names | None = None
+    device: Names | None = None
     backends: Names | None = None
     together: Annotated[int, Field(ge=4, strict=True)] | None = None
     io: Names = ["torch"]
@@ -107,7 +110,7 @@ class Suite(_Strict):
         models: what to sweep.
         backends: who takes part; the baseline is added where it is missing.
         baseline: the backend that ratios are against. It runs twice: the second copy gives the A/A floor.
-        threads, precision: swept for every model.
+        threads, precision, device: swept for every model.
         rounds: rounds of one process generation; in each, every backend runs once.
         samples_per_round: timed samples of one turn.
         generations: fresh sets of processes; two at least.
@@ -124,6 +127,7 @@ class Suite(_Strict):
     baseline: str = "eager"
     threads: Threads = [1]
     precision: Names = ["fp32"]
+    device: Names = [device.CPU]
     rounds: Annotated[int, Field(ge=3, strict=True)] = 15
     samples_per_round: PositiveInt = 3
     generations: Annotated[int, Field(ge=2, strict=True)] = 2
@@ -136,13 +140,15 @@ class Suite(_Strict):
         """Every case once, in declared order, with the backends that run it (the baseline first)."""
         seen: dict[str, str] = {}
         named: dict[str, str] = {}
+        places: dict[str, str] = {}
         for sweep in self.models:
             refs = [BackendRef.parse(label) for label in (self.baseline, *(sweep.backends or self.backends))]
             for ref in refs:
                 _one_name("backend", named, ref.label, ref.name)
-            for case in _expand(sweep, sweep.threads or self.threads, self.precision):
+            for case in self._expand(sweep):
                 is_new = case.id not in seen
                 _one_name("model", seen, case.id, case.model)
+                _one_name("device", places, device.label(case.device), case.device)
                 if is_new:
                     yield case, list({ref.label: ref for ref in refs}.values())
 
@@ -152,8 +158,12 @@ class Suite(_Strict):
             case.id: sweep.together
             for sweep in reversed(self.models)  # of a case that is declared twice, the first one counts
             if sweep.together is not None
-            for case in _expand(sweep, sweep.threads or self.threads, self.precision)
+            for case in self._expand(sweep)
         }
+
+    def _expand(self, sweep: ModelSweep) -> Iterator[Case]:
+        threads, devices = sweep.threads or self.threads, sweep.device or self.device
+        return _expand(sweep, threads, sweep.precision or self.precision, devices)
 
 
 def _one_name(kind: str, known: dict[str, str], name: str, path: str) -> None:
@@ -258,15 +268,17 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def _expand(sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str]) -> Iterator[Case]:
+def _expand(
+    sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str], devices: Sequence[str]
+) -> Iterator[Case]:
     spec = models.get(sweep.name)
     defaults = {key: [size] for key, size in spec.shape_keys.items() if size is not None}
     shape: Mapping[str, Sequence[int]] = {**defaults, **sweep.shape}
     for sizes in _product(shape):
         for options in _product(sweep.options):
-            swept = itertools.product(precisions, threads, sweep.switches, sweep.io)
-            for precision, count, switches, io in swept:
-                yield Case(sweep.name, sizes, count, precision, options, switches, io)
+            swept = itertools.product(precisions, threads, sweep.switches, sweep.io, devices)
+            for precision, count, switches, io, place in swept:
+                yield Case(sweep.name, sizes, count, precision, options, switches, io, place)
 
 
 def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -284,7 +296,21 @@ def _unknown_names(suite: Suite, folder: Path) -> Iterator[str]:
             registry.check(BackendRef.parse(versions.resolve(label, folder)))
         except EngineError as error:
             yield f"{key}: {error}"
-    yield from (f"precision: {unknown('precision', p, PRECISIONS)}" for p in suite.precision if p not in PRECISIONS)
+    yield from _place_problems(suite)
+    for position, sweep in enumerate(suite.models):
+        yield from (f"models[{position}].{line}" for line in _place_problems(sweep))
+
+
+def _place_problems(owner: Suite | ModelSweep) -> Iterator[str]:
+    """Precisions and devices of `owner` that do not exist."""
+    for name in owner.precision or ():
+        if name not in PRECISIONS:
+            yield f"precision: {unknown('precision', name, PRECISIONS)}"
+    for name in owner.device or ():
+        try:
+            device.own_class(name)
+        except UsageError as error:
+            yield f"device: {error}"
 
 
 def _model_problems(sweep: ModelSweep) -> Iterator[str]:
@@ -311,7 +337,7 @@ def _model_problems(sweep: ModelSweep) -> Iterator[str]:
 
 
 def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:
-    for case in _expand(sweep, [1], PRECISIONS):
+    for case in _expand(sweep, [1], ["fp32"], [device.CPU]):
         try:
             spec.complete(case.build_arguments)
         except models.ModelError as error:

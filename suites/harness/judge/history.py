@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
+from suites.harness.declare.device import CPU
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.record import store
@@ -16,7 +17,7 @@ RUNS_READ = 30
 
 
 class History:
-    """A/A medians by thread count, most of them read from earlier runs, some added by the run under way.
+    """A/A medians by thread count and device, most of them read from earlier runs, some added by the run under way.
 
     Args:
         results: the results folder.
@@ -24,7 +25,7 @@ class History:
     """
 
     def __init__(self, results: Path | None = None, exclude: Path | None = None) -> None:
-        self._medians: dict[int, list[float]] = {}
+        self._medians: dict[tuple[int, str], list[float]] = {}
         files = store.run_files(results)[-RUNS_READ:] if results is not None else []
         for path in files:
             if path == exclude:
@@ -34,13 +35,13 @@ class History:
             except UsageError:
                 continue  # a damaged or newer file says nothing here; `enginebench list runs` shows it
 
-    def add(self, threads: int, medians: Iterable[float]) -> None:
-        """Note the per-generation medians of an A/A pair of a case that ran with `threads` threads."""
-        self._medians.setdefault(threads, []).extend(medians)
+    def add(self, threads: int, medians: Iterable[float], place: str = CPU) -> None:
+        """Note the per-generation medians of an A/A pair of a case with `threads` threads on device `place`."""
+        self._medians.setdefault((threads, place), []).extend(medians)
 
-    def spread(self, threads: int) -> stats.Spread:
-        """What is known for cases with `threads` threads."""
-        return stats.spread_of(self._medians.get(threads, []))
+    def spread(self, threads: int, place: str = CPU) -> stats.Spread:
+        """What is known for cases with `threads` threads on device `place`."""
+        return stats.spread_of(self._medians.get((threads, place), []))
 
     def _read(self, run: store.Run) -> None:
         pairs: dict[tuple[str, int], dict[str, stats.Rounds]] = {}
@@ -48,9 +49,10 @@ class History:
         for line in run.of(Samples):
             if line.backend in (baseline, f"{baseline}#2"):
                 pairs.setdefault((line.case, line.generation), {})[line.backend] = line.seconds
-        threads = {line.case: line.threads for line in run.of(Summary)}
+        kinds = {line.case: (line.threads, line.device) for line in run.of(Summary)}
         for (case, _), seconds in pairs.items():
-            if len(seconds) == 2 and case in threads:
+            if len(seconds) == 2 and case in kinds:
                 values = stats.log_ratios(seconds[f"{baseline}#2"], seconds[baseline])
                 if values:
-                    self.add(threads[case], [statistics.median(values)])
+                    threads, place = kinds[case]
+                    self.add(threads, [statistics.median(values)], place)

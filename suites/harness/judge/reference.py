@@ -3,11 +3,17 @@
 `model.double()` alone leaves float32 inside: casts written in `forward` (``.float()``, ``.to(torch.float32)``,
 ``dtype=torch.float32``), new tensors of the default dtype, plain tensor attributes. `Upcast` lifts all of these to
 float64; integers and booleans stay as they are. Where float64 is impossible, the model's own dtype is the reference.
+
+A rounded case has the float64 outputs of the rounded weights and inputs, and eager's error is that of eager in the
+rounded type. A quantised case has those of the float64 model with its weights encoded and decoded again
+(`quantised.py`), and beside them those of the model as it is, for its accuracy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +25,14 @@ from suites.backends import stepwise
 from suites.backends._buffers import Buffers, restorer
 from suites.backends.base import flatten, to_numpy
 from suites.harness.declare.case import Case
+from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.judge import onnx_reference
+from suites.harness.judge.quantised import Quantised, Rows
 from suites.harness.judge.verify import Reference, compare
 from suites.torch_internals import version_of
 
+_IMPOSSIBLE = (RuntimeError, TypeError, NotImplementedError)
+"""What a model raises that cannot run in float64."""
 _LOWER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
@@ -42,26 +52,64 @@ def outputs_of(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list
 
 def compute(case: Case, seeds: int) -> list[Reference]:
     """One `Reference` for each of the input sets 0 .. seeds-1 of `case`."""
+    precision = PRECISIONS[case.precision]
     spec = models.get(case.model)
+    sets = [spec.inputs(seed, **case.build_arguments) for seed in range(seeds)]
+    inputs = [convert_inputs(one, case.precision) for one in sets]
+    if precision.kind == "quantised":
+        return _quantised(case, inputs)
     model, _ = spec.build(**case.build_arguments)
-    inputs = [spec.inputs(seed, **case.build_arguments) for seed in range(seeds)]
     if spec.form == "onnx":
         return onnx_reference.compute(model, [[to_numpy(tensor) for tensor in one] for one in inputs])
+    model = convert_model(model, case.precision)
     state = _written(case.model, model, inputs[0])
     ready = restorer(model, state)
     own = [_own(model, one, ready) for one in inputs]
-    dtypes = [[str(tensor.dtype).removeprefix("torch.") for tensor in tensors] for tensors in own]
-    plain = [[to_numpy(tensor) for tensor in tensors] for tensors in own]
     try:
         exact = _double(model, inputs, state)
-    except (RuntimeError, TypeError, NotImplementedError) as error:
-        note = f"reference in the model's own dtype: {type(error).__name__}: {str(error).splitlines()[0]}"
-        return [Reference(arrays, kinds, None, note, state) for arrays, kinds in zip(plain, dtypes, strict=True)]
-    found = []
-    for arrays, kinds, mine in zip(exact, dtypes, plain, strict=True):
-        errors = [compare(one, other).relative for one, other in zip(mine, arrays, strict=True)]
-        found.append(Reference(arrays, kinds, errors, None, state))
-    return found
+    except _IMPOSSIBLE as error:
+        note = _note(error)
+        return [Reference(*_plain(one), None, note, precision.rule, state=state) for one in own]
+    return [_reference(wide, mine, precision.rule, state) for wide, mine in zip(exact, own, strict=True)]
+
+
+def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Reference]:
+    """The references of a quantised case."""
+    rule, build = PRECISIONS[case.precision].rule, models.get(case.model).build
+    rows = [Rows() for _ in inputs]
+    kept = iter(rows)
+
+    def read(lifted: tuple[torch.Tensor, ...]) -> Quantised:
+        return Quantised(case.precision, lifted, next(kept))
+
+    model = build(**case.build_arguments)[0]
+    state = _written(case.model, model, inputs[0])
+    ready = restorer(model, state)
+    try:
+        wide = build(**case.build_arguments)[0]
+        unquantised, exact = _double(wide, inputs, state), _double(wide, inputs, state, read)
+        note = None
+    except _IMPOSSIBLE as error:
+        note, rows, exact = _note(error), [Rows() for _ in inputs], []
+        unquantised = [_plain(_own(model, one, ready))[0] for one in inputs]
+    own = []
+    for one, integers in zip(inputs, rows, strict=True):
+        if exact:
+            integers.replay()
+        with Quantised(case.precision, one, integers):
+            own.append(_own(model, one, ready))
+    if note is not None:
+        found = [Reference(*_plain(one), None, note, rule, state=state) for one in own]
+    else:
+        found = [_reference(one, mine, rule, state) for one, mine in zip(exact, own, strict=True)]
+    return [replace(one, unquantised=plain) for one, plain in zip(found, unquantised, strict=True)]
+
+
+def _reference(exact: list[np.ndarray], own: list[torch.Tensor], rule: str, state: tuple[str, ...]) -> Reference:
+    """Of one input set: float64 outputs, and eager's."""
+    arrays, kinds = _plain(own)
+    errors = [compare(one, other).relative for one, other in zip(arrays, exact, strict=True)]
+    return Reference(exact, kinds, errors, None, rule, state=state)
 
 
 def _written(name: str, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, ...]:
@@ -107,17 +155,37 @@ def _own(
     return found
 
 
+def _plain(tensors: list[torch.Tensor]) -> tuple[list[np.ndarray], list[str]]:
+    """Arrays and names of dtypes."""
+    return [to_numpy(one) for one in tensors], [str(one.dtype).removeprefix("torch.") for one in tensors]
+
+
+def _note(error: Exception) -> str:
+    return f"reference in the model's own dtype: {type(error).__name__}: {str(error).splitlines()[0]}"
+
+
+def _as_it_is(_inputs: tuple[torch.Tensor, ...]) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
 def _double(
-    model: torch.nn.Module, inputs: list[tuple[torch.Tensor, ...]], state: tuple[str, ...]
+    model: torch.nn.Module,
+    inputs: list[tuple[torch.Tensor, ...]],
+    state: tuple[str, ...],
+    read: Callable[[tuple[torch.Tensor, ...]], AbstractContextManager[Any]] = _as_it_is,
 ) -> list[list[np.ndarray]]:
+    """Outputs in float64; `read` gives what is entered for each input set."""
     # New tensors of the model must be float64, too. The worker of references runs nothing else meanwhile.
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         model = model.double()
         ready = restorer(model, state)
-        with Upcast():
-            results = [_own(model, tuple(map(_lift, one)), ready) for one in inputs]
+        results = []
+        for one in inputs:
+            lifted = tuple(map(_lift, one))
+            with Upcast(), read(lifted):
+                results.append(_own(model, lifted, ready))
     finally:
         torch.set_default_dtype(before)
     for tensor in results[0]:

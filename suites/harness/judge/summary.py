@@ -14,10 +14,12 @@ from typing import Any
 from suites import backends
 from suites.backends.versions import ENGINE
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import label
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
 from suites.harness.record.roofs import Roofs, Work
-from suites.harness.record.schema import AllFacts, Compared, Error, Facts, PerToken, Samples, Summary
+from suites.harness.record.schema import Accuracy, AllFacts, Compared, Error, Facts, PerToken, Samples, Summary
 
 NEIGHBOURS_FLAG = 0.03
 """From this share on, what the neighbours cost is flagged."""
@@ -54,8 +56,9 @@ def summarise(question: Question, lines: Sequence[Samples], history: History) ->
     latest = {(line.backend, line.generation): line for line in lines}
     of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
     pair = log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
-    history.add(question.case.threads, [statistics.median(values) for values in pair])
-    spread = history.spread(question.case.threads)
+    place = label(question.case.device)
+    history.add(question.case.threads, [statistics.median(values) for values in pair], place)
+    spread = history.spread(question.case.threads, place)
     floor = stats.floor_of(stats.ratio(pair, spread)) if pair else None
     found = []
     for ref in question.refs:
@@ -91,7 +94,8 @@ def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:
     if not told:
         return
     source = min(told, key=lambda one: one[0])[1]
-    work = Work(source.flops, source.bytes, question.case.precision, source.steps or 1)
+    roof = PRECISIONS[question.case.precision].roof
+    work = Work(source.flops, source.bytes, roof, source.steps or 1)
     for line in found:
         line.flops, line.bytes = work.flops, work.nbytes
         if question.roofs is not None and line.latency is not None:
@@ -160,6 +164,7 @@ def _summary(
         precision=case.precision,
         switches={**case.switches, **ref.options},
         io=case.io,
+        device=label(case.device),
         backend=ref.label,
         role=backends.role(ref),
         baseline=question.baseline,
@@ -168,6 +173,7 @@ def _summary(
         floor=math.expm1(floor) if floor is not None else None,
         aa_observations=spread.observations,
         error=_worst_error(mine),
+        accuracy=_worst_accuracy(mine),
         note=next((one.note for one in mine if one.note), None),
         peak_rss_bytes=_peak(mine),
         run_peak_rss_bytes=_peak([one for one in mine if one.first_call_s is None]),
@@ -265,3 +271,13 @@ def _worst_error(mine: Sequence[Samples]) -> Error | None:
     if not errors:
         return None
     return Error(**{name: max(getattr(one, name) for one in errors) for name in Error.model_fields})
+
+
+def _worst_accuracy(mine: Sequence[Samples]) -> Accuracy | None:
+    """Of the generations the largest errors and the smallest agreement; None where no case was quantised."""
+    found = [line.accuracy for line in mine if line.accuracy is not None]
+    if not found:
+        return None
+    agreed = [one.agreement for one in found if one.agreement is not None]
+    relative, max_abs = (max(getattr(one, name) for one in found) for name in ("relative", "max_abs"))
+    return Accuracy(relative=relative, max_abs=max_abs, agreement=min(agreed, default=None))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from suites.harness.record.schema import Accuracy
+
 TOLERANCE_FACTOR = 32.0
 """Allowed error as a multiple of eager's own float32 error.
 
@@ -29,8 +31,58 @@ MOST_TOLERANCE = 0.1
 Of the models here Mamba with its random weights is allowed most, 0.03.
 """
 
+ROUNDED_FACTOR = 3.0
+"""Allowed error in bfloat16 and float16 as a multiple of eager's own in that type.
+
+Rounding dominates these errors, and eager rounds after every operator. Right implementations are about as far off, or
+1.6 times as far where they round partial sums (`scripts/simulate_tolerance.py`).
+"""
+
+ROUNDED_UNITS = 1.0
+"""Allowed error in units of epsilon of bfloat16 or float16 where eager makes none: two roundings of every element."""
+
+QUANTISED_LEAST = 2.0**-13
+"""Allowed error where weights are quantised and activations are not, whatever eager makes.
+
+A factor that is folded into a weight before it is quantised moves a few quotients over the middle between two integers.
+"""
+
+DYNAMIC_LEAST = 2.0**-8
+"""The same where activations are quantised, too: a sum of another order moves an activation over the middle between two
+integers now and then, by 1/127 of the largest in its row.
+"""
+
 OWN_DTYPE_TOLERANCE = 1e-4
 """Allowed relative error where no float64 reference exists, so that eager's own error is unknown."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How the bound on the relative error of an output is made.
+
+    Attributes:
+        factor: times eager's own error.
+        units: at least so many units of the output's epsilon.
+        least: at least this, of a floating-point output.
+    """
+
+    factor: float
+    units: float
+    least: float = 0.0
+
+
+RULES: dict[str, Rule] = {
+    "exact": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS),
+    "rounded": Rule(ROUNDED_FACTOR, ROUNDED_UNITS),
+    "quantised": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST),
+    "dynamic": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST),
+}
+"""Name of a rule, as `suites.harness.declare.precision.PRECISIONS` gives it to each precision -> the rule."""
+
+_EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
+"""Spacing of floating-point numbers near 1."""
+_EXACT = 2.0**-52
+"""The same of float64, in which other outputs compare exactly."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +103,8 @@ class Reference:
         dtypes: dtype names of eager's outputs.
         eager_errors: relative error of each of eager's outputs; None where `outputs` are eager's own.
         note: why there is no float64 reference.
+        rule: name of the rule of the tolerance, see `RULES`.
+        unquantised: of a quantised case the outputs of the model as it is, float64 where they are floating; else None.
         state: buffers that the model writes to. Each call starts from their first values.
     """
 
@@ -58,14 +112,17 @@ class Reference:
     dtypes: Sequence[str]
     eager_errors: Sequence[float] | None
     note: str | None
+    rule: str = "exact"
+    unquantised: Sequence[np.ndarray] | None = None
     state: tuple[str, ...] = ()
 
     def tolerance(self, index: int) -> float:
         """The relative error that output `index` may have."""
+        rule, epsilon = RULES[self.rule], _EPSILON.get(self.dtypes[index])
+        least = rule.units * _EXACT if epsilon is None else max(rule.units * epsilon, rule.least)
         if self.eager_errors is None:
-            return OWN_DTYPE_TOLERANCE
-        usual = max(TOLERANCE_FACTOR * self.eager_errors[index], TOLERANCE_ULPS * _epsilon(self.dtypes[index]))
-        return min(usual, MOST_TOLERANCE)
+            return max(OWN_DTYPE_TOLERANCE, least)
+        return min(max(rule.factor * self.eager_errors[index], least), MOST_TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -124,7 +181,45 @@ def _problem(index: int, found: Difference, dtype: str, reference: Reference) ->
     return None
 
 
-def _epsilon(dtype: str) -> float:
-    """Spacing of floating numbers near 1; for others that of float64, in which they compare exactly."""
-    known = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
-    return known.get(dtype, 2.0**-52)
+def accuracy(results: Sequence[Sequence[np.ndarray]], references: Sequence[Reference]) -> Accuracy | None:
+    """How far outputs are from those of the unquantised model; None where that was not computed.
+
+    Args:
+        results: outputs of one call for each input set.
+        references: one for each input set.
+
+    Returns:
+        relative, max_abs: as of `compare`, the worst over outputs and input sets.
+        agreement: share of the positions of the largest element along the last axis that agree, over all input sets and
+            all floating-point outputs with at least two elements there; None where there is no such output.
+    """
+    if any(
+        one.unquantised is None or len(one.unquantised) != len(mine)
+        for one, mine in zip(references, results, strict=True)
+    ):
+        return None
+    pairs = [
+        pair
+        for one, mine in zip(references, results, strict=True)
+        for pair in zip(mine, one.unquantised or (), strict=True)
+    ]
+    found = [compare(output, plain) for output, plain in pairs]
+    agreed = [
+        output.argmax(-1).ravel() == plain.argmax(-1).ravel() for output, plain in pairs if _has_choice(output, plain)
+    ]
+    return Accuracy(
+        relative=max((one.relative for one in found), default=0.0),
+        max_abs=max((one.max_abs for one in found), default=0.0),
+        agreement=float(np.concatenate(agreed).mean()) if agreed else None,
+    )
+
+
+def _has_choice(output: np.ndarray, plain: np.ndarray) -> bool:
+    """True where the largest element along the last axis means something."""
+    return (
+        output.shape == plain.shape
+        and plain.dtype.kind == "f"
+        and plain.size > 0
+        and plain.ndim > 0
+        and plain.shape[-1] > 1
+    )

@@ -12,7 +12,7 @@ import resource
 import statistics
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,10 @@ from suites import backends, models
 from suites.backends import stepwise
 from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch, to_numpy
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import label
+from suites.harness.declare.precision import convert_inputs, convert_model
+from suites.harness.errors import Refused, Unavailable
+from suites.harness.measure import device
 from suites.harness.record import outputs
 
 if TYPE_CHECKING:
@@ -59,6 +63,9 @@ class Job:
         ref: who runs it.
         scratch: an existing folder; outputs for checking are written there.
         exports, programs: see `Backend`.
+
+    Raises:
+        Unavailable: the backend does not do the precision or the device of the case.
     """
 
     def __init__(
@@ -67,14 +74,18 @@ class Job:
         options = backends.applicable(ref, dict(case.switches))
         self._case = case
         self._scratch = scratch
-        self._backend = backends.load(ref)(case.threads, options)
+        made = backends.load(ref)
+        reason = backends.unable(ref, case, made)
+        if reason is not None:
+            raise Unavailable(reason)
+        self._backend = made(case.threads, options)
         self._backend.exports, self._backend.programs = exports, programs
-        self._backend.io = case.io
+        self._backend.io, self._backend.precision, self._backend.device = case.io, case.precision, case.device
         self._backend.numpy_forward = models.get(case.model).numpy
+        self._device = device.load(case.device)
         self._model: Any = None
         self._prepared: Prepared | None = None
         self._inputs: Inputs = []
-        self._baseline_bytes: int | None = None
         self._inner = 1
         self._turns = 0
         self._last: Any = None
@@ -87,7 +98,7 @@ class Job:
         seconds = time.perf_counter() - start
         import torch  # noqa: F401  # inputs are torch tensors: whoever has not imported it yet does so untimed
 
-        self._baseline_bytes = _reset_peak()
+        self._device.reset_peak()
         return {"import_s": seconds}
 
     def provision(self) -> dict[str, Any]:
@@ -98,19 +109,21 @@ class Job:
     def facts(self, options: Mapping[str, str]) -> dict[str, Any]:
         """Returns facts: what the backend tells of the model with these options. Calls nothing and times nothing."""
         if self._model is None:
-            self._model = models.get(self._case.model).build(**self._case.build_arguments)[0]
-        return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._fresh_tensors()[0], options))}
+            self._model = self._build()
+        return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._example(), options))}
 
     def prepare(self, state: Sequence[str] = ()) -> dict[str, Any]:
         """Build the model (untimed), export and compile it, call once. Returns these times and facts.
 
         Each call starts from the first values of the buffers that are called as `state` says.
+
+        Raises:
+            Refused: the backend prepared it for another precision or device than the case's.
         """
         self._backend.state = tuple(state)
-        spec = models.get(self._case.model)
-        model, _ = spec.build(**self._case.build_arguments)
+        model = self._build()
         prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
-        self._prepared = prepare(self._backend, model, self._fresh_tensors()[0])
+        self._prepared = _attested(prepare(self._backend, model, self._example()), self._case)
         if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
             self._prepared = _through_torch(self._prepared)
         del model
@@ -128,8 +141,9 @@ class Job:
             self.ready(*inputs)
             results.append(self._flatten(self.call(*inputs)))
         files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
-        self._right = [_fingerprints(tensors) for tensors in results]
-        pairs = zip(map(self._flatten, self._inputs), self._fresh_tensors(), strict=True)
+        self._right = [self._fingerprints(tensors) for tensors in results]
+        used_sets = (self._device.bring(self._flatten(inputs)) for inputs in self._inputs)
+        pairs = zip(used_sets, self._fresh_tensors(), strict=True)
         changed = [
             seed
             for seed, (used, fresh) in enumerate(pairs)
@@ -157,8 +171,8 @@ class Job:
             medians.append(statistics.median(block))
             self._inner = _repetitions(medians[-1])
             steady = abs(medians[-1] / medians[-2] - 1) <= WARM_AGREE
-        peak = None if self._baseline_bytes is None else _status("VmHWM") - self._baseline_bytes
         found = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
+        peak = self._device.peak_bytes()
         return {**found, "peak_rss_bytes": peak, "suspects": suspects, **self._late_facts()}
 
     def _late_facts(self) -> dict[str, Any]:
@@ -209,7 +223,7 @@ class Job:
 
     def _differs(self, seed: int, result: Any) -> bool:
         """Whether a result is not bit for bit the one that was verified; nothing differs before `verify`."""
-        return bool(self._right) and _fingerprints(self._flatten(result)) != self._right[seed]
+        return bool(self._right) and self._fingerprints(self._flatten(result)) != self._right[seed]
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -239,14 +253,16 @@ class Job:
         return self._inner
 
     def _time(self, first: int, calls: int) -> float:
-        """Seconds a call over `calls` calls in a row, starting with input set `first`."""
+        """Seconds a call over `calls` calls in a row, starting with input set `first`, until the device is done."""
         call, order = self.call, [self._inputs[(first + index) % INPUT_SETS] for index in range(calls)]
         if self.must_be_ready:
             return sum(self._time_ready(inputs) for inputs in order) / calls
         result: Any = None
+        self._device.synchronise()
         start = time.perf_counter()
         for inputs in order:
             result = call(*inputs)
+        self._device.synchronise()
         seconds = (time.perf_counter() - start) / calls
         self._last = result
         return seconds
@@ -255,8 +271,10 @@ class Job:
         """Seconds of one call that must be made ready."""
         call = self.call
         self.ready(*inputs)
+        self._device.synchronise()
         start = time.perf_counter()
         result = call(*inputs)
+        self._device.synchronise()
         seconds = time.perf_counter() - start
         self._last = result
         return seconds
@@ -264,27 +282,52 @@ class Job:
     def _fresh_inputs(self) -> Inputs:
         """Inputs as calls take them."""
         sets = self._fresh_tensors()
-        return [tuple(tensor.numpy() for tensor in one) for one in sets] if self._case.io == "numpy" else list(sets)
+        if self._case.io == "numpy":
+            return [tuple(tensor.numpy() for tensor in one) for one in sets]
+        return [self._device.place(one) for one in sets]
+
+    def _build(self) -> Any:
+        """The model with the weights of the case's precision, on its device."""
+        model, _ = models.get(self._case.model).build(**self._case.build_arguments)
+        return self._device.place_model(convert_model(model, self._case.precision))
+
+    def _example(self) -> tuple[Tensor, ...]:
+        """The first input set, as tensors on the device."""
+        return self._device.place(self._fresh_tensors()[0])
 
     def _flatten(self, values: Any) -> list[Tensor]:
-        """What a call takes or gives, as tensors; TypeError for what is not of the case's kind."""
-        return flatten_arrays(values) if self._case.io == "numpy" else flatten(values)
+        """What a call takes or gives, as tensors; TypeError for what is not of the case's kind or on its device."""
+        tensors = flatten_arrays(values) if self._case.io == "numpy" else flatten(values)
+        away = next((tensor for tensor in tensors if not self._device.holds(tensor)), None)
+        if away is not None:
+            raise TypeError(f"a tensor of the call is on {away.device}; expected {label(self._case.device)}")
+        return tensors
 
     def _fresh_tensors(self) -> list[tuple[Tensor, ...]]:
+        """The input sets in the case's precision, on the CPU."""
         spec = models.get(self._case.model)
-        return [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
+        sets = [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
+        return [convert_inputs(one, self._case.precision) for one in sets]
 
     def _write(self, name: str, tensors: list[Tensor]) -> str:
         path = self._scratch / f"{name}.npz"
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
-        outputs.save(path, [to_numpy(tensor) for tensor in tensors], kinds)
+        outputs.save(path, [to_numpy(tensor) for tensor in self._device.bring(tensors)], kinds)
         return path.name
 
+    def _fingerprints(self, tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
+        """Type, shape and checksum of each: equal where the bits are."""
+        arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in self._device.bring(tensors)]
+        return [(array.dtype.str, array.shape, zlib.crc32(array.data)) for array in arrays]
 
-def _fingerprints(tensors: Iterable[Tensor]) -> list[tuple[Any, ...]]:
-    """Type, shape and checksum of each: equal where the bits are."""
-    arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in tensors]
-    return [(array.dtype.str, array.shape, zlib.crc32(array.data)) for array in arrays]
+
+def _attested(prepared: Prepared, case: Case) -> Prepared:
+    """`prepared`; Refused where the backend says that it is for another precision or device than the case's."""
+    made, asked = label(prepared.device), label(case.device)
+    if (prepared.precision, made) == (case.precision, asked):
+        return prepared
+    wanted = case.precision if made == asked else f"{case.precision} on {asked}"
+    raise Refused(f"prepared for {prepared.precision} on {made}; the case asks for {wanted}")
 
 
 def _through_torch(prepared: Prepared) -> Prepared:
@@ -297,19 +340,3 @@ def _repetitions(seconds: float) -> int:
     """Calls that make a sample long enough."""
     wanted = max(MIN_SAMPLE_S, 100 * time.get_clock_info("perf_counter").resolution)
     return max(1, math.ceil(wanted / max(seconds, 1e-9)))
-
-
-def _reset_peak() -> int | None:
-    """Resident bytes now, with the kernel's peak counter set back to them; None where it cannot be set back."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return None
-    return _status("VmRSS")
-
-
-def _status(key: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"/proc/self/status has no {key}")

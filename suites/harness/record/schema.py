@@ -102,7 +102,7 @@ class Accuracy(Part):
     """2-norm of the difference over the 2-norm of the reference"""
     max_abs: float
     """largest absolute difference of an element"""
-    agreement: float
+    agreement: float | None = None
     """share of the largest elements along the last axis that are at the reference's place"""
 
 
@@ -255,8 +255,6 @@ class Plan(Part):
     """seconds that a phase may take"""
     cases: dict[str, list[str]]
     """case -> labels of its backends"""
-    device: list[str] = ["cpu"]
-    """devices of the cases"""
     parts: dict[str, list[list[str]]] = {}
     """case -> labels that take turns with each other, where not all do"""
     files: dict[str, str] = {}
@@ -357,6 +355,8 @@ class Samples(Record):
     reason: str | None = None
     """why the status is not ok"""
     threads: int
+    """of the case"""
+    device: str = "cpu"
     """of the case"""
     seconds: list[list[float]] = []
     """per round, the timed samples: seconds a call; empty unless the status is ok"""

@@ -20,10 +20,12 @@ from typing import Any
 from engine.processors import count_processors
 from suites import backends
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import label
 from suites.harness.declare.spec import Suite
 from suites.harness.judge.summary import PHASES
 from suites.harness.judge.verify import Reference
-from suites.harness.measure.contention import Used, Watch, kept
+from suites.harness.measure import device
+from suites.harness.measure.contention import Used, kept
 from suites.harness.record import machine
 from suites.harness.record.schema import Contention, Error, Samples, Status, facts_of
 from suites.harness.run import checks
@@ -115,6 +117,7 @@ class CaseWork:
         self._cache = cache
         self._reporter = reporter
         self._references = references
+        self._device = device.load(case.device)
         self.lines = self._restore(done)
 
     def generations(self) -> Iterator[list[Samples]]:
@@ -178,7 +181,10 @@ class CaseWork:
         return [entry.line for entry in entries]
 
     def _blank(self, ref: BackendRef, generation: int) -> Samples:
-        return Samples(case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads)
+        place = label(self.case.device)
+        return Samples(
+            case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads, device=place
+        )
 
     def _possible(self, entry: Entry) -> bool:
         reason = checks.unavailable(self.case, entry.ref)
@@ -265,10 +271,10 @@ class CaseWork:
         order, company = (
             _balanced_orders(len(entries), f"{self.case.id} {generation}{what}") for what in ("", " company")
         )
-        watch = Watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
+        watch = self._device.watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
         began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
         most = self.suite.rounds + self.suite.rounds // 3
-        _stop(entries)
+        self._stop(entries)
         while disturbed.count(False) < self.suite.rounds and len(disturbed) < most:
             number = len(disturbed)
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
@@ -304,9 +310,9 @@ class CaseWork:
         """One turn for each, in this order, all others stopped."""
         keep = number % CHECK_EVERY < 2
         for entry in entries:
-            _go_on([entry])
+            self._go_on([entry])
             turn = self._turn(entry, keep=keep)
-            _stop([entry])
+            self._stop([entry])
             if turn is not None:
                 entry.seconds.append(turn["seconds"])
                 entry.involuntary += turn["involuntary"]
@@ -319,14 +325,14 @@ class CaseWork:
         """
         if sum(entry.alive for entry in entries) < 2:
             return
-        _go_on(entries)
+        self._go_on(entries)
         for entry in entries:
             self._doing(generation, "in company", entry)
             turn = self._turn(entry, keep=False)
             if turn is not None:
                 entry.alone_seconds.append(entry.seconds[-1])
                 entry.beside_seconds.append(turn["seconds"])
-        _stop(entries)
+        self._stop(entries)
 
     def _turn(self, entry: Entry, *, keep: bool) -> dict[str, Any] | None:
         """The answer to one turn; None where the worker is gone, or now fails."""
@@ -352,11 +358,24 @@ class CaseWork:
                 latency = statistics.median(chain.from_iterable(entry.seconds))
                 self._reporter.row(entry.ref.label, state, latency)
 
+    def _stop(self, entries: Sequence[Entry]) -> None:
+        """Let none of these use the device."""
+        for entry in entries:
+            if entry.worker is not None:
+                self._device.stop(entry.worker.pid)
+
+    def _go_on(self, entries: Sequence[Entry]) -> None:
+        """Let them use it again."""
+        for entry in entries:
+            if entry.worker is not None:
+                self._device.go_on(entry.worker.pid)
+
     def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
         found = checks.judge(scratch, answer, references)
         entry.line.note = references[0].note
         entry.line.error = Error(relative=found.relative, max_abs=found.max_abs, tolerance=found.tolerance)
+        entry.line.accuracy = found.accuracy
         if found.reason is not None:
             entry.fail("wrong", tidy(found.reason))
 
@@ -369,20 +388,6 @@ class CaseWork:
         reason = checks.first_fault(entry.worker.scratch, results, references)
         if reason is not None:
             entry.fail("wrong", f"{what}: {reason}")
-
-
-def _stop(entries: Sequence[Entry]) -> None:
-    """Let no thread of these run."""
-    for entry in entries:
-        if entry.worker is not None:
-            entry.worker.stop()
-
-
-def _go_on(entries: Sequence[Entry]) -> None:
-    """Let them run again."""
-    for entry in entries:
-        if entry.worker is not None:
-            entry.worker.go_on()
 
 
 def _ends_a_part(done: int, rounds: int, parts: int) -> bool:

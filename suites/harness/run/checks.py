@@ -15,7 +15,9 @@ from suites import backends, models
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import verify
 from suites.harness.judge.verify import Reference
+from suites.harness.measure import device
 from suites.harness.record import outputs
+from suites.harness.record.schema import Accuracy
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Judgement:
         max_abs: the same of absolute differences.
         tolerance: the largest relative error that some output may have.
         reason: what is wrong; None where all is right.
+        accuracy: of quantised cases, differences from the model that is not quantised.
     """
 
     relative: float
     max_abs: float
     tolerance: float
     reason: str | None
+    accuracy: Accuracy | None = None
 
 
 def unavailable(case: Case, ref: BackendRef) -> str | None:
@@ -41,7 +45,22 @@ def unavailable(case: Case, ref: BackendRef) -> str | None:
     if case.threads > cpus:
         return f"needs {case.threads} processors, {cpus} may be used here"
     model = models.get(case.model)
-    return backends.unavailable(ref) or backends.cannot_run(ref, model.form) or model.unavailable()
+    return (
+        backends.unable(ref, case)
+        or device.load(case.device).unavailable()
+        or backends.unavailable(ref)
+        or backends.cannot_run(ref, model.form)
+        or _cannot_convert(model, case)
+        or model.unavailable()
+    )
+
+
+def _cannot_convert(model: models.ModelSpec, case: Case) -> str | None:
+    if model.form == "module" or case.precision == "fp32":
+        return None
+    return (
+        f"{models.FORMS[model.form]} keep the precision that they were written in; the case asks for {case.precision}"
+    )
 
 
 def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> Judgement:
@@ -54,12 +73,14 @@ def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Referen
     """
     relative = max_abs = 0.0
     reason = "the call changed its inputs" if answer["inputs_changed"] else None
-    for name, reference in zip(answer["files"], references, strict=True):
-        verdict = verify.check(*outputs.read(scratch / name), reference)
+    results = [outputs.read(scratch / name) for name in answer["files"]]
+    for result, reference in zip(results, references, strict=True):
+        verdict = verify.check(*result, reference)
         relative, max_abs = max(relative, verdict.relative), max(max_abs, verdict.max_abs)
         reason = reason or verdict.reason
     tolerances = [one.tolerance(index) for one in references for index in range(len(one.dtypes))]
-    return Judgement(relative, max_abs, max(tolerances, default=0.0), reason)
+    accuracy = verify.accuracy([arrays for arrays, _ in results], references)
+    return Judgement(relative, max_abs, max(tolerances, default=0.0), reason, accuracy)
 
 
 def first_fault(scratch: Path, results: Sequence[Mapping[str, Any]], references: Sequence[Reference]) -> str | None:

@@ -17,6 +17,7 @@ from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.only import Only
 from suites.harness.declare.spec import Suite, relabelled, resolve
 from suites.harness.errors import UsageError
+from suites.harness.measure import device
 from suites.harness.record import store
 from suites.harness.record.schema import Samples
 
@@ -24,7 +25,7 @@ ASSUMED_WORKER_S = 8.0
 """Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
 
 
-_NOT_ASKED = {"models", "backends", "threads", "precision", "worker_s"}
+_NOT_ASKED = {"models", "backends", "threads", "precision", "device", "worker_s"}
 """Keys of a suite that are in the cases, or change nothing that is measured."""
 
 
@@ -64,7 +65,7 @@ class RunPlan:
 
     def files(self) -> dict[str, str]:
         """Of each file of a user that a model or backend is in, its name and a digest of what is in it."""
-        names = {ref.name for _, refs in self.cases for ref in refs}
+        names = {case.device for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
         paths |= {models.file_of(case.model) for case, _ in self.cases if models.is_path(case.model)}
         contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
@@ -158,6 +159,8 @@ def make(
         cases = _filtered(cases, Only(only, names), BackendRef.parse(suite.baseline).label)
         if not cases:
             raise UsageError(f"--only {only!r} leaves no case of suite {suite.name}")
+    for name in {case.device for case, _ in cases}:
+        device.load(name)
     whole = [(case, with_twin(refs, suite.baseline)) for case, refs in cases]
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}

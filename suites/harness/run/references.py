@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from suites.harness.declare.case import Case
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge.verify import Reference
 from suites.harness.measure.job import INPUT_SETS
 from suites.harness.record import outputs
@@ -41,7 +44,11 @@ class References:
                 sets = worker.ask("reference", self._timeout, seeds=INPUT_SETS)["sets"]
         except WorkerFailed as failure:
             return WorkerFailed(failure.status, f"no reference: {failure.reason}")
-        return [
-            Reference(*outputs.read(scratch / one["file"]), one["eager_errors"], one["note"], tuple(one["state"]))
-            for one in sets
-        ]
+        return [_read(scratch, one, PRECISIONS[case.precision].rule) for one in sets]
+
+
+def _read(scratch: Path, told: Mapping[str, Any], rule: str) -> Reference:
+    """What the worker of references wrote for one input set."""
+    exact, dtypes = outputs.read(scratch / told["file"])
+    plain = None if told["unquantised"] is None else outputs.read(scratch / told["unquantised"])[0]
+    return Reference(exact, dtypes, told["eager_errors"], told["note"], rule, plain, tuple(told["state"]))

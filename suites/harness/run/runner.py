@@ -10,9 +10,11 @@ from typing import Any
 
 from suites import backends
 from suites.harness.declare.case import Case
+from suites.harness.declare.device import CPU, label
 from suites.harness.errors import UsageError
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import Question, summarise
+from suites.harness.measure import device
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import HARMLESS, Environment, Plan, Samples, Summary
@@ -91,7 +93,7 @@ def run(
             if earlier is None:
                 writer.append(environment)
             reporter.start(plan.units(), f"suite {plan.suite.name}")
-            for block in _cases(plan, earlier, folder, history, environment.roofs, reporter):
+            for block in _cases(plan, earlier, folder, history, environment, reporter):
                 writer.append(*block)
                 summaries += [one for one in block if isinstance(one, Summary)]
     except KeyboardInterrupt:
@@ -113,7 +115,7 @@ def _cases(
     earlier: store.Run | None,
     folder: Path,
     history: History,
-    roofs: Roofs | None,
+    environment: Environment,
     reporter: Reporter,
 ) -> Iterator[Sequence[Samples] | Sequence[Summary]]:
     """What to write, in blocks that belong together."""
@@ -138,7 +140,7 @@ def _cases(
             work = CaseWork(case, members, plan.suite, scratch, scratch / "cache", references, reporter, done, first)
             yield from work.generations()
             lines += work.lines
-        question = Question(case, refs, plan.baseline, plan.suite.same_within, roofs)
+        question = Question(case, refs, plan.baseline, plan.suite.same_within, _roofs(environment, case.device))
         found = summarise(question, lines, history)
         yield found
         reporter.finished(case.id, number, len(plan.cases), found)
@@ -147,23 +149,23 @@ def _cases(
 
 
 class _Exports:
-    """What backends exported in the case before: cases that differ only in threads and switches do not do it again."""
+    """What backends exported in the case before: cases of one computation and device do not do it again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._of: str | None = None
+        self._of: tuple[str, str] | None = None
 
     def lend(self, case: Case, cache: Path) -> None:
         """Move what was exported of the same computation into the cache of a case."""
         for path in self._folder.iterdir():
-            if self._of == case.computation:
+            if self._of == (case.computation, case.device):
                 shutil.move(path, cache / path.name)
             else:
                 shutil.rmtree(path)
 
     def take_back(self, case: Case, cache: Path) -> None:
         """Keep what a case has exported until the next one."""
-        self._of = case.computation
+        self._of = case.computation, case.device
         for path in cache.glob(f"{EXPORTS}*"):
             shutil.move(path, self._folder / path.name)
 
@@ -171,16 +173,36 @@ class _Exports:
 def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Environment:
     threads = sorted({case.threads for case, _ in plan.cases})
     refs = {ref.label: ref for _, refs in plan.cases for ref in refs}
+    names = sorted({case.device for case, _ in plan.cases})
     facts = machine.environment()
     return Environment(
         **facts,
         threads=threads,
+        devices={label(name): _device_facts(name, with_roofs=measure_roofs is not None) for name in names},
         roofs=measure_roofs() if measure_roofs is not None else None,
         suite=plan.suite.name,
         plan_digest=plan.digest,
         plan=Plan.model_validate(plan.to_dict()),
-        backends={label: backends.record(ref, facts["versions"]) for label, ref in refs.items()},
+        backends={name: backends.record(ref, facts["versions"]) for name, ref in refs.items()},
     )
+
+
+def _device_facts(name: str, *, with_roofs: bool) -> dict[str, Any]:
+    """What a device of the plan says of itself. Roofs of the cpu are `roofs` of the environment line."""
+    found = device.load(name)
+    missing = found.unavailable()
+    if missing is not None:
+        return {"unavailable": missing}
+    roofs = found.roofs() if with_roofs and name != CPU else None
+    return {**found.facts(), **({"roofs": roofs.to_dict()} if roofs is not None else {})}
+
+
+def _roofs(environment: Environment, name: str) -> Roofs | None:
+    """The roofs of a device that a run has recorded; None where it has none."""
+    if name == CPU:
+        return environment.roofs
+    found = environment.devices.get(label(name), {}).get("roofs")
+    return None if found is None else Roofs.from_dict(found)
 
 
 def finished(plan: RunPlan, results: Path) -> store.Run | None:

@@ -39,7 +39,7 @@ class WorkerFailed(Exception):
     """A worker answered with an error, died, or took too long.
 
     Attributes:
-        status: ``failed``, ``timeout`` or ``not applicable``.
+        status: ``failed``, ``timeout``, ``unavailable`` or ``not applicable``.
         reason: what happened, in one or a few lines.
     """
 
@@ -97,7 +97,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Of the process, and of its process group."""
         return self._process.pid
 
     def ask(self, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
@@ -127,19 +127,8 @@ class Worker:
 
     def kill(self) -> None:
         """End the processes; whoever waits for an answer gets none."""
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):  # every process of the group may be gone already
-            os.killpg(self._process.pid, number)
-
-    def stop(self) -> None:
-        """Let none of its threads run until `go_on`."""
-        self._signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Let them run again."""
-        self._signal(signal.SIGCONT)
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def pin(self) -> None:
         """Keep every thread of the worker on its processors; threads to come inherit it."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from suites.harness.errors import Refused
 from suites.other_engine.launch import check_origin, explain
 
 PROTOCOL = 1
@@ -47,12 +48,11 @@ def main() -> None:
 def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exception], str]) -> dict[str, Any]:
     try:
         return {"ok": handle(command.pop("command"), command)}
+    except Refused as refused:
+        return {"error": str(refused)[:_ERROR_LIMIT], "status": refused.status}
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
-        status = getattr(error, "row_status", None)  # `suites.backends.base.NotApplicable` has one
-        if status is not None:
-            return {"error": str(error)[:_ERROR_LIMIT], "status": status}
         return {"error": reason(error)[:_ERROR_LIMIT]}
 
 
@@ -100,7 +100,18 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
         for seed, one in enumerate(compute(Case(**config["case"]), arguments["seeds"])):
             path = Path(config["scratch"]) / f"reference_{seed}.npz"
             outputs.save(path, one.outputs, one.dtypes)
-            found.append({"file": path.name, "eager_errors": one.eager_errors, "note": one.note, "state": one.state})
+            told = {
+                "file": path.name,
+                "eager_errors": one.eager_errors,
+                "note": one.note,
+                "unquantised": None,
+                "state": one.state,
+            }
+            if one.unquantised is not None:
+                plain = path.with_stem(f"unquantised_{seed}")
+                outputs.save(plain, one.unquantised, one.dtypes)
+                told["unquantised"] = plain.name
+            found.append(told)
         return {"sets": found}
 
     return handle

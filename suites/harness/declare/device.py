@@ -1,0 +1,52 @@
+"""Names of the devices that a case may run on. The classes behind them: `suites.harness.measure.device`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from engine.suggest import unknown
+from suites.harness.errors import UsageError
+
+CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One line of the table.
+
+    Attributes:
+        name: as suites and case ids spell it.
+        target: ``module:Class``, a `suites.harness.measure.device.Device`.
+        summary: one line.
+    """
+
+    name: str
+    target: str
+    summary: str
+
+
+DEVICES: dict[str, Declared] = {
+    one.name: one for one in (Declared(CPU, "suites.harness.measure.device:Cpu", "the processors of this machine"),)
+}
+
+
+def label(name: str) -> str:
+    """The name of a device in ids and records; names no folder."""
+    return PurePath(name).name
+
+
+def own_class(name: str) -> tuple[Path, str] | None:
+    """File and class of ``path.py:Class``; None for a name of the table.
+
+    Raises:
+        UsageError: the table has no such name, or there is no such file.
+    """
+    path, colon, class_name = name.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        if name not in DEVICES:
+            raise UsageError(f"{unknown('device', name, DEVICES)}, or path.py:Class")
+        return None
+    if not Path(path).is_file():
+        raise UsageError(f"device {name!r}: no such file {path}")
+    return Path(path), class_name

@@ -1,0 +1,191 @@
+"""The right outputs of a quantised case: the model with weights and activations as a precision stores them.
+
+Restates the rule of `engine.passes.precision` and the arithmetic of `engine.ops.arithmetic` over the ATen calls of an
+eager run, so a mistake in a pass or a kernel of the engine is not repeated here. Only `engine.encodings` is shared, and
+has tests of its own.
+
+A weight is a floating-point tensor that does not depend on the inputs and meets a tensor that does:
+
+    call            weight                  a scale for each      int4: groups along
+    mm, addmm       second factor [K, N]    column                K
+    mv              matrix [N, K]           row                   K
+    convolution     [O, C / groups, *S]     output channel        (int8 instead)
+    embedding       table [rows, width]     row                   width
+
+Linear layers, `matmul` and `conv2d` consist of these calls. Transposed convolutions and batched products keep their
+weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from engine.encodings import INT4, INT8_CHANNEL, Encoding
+from engine.exporter.torch_internals import TorchDispatchMode, tree_map
+from suites.backends.base import to_numpy
+
+GROUP = 32
+"""Elements that share a scale in ``int4_weight``."""
+_FLOATS = (torch.float64, torch.float32)
+
+
+class Weight(NamedTuple):
+    """Where a call has its weight.
+
+    Attributes:
+        position: of the weight among the arguments.
+        other: of the tensor that it meets.
+        channel: axis with a scale for each index.
+        summed: axis that groups are along.
+    """
+
+    position: int
+    other: int
+    channel: int
+    summed: int
+
+
+_aten = torch.ops.aten
+WEIGHTS: dict[Any, Weight] = {
+    _aten.mm.default: Weight(1, 0, 1, 0),
+    _aten.addmm.default: Weight(2, 1, 1, 0),
+    _aten.mv.default: Weight(0, 1, 0, 1),
+    _aten.convolution.default: Weight(1, 0, 0, 1),
+    _aten.embedding.default: Weight(0, 1, 0, 1),
+}
+"""ATen call -> its weight."""
+
+
+class Rows:
+    """Rows of activations as integers: of a float64 run, for a float32 run of the same model on the same inputs.
+
+    A number that is nearly halfway between two integers may be rounded to either by right implementations. The float32
+    run takes the integers of the float64 run, so that its error is that of its arithmetic alone.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[torch.Tensor] = []
+        self._taken = 0
+        self._replays = False
+
+    def replay(self) -> None:
+        """From now on give out what was kept, in order."""
+        self._replays, self._taken = True, 0
+
+    def integers(self, quotient: torch.Tensor) -> torch.Tensor:
+        """`quotient` rounded half to even to -127 .. 127."""
+        if not self._replays:
+            self._kept.append(quotient.round().clamp(-127, 127))
+            return self._kept[-1]
+        self._taken += 1
+        return self._kept[self._taken - 1].to(quotient.dtype)
+
+
+class Quantised(TorchDispatchMode):
+    """While entered, weights are read as `precision` stores them, and ``int8_dynamic`` quantises what they meet.
+
+    Args:
+        precision: a quantised one.
+        inputs: the tensors that the model is called with.
+        rows: of ``int8_dynamic``.
+    """
+
+    def __init__(self, precision: str, inputs: Sequence[torch.Tensor], rows: Rows) -> None:
+        super().__init__()
+        self._precision = precision
+        self._rows = rows
+        self._varying = {id(tensor): tensor for tensor in inputs}  # the tensors too, so that no id is used again
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in WEIGHTS:
+            with self:  # in inference mode linear and matmul arrive whole
+                folded = self._fold(*args) if func is _aten.matmul.default else None
+                result = func.decompose(*args, **kwargs) if folded is None else folded
+            if result is not NotImplemented:
+                return result
+        place = WEIGHTS.get(func)
+        if place is not None and self._is_weight(func, place, args):
+            result = self._read(func, place, args, kwargs)
+        else:
+            result = func(*args, **kwargs)
+        found: list[bool] = []
+        tree_map(lambda one: found.append(id(one) in self._varying), [args, kwargs])
+        if any(found):
+            tree_map(self._note, result)
+        return result
+
+    def _fold(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+        """A @ B as one product of matrices where one of both is a weight; None elsewhere.
+
+        Torch may make a batched product of it. A weight from the left counts where it meets a transpose, W @ x^T.
+        """
+        is_left, is_right = (one.ndim == 2 and id(one) not in self._varying for one in (a, b))
+        if is_right and id(a) in self._varying:
+            return torch.mm(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+        if is_left and id(b) in self._varying and b.ndim > 1 and b.stride(-1) > b.stride(-2):
+            rows = b.mT
+            return torch.mm(rows.reshape(-1, rows.shape[-1]), a.t()).reshape(*rows.shape[:-1], a.shape[0]).mT
+        return None
+
+    def _note(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            self._varying[id(value)] = value
+        return value
+
+    def _is_weight(self, func: Any, place: Weight, args: Any) -> bool:
+        weight, other = args[place.position], args[place.other]
+        varies = id(other) in self._varying and id(weight) not in self._varying
+        is_transposed = func is _aten.convolution.default and args[6]
+        return varies and not is_transposed and weight.dtype in _FLOATS
+
+    def _read(self, func: Any, place: Weight, args: Any, kwargs: Any) -> torch.Tensor:
+        """The result of a call whose weight is stored in few bits."""
+        weight = args[place.position]
+        encoding = encoding_of(self._precision, tuple(weight.shape), place)
+        components = encoding.encode(to_numpy(weight))
+        changed = list(args)
+        if self._precision != "int8_dynamic" or func is _aten.embedding.default:
+            changed[place.position] = torch.from_numpy(encoding.decode(components, "float32")).to(weight.dtype)
+            result: torch.Tensor = func(*changed, **kwargs)
+            return result
+        x = args[place.other]
+        shape = (1, -1) if func is _aten.mv.default else (x.shape[0], -1)
+        whole, scale = self._quantise(x.reshape(shape))
+        changed[place.other] = whole.reshape(x.shape)
+        changed[place.position] = torch.from_numpy(encoding.integers(components)).double()
+        return _scaled(func, changed, kwargs, scale, torch.from_numpy(components["scale"]).double()).to(x.dtype)
+
+    def _quantise(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Integers [R, K] and scales [R, 1] of rows [R, K], both as float64."""
+        x = x.float()
+        most = x.abs().amax(1, keepdim=True)
+        scale = most / 127
+        scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+        usable = most.isfinite()
+        whole = self._rows.integers(torch.where(usable, x / scale, torch.zeros_like(x)))
+        return whole.double(), torch.where(usable, scale, torch.full_like(scale, torch.nan)).double()
+
+
+def encoding_of(precision: str, shape: tuple[int, ...], place: Weight) -> Encoding:
+    """How a weight of `shape` is stored."""
+    if precision == "int4_weight" and len(shape) == 2 and shape[place.summed] % GROUP == 0:
+        return INT4[GROUP].along(place.summed)
+    return INT8_CHANNEL.along(place.channel)
+
+
+def _scaled(func: Any, args: list[Any], kwargs: Any, rows: torch.Tensor, channels: torch.Tensor) -> torch.Tensor:
+    """The result of a call on integers, scaled for each row and channel, with its bias added after that; float64."""
+    if func is _aten.addmm.default:
+        product = args[1] @ args[2] * rows * channels
+        return kwargs.get("beta", 1) * args[0].double() + kwargs.get("alpha", 1) * product
+    if func is not _aten.convolution.default:
+        result: torch.Tensor = func(*args) * (rows * channels).squeeze(0 if func is _aten.mv.default else ())
+        return result
+    bias, args[2] = args[2], None
+    each = (rows * channels).reshape(len(rows), -1, *[1] * (args[0].ndim - 2))
+    found: torch.Tensor = func(*args) * each
+    return found if bias is None else found + bias.double().reshape(1, -1, *[1] * (args[0].ndim - 2))
