@@ -44,7 +44,7 @@ class Buffers:
         )
 
     def refuse_replaced(self, what: str) -> None:
-        """UsageError where a call since then put a new tensor in place of a buffer, which `what` would fold away."""
+        """UsageError if a call since then put a new tensor in the place of a buffer: `what` would fold that away."""
         replaced = [name for name, owner, own, tensor, _ in self._kept if getattr(owner, own) is not tensor]
         if replaced:
             raise UsageError(

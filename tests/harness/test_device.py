@@ -13,6 +13,7 @@ from suites.harness.errors import Refused, UsageError
 from suites.harness.measure import device, job
 from suites.harness.measure.job import Job
 from suites.harness.record import store
+from suites.harness.record.schema import Summary
 from suites.harness.run import plan, reporter, runner
 from tests.harness import fake_queue
 from tests.harness.fake_device import GONE
@@ -105,7 +106,7 @@ options = {{ widths = "16-16" }}
 
 
 def rows_of(outcome):
-    return {(line["device"], line["backend"].rpartition(":")[2]): line for line in outcome.summaries}
+    return {(line.device, line.backend.rpartition(":")[2]): line for line in outcome.summaries}
 
 
 def test_the_parent_asks_the_device(tmp_path):
@@ -113,14 +114,12 @@ def test_the_parent_asks_the_device(tmp_path):
     found = runner.run(plan.make(spec.parse(SUITE, "devices.toml")), tmp_path, reporter.Reporter())
     rows = rows_of(found)
     on_fake, on_cpu = "fake_device.py:Asynchronous", "cpu"
-    assert {rows[place, "Queued"]["status"] for place in (on_fake, on_cpu)} == {"ok"}
-    assert rows[on_fake, "IgnoresDevice"]["reason"].startswith("prepared for fp32 on cpu")
-    assert rows[on_cpu, "IgnoresDevice"]["status"] == "ok"
-    assert (
-        rows[on_fake, "eager"]["reason"] == f"eager does fp32, bf16, fp16 on cpu; the case asks for fp32 on {on_fake}"
-    )
-    assert set(found.environment["devices"]) == {on_fake, on_cpu}
-    assert found.environment["devices"][on_fake] == {"model": "a fake", "memory_bytes": 64}
+    assert {rows[place, "Queued"].status for place in (on_fake, on_cpu)} == {"ok"}
+    assert rows[on_fake, "IgnoresDevice"].reason.startswith("prepared for fp32 on cpu")
+    assert rows[on_cpu, "IgnoresDevice"].status == "ok"
+    assert rows[on_fake, "eager"].reason == f"eager does fp32, bf16, fp16 on cpu; the case asks for fp32 on {on_fake}"
+    assert set(found.environment.devices) == {on_fake, on_cpu}
+    assert found.environment.devices[on_fake] == {"model": "a fake", "memory_bytes": 64}
     done = [entry[0] for entry in fake_queue.LOG]
     assert done.count("look") >= 6, "once a round"
     assert done.count("stop") >= done.count("go on") > 6
@@ -150,15 +149,15 @@ def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, m
     made = plan.make(spec.parse(SUITE, "devices.toml"))
     with pytest.raises(runner.Interrupted) as caught:
         runner.run(made, tmp_path, Disappearing(flag))
-    stored = {line["backend"].rpartition(":")[2]: line for line in store.read(caught.value.path).of("summary")}
+    stored = {line.backend.rpartition(":")[2]: line for line in store.read(caught.value.path).of(Summary)}
     assert stored["Queued"]["status"] == "failed"
     assert "lost the device" in stored["Queued"]["reason"]
     found = runner.run(made, tmp_path, Disappearing(flag, interrupts=False), resume=True)
     assert found.path == caught.value.path
     rows = rows_of(found)
-    assert rows["fake_device.py:Asynchronous", "Queued"]["status"] == "failed"
-    assert rows["cpu", "Queued"]["status"] == "ok"
+    assert rows["fake_device.py:Asynchronous", "Queued"].status == "failed"
+    assert rows["cpu", "Queued"].status == "ok"
     again = runner.run(made, tmp_path / "later", reporter.Reporter())
     assert rows_of(again)["fake_device.py:Asynchronous", "Queued"]["reason"] == "the device has disappeared"
     assert rows_of(again)["fake_device.py:Asynchronous", "Queued"]["status"] == "unavailable"
-    assert again.environment["devices"]["fake_device.py:Asynchronous"] == {"unavailable": "the device has disappeared"}
+    assert again.environment.devices["fake_device.py:Asynchronous"] == {"unavailable": "the device has disappeared"}

@@ -211,22 +211,22 @@ options = {{ widths = "32-32" }}
 """
     made = plan.make(spec.parse(text, "precisions.toml"))
     found = runner.run(made, tmp_path, reporter.Reporter())
-    rows = {(line["precision"], line["backend"].rpartition(":")[2]): line for line in found.summaries}
+    rows = {(line.precision, line.backend.rpartition(":")[2]): line for line in found.summaries}
     told = "prepared for fp32 on cpu; the case asks for "
     for precision in ("bf16", "int8_weight"):
         line = rows[precision, "IgnoresPrecision"]
-        assert (line["status"], line["reason"]) == ("failed", told + precision)
-        assert rows[precision, "Right"]["status"] == "ok"
-        assert rows[precision, "Right"]["device"] == "cpu"
-    assert rows["bf16", "eager"]["status"] == "ok"
-    assert rows["int8_weight", "eager"]["status"] == "unavailable"
-    assert rows["bf16", "Right"]["accuracy"] is None
-    accuracy = rows["int8_weight", "Right"]["accuracy"]
-    assert 1e-4 < accuracy["relative"] < 0.1
-    assert 0 <= accuracy["agreement"] <= 1
-    assert set(found.environment["devices"]) == {"cpu"}
-    samples = store.read(found.path).of("samples")
-    assert {line["device"] for line in samples} == {"cpu"}
+        assert (line.status, line.reason) == ("failed", told + precision)
+        assert rows[precision, "Right"].status == "ok"
+        assert rows[precision, "Right"].device == "cpu"
+    assert rows["bf16", "eager"].status == "ok"
+    assert rows["int8_weight", "eager"].status == "unavailable"
+    assert rows["bf16", "Right"].accuracy is None
+    accuracy = rows["int8_weight", "Right"].accuracy
+    assert 1e-4 < accuracy.relative < 0.1
+    assert 0 <= accuracy.agreement <= 1
+    assert set(found.environment.devices) == {"cpu"}
+    samples = store.read(found.path).of(Samples)
+    assert {line.device for line in samples} == {"cpu"}
 
 
 @pytest.mark.parametrize(

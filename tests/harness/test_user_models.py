@@ -1,0 +1,291 @@
+"""A user's own model everywhere a model is named: commands, suites, rows, and who cannot run it."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from suites import backends
+from suites.backends._buffers import Buffers
+from suites.cli import main
+from suites.harness.declare import spec
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.errors import UsageError
+from suites.harness.measure.job import Job
+from suites.harness.run import plan, reporter, runner
+
+FACTORIES = """
+import torch
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+
+    def forward(self, x, *, weight):
+        self.count.add_(1)
+        return x * weight + self.count
+
+class Replacing(Counting):
+    def forward(self, x):
+        self.count = self.count + 1
+        return x + self.count
+
+class Order(torch.nn.Module):
+    def forward(self, x):
+        return torch.cummax(x + 1, 0).values * 2
+
+def counting():
+    return Counting(), ((torch.randn(2, 3),), {"weight": torch.rand(3)})
+
+def replacing():
+    return Replacing(), torch.randn(2, 3)
+
+def order():
+    return Order(), torch.randn(4, 5)
+
+def make(width=8, bias=True):
+    return torch.nn.Linear(width, width, bias=bias), torch.randn(2, width)
+
+def raising():
+    raise ValueError("no such weights")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, with a file of each kind."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FACTORIES)
+    program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),))
+    torch.export.save(program, "mine.pt2")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])],
+        "mine",
+        [value("ids", TensorProto.INT64, ["batch", "sequence"])],
+        [value("y", TensorProto.FLOAT, ["batch", "sequence", 4])],
+        [onnx.numpy_helper.from_array(torch.randn(3, 4).numpy(), "table")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "mine.onnx")
+    return tmp_path
+
+
+def call(capsys, *arguments):
+    """Exit status, standard output, standard error of ``enginebench ARGUMENTS``."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def rows(text):
+    """The summaries of a small run of the suite in `text`, by case and backend."""
+    head = 'name = "x"\nrounds = 3\nsamples_per_round = 1\ngenerations = 2\n'
+    found = runner.run(plan.make(spec.parse(head + text, "x.toml")), spec.Path("results"), reporter.Reporter())
+    return {(line.case, line.backend): line for line in found.summaries}
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def dry_run(capsys, *arguments):
+    status, out, err = call(capsys, "run", *arguments, "--dry-run", "--json", "--results", "results")
+    assert status == 0, err
+    (answer,) = json.loads(out)
+    return answer
+
+
+def test_a_model_in_the_place_of_a_suite_is_a_suite_of_one_case(capsys, folder):
+    answer = dry_run(capsys, "mine.py:make?width=16", "--set", "bias=false", "--threads", "2")
+    usual = ["eager", "eager#2", "torch_compile", "onnxruntime", "openvino", "engine"]
+    assert answer["suite"] == "mine"
+    assert answer["cases"] == {"mine.py:make/default/t2/fp32/bias=False/width=16": usual}
+    assert list(dry_run(capsys, "mine.pt2", "--backends", "engine")["cases"].values()) == [
+        ["eager", "eager#2", "engine"]
+    ]
+    answer = dry_run(capsys, "mine.onnx", "--set", "batch=1", "--set", "sequence=4", "--backends", "openvino")
+    assert answer["cases"] == {"mine.onnx/b1_s4/t1/fp32": ["onnxruntime", "onnxruntime#2", "openvino"]}
+
+
+def test_a_name_that_is_a_suites_and_a_models_is_the_suite(capsys, folder):
+    assert len(dry_run(capsys, "mlp")["cases"]) > 1
+
+
+def test_options_of_a_suite_sweep_and_those_of_the_name_are_the_same(folder):
+    text = '[[models]]\nname = "mine.py:make?bias=false"\noptions = { width = [8, 16] }\n'
+    suite = spec.parse(f'name = "x"\nbackends = ["eager"]\n{text}', "x.toml")
+    assert [case.id for case, _ in suite.cases()] == [
+        f"mine.py:make/default/t1/fp32/bias=False/width={width}" for width in (8, 16)
+    ]
+    assert [case.model for case, _ in suite.cases()] == ["mine.py:make"] * 2
+
+
+def test_a_plan_depends_on_what_is_in_the_files(folder):
+    text = 'name = "x"\nbackends = ["eager"]\n[[models]]\nname = "mine.pt2"\n[[models]]\nname = "mine.onnx"\n'
+    text += "shape = { batch = 1, sequence = 1 }\n"
+    found = plan.make(spec.parse(text, "x"))
+    assert list(found.files()) == ["mine.onnx", "mine.pt2"]
+    before = found.digest
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),)), "mine.pt2")
+    assert plan.make(spec.parse(text, "x")).digest != before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "nothing.py:make"], "nothing.py; expected path.py:factory, path.pt2 or path.onnx"),
+        (["run", "mine.py"], "expected path.py:factory, with the name of a function"),
+        (["run", "mine.onx"], "unknown suite or model 'mine.onx'"),
+        (["run", "mine.py:make?widht=3"], "did you mean 'width'? Known: bias, width"),
+        (["run", "mine.py:make", "--set", "width=wide"], "width='wide' is not a whole number"),
+        (["run", "mine.py:make?width=3", "--set", "width=4"], "width is given twice"),
+        (["run", "mine.onnx"], "give --set batch=... --set sequence=..."),
+        (["run", "mine.pt2", "--set", "batch=1"], "unknown argument 'batch'"),
+        (["run", "mlp", "--set", "batch=1"], "--set is for a model"),
+        (["run", "mlp", "--threads", "2"], "--threads is for a model"),
+        (["profile", "mine.py:raising"], "raising() raised ValueError: no such weights"),
+        (["profile", "mine.onnx", "--set", "batch=1", "--set", "sequence=1"], "enginebench run mine.onnx measures it"),
+        (["ablate", "mine.onnx", "--set", "batch=1", "--set", "sequence=1"], "name another --backend"),
+        (["run", "mlp", "--config", "fallbak=torch"], "did you mean 'fallback'"),
+        (["run", "mlp", "--config", "fallback=torhc"], "did you mean 'torch'"),
+        (["run", "mlp", "--config", "fallback"], "expected field=value"),
+        (["run", "mlp", "--config", "isa=avx2", "--config", "isa=avx2"], "isa is given twice"),
+        (["run", "mlp", "--config", "planner=in_order", "--backends", "eager"], "rows of the engine, and mlp has none"),
+        (["profile", "mlp", "--config", "planer=none"], "did you mean 'planner'"),
+        (["ablate", "mlp", "--config", "disable=fuse_gelo"], "did you mean 'fuse_gelu'"),
+        (["ablate", "mlp", "--backend", "onnxruntime", "--config", "isa=avx2"], "--config is for the engine"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(capsys, folder, arguments, told):
+    status, out, err = call(capsys, *arguments, "--results", "results")
+    assert status == 2
+    assert told in err
+    assert err.startswith("enginebench: ")
+    assert len(err.splitlines()) == 1
+    assert out == ""
+    assert not (folder / "results").exists(), "told before anything is measured"
+
+
+# --- --config --------------------------------------------------------------------------------------------------------
+
+
+def test_fields_of_the_config_are_options_of_every_label_of_the_engine(capsys, folder):
+    labels = "engine,engine[planner=no_reuse],engine_interpreter,onnxruntime"
+    answer = dry_run(capsys, "mine.py:make", "--backends", labels, "--config", "planner=in_order")
+    (found,) = answer["cases"].values()
+    assert found == [
+        "eager",
+        "eager#2",
+        "engine[planner=in_order]",
+        "engine[planner=no_reuse]",
+        "engine_interpreter[planner=in_order]",
+        "onnxruntime",
+    ]
+
+
+def test_profile_compiles_with_the_config(capsys, folder):
+    status, _, err = call(capsys, "profile", "mine.py:order")
+    assert (status, "cummax" in err) == (2, True)
+    status, out, _ = call(capsys, "profile", "mine.py:order", "--config", "fallback=torch")
+    assert status == 0
+    assert "cummax" in out
+
+
+def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_path):
+    job = Job(Case("mine.py:order", {}), BackendRef("engine", {"fallback": "torch"}), tmp_path)
+    job.load()
+    assert job.prepare()["facts"]["fallback_nodes"] > 0
+    expected = [torch.cummax(x + 1, 0).values * 2 for (x,) in job.inputs]
+    for (x,), right in zip(job.inputs, expected, strict=True):
+        torch.testing.assert_close(job.call(x), right)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_backend_starts_each_call_from_the_same_state_or_is_refused(folder):
+    found = rows(
+        'backends = ["engine", "openvino"]\n[[models]]\nname = "mine.py:counting"\n'
+        '[[models]]\nname = "mine.py:raising"\n'
+    )
+    status = {key: line.status for key, line in found.items()}
+    counting, raising = "mine.py:counting/default/t1/fp32", "mine.py:raising/default/t1/fp32"
+    assert status[counting, "eager"] == status[counting, "engine"] == "ok"
+    assert status[counting, "openvino"] == "unavailable"
+    assert "writes to model.count: openvino cannot start" in found[counting, "openvino"].reason
+    assert status[raising, "engine"] == "failed"
+    assert "no such weights" in found[raising, "engine"].reason
+
+
+def test_an_onnx_file_is_run_by_those_who_read_it(folder):
+    found = rows('backends = ["onnxruntime", "engine"]\n[[models]]\nname = "mine.onnx"\n'
+                 "shape = { batch = 1, sequence = 4 }\noptions = { ids = [3, 9] }\n")  # fmt: skip
+    right, wrong = (f"mine.onnx/b1_s4/t1/fp32/ids={limit}" for limit in (3, 9))
+    assert found[right, "onnxruntime"].status == "ok"
+    assert found[right, "onnxruntime"].ratio is None
+    assert found[right, "engine"].status == "unavailable"
+    assert "engine runs PyTorch modules; it cannot read ONNX files as onnxruntime and" in found[right, "engine"].reason
+    assert found[wrong, "onnxruntime"].status == "failed"
+    assert "out of bounds" in found[wrong, "onnxruntime"].reason
+
+
+def test_a_backend_of_a_users_file_runs_modules_and_nothing_else(folder):
+    (folder / "my_backend.py").write_text("raise SystemExit('executed')\n")
+    ref = BackendRef("my_backend.py:Mine")
+    assert backends.cannot_run(ref, "module") is None
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+def test_runtimes_read_an_onnx_file_themselves(folder, tmp_path, name):
+    if (reason := backends.unavailable(BackendRef(name))) is not None:
+        pytest.skip(reason)
+    job = Job(Case("mine.onnx", {"batch": 2, "sequence": 5}, options={"ids": 3}), BackendRef(name), tmp_path)
+    job.load()
+    assert job.prepare()["export_s"] is None
+    (stored,) = onnx.load("mine.onnx").graph.initializer
+    table = torch.from_numpy(onnx.numpy_helper.to_array(stored).copy())
+    for (ids,) in job.inputs:
+        (y,) = job.call(ids)
+        assert torch.equal(y, table[ids])
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, when inductor is imported
+def test_a_buffer_that_forward_replaces_is_refused_where_it_would_be_folded(folder, tmp_path):
+    job = Job(Case("mine.py:replacing", {}), BackendRef("torch_compile"), tmp_path)
+    job.load()
+    with pytest.raises(UsageError, match=r"forward replaces the buffer count, which freezing takes for a constant"):
+        job.prepare(["count"])
+
+
+# --- buffers ---------------------------------------------------------------------------------------------------------
+
+
+class Three(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name in ("read", "written", "replaced"):
+            self.register_buffer(name, torch.full((2,), float("nan")))
+
+    def forward(self):
+        self.written.zero_()
+        self.replaced = self.read + 1
+
+
+def test_buffers_know_which_were_written_and_put_the_first_values_back():
+    module = Three()
+    memory = module.written
+    buffers = Buffers(module)
+    assert buffers.written() == ()
+    with torch.inference_mode():
+        module()
+    assert buffers.written() == ("written", "replaced")
+    buffers.restore()
+    assert module.written is memory
+    assert all(torch.isnan(one).all() for one in module.buffers())
+    assert buffers.ready is not None
+    assert Buffers(module, ()).ready is None

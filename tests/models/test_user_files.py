@@ -1,0 +1,408 @@
+"""Models of a user's files: factories with options, exported programs, ONNX files; and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from suites import models
+from suites.harness.declare.case import Case
+from suites.harness.judge.reference import compute
+from suites.models._spec import OMITTED
+
+FACTORIES = """
+import functools
+import torch
+
+class Masked(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width)
+
+    def forward(self, x, pair, *, mask=None, scale=True):
+        y = self.linear(x) + pair[0]["shift"]
+        return y * mask if scale else y
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x + self.count
+
+class Plain(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = torch.zeros(3)
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return x + self.count
+
+def make(width=8, rate=0.5, label: str = "a", *, scale=True):
+    x, shift, mask = torch.randn(2, width), torch.ones(width), torch.rand(width)
+    return Masked(width), ((x, [{"shift": shift}]), {"mask": mask, "scale": scale})
+
+def needs(width: int):
+    return make(width)
+
+def any_options(**options):
+    return make(**options)
+
+partly = functools.partial(make, rate=0.25)
+
+def counting():
+    return Counting(), torch.ones(2, 3)
+
+def plain():
+    return Plain(), torch.ones(2, 3)
+
+def program():
+    model = torch.nn.Linear(3, 3).eval()
+    return torch.export.export(model, (torch.ones(2, 3),)), torch.ones(2, 3)
+
+def random_of_numpy():
+    import random
+    import numpy as np
+    return torch.nn.Linear(1, 1), torch.tensor([random.random(), np.random.rand()])
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FACTORIES)
+    return path
+
+
+def built(name):
+    """The model of a name as a user gives it, options included."""
+    base, options = models.split(str(name))
+    return models.get(base).build(**options)
+
+
+# --- options of factories --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["make?width=4", "needs?width=4", "any_options?width=4", "partly?width=4"])
+def test_options_of_the_name_are_arguments_of_the_factory(file, name):
+    model, (x, shift, mask) = built(f"{file}:{name}")
+    assert (x.shape, shift.shape, mask.shape) == ((2, 4), (4,), (4,))
+    torch.testing.assert_close(model(x, shift, mask), (model.model.linear(x) + shift) * mask)
+
+
+def test_values_are_read_as_numbers_truth_values_and_text():
+    options = models.split("mine.py:make?a=2&b=-3&c=0.5&d=1e-3&e=true&f=relu&g=16-16&h=")[1]
+    assert options == {"a": 2, "b": -3, "c": 0.5, "d": 1e-3, "e": True, "f": "relu", "g": "16-16", "h": ""}
+    assert [type(one) for one in options.values()] == [int, int, float, float, bool, str, str, str]
+
+
+def test_a_constant_among_the_inputs_is_a_part_of_the_model(file):
+    model, (x, shift, mask) = built(f"{file}:make?scale=false")
+    torch.testing.assert_close(model(x, shift, mask), model.model.linear(x) + shift)
+
+
+def test_tensors_are_called_after_the_arguments_that_they_belong_to(file):
+    model, inputs = built(f"{file}:make")
+    program = torch.export.export(model, inputs)
+    assert list(program.graph_signature.user_inputs) == ["x", "pair_0_shift", "mask"]
+    assert type(model).__name__ == "Masked"
+
+
+def test_options_are_known_before_the_file_is_executed(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text("raise SystemExit('executed')\ndef make(width=8, *, name='a', **more):\n    pass\n")
+    spec = models.get(f"{path}:make")
+    assert {key: one.default for key, one in spec.options.items()} == {"width": OMITTED, "name": OMITTED}
+    assert spec.others is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("make?widht=4", r"unknown argument 'widht'; did you mean 'width'\? Known: label, rate, scale, width"),
+        ("partly?widht=4", r"unknown option 'widht'; did you mean 'width'"),
+        ("make?width=many", r"width='many' is not a whole number"),
+        ("make?width=0.5", r"width=0\.5 is not a whole number"),
+        ("make?rate=fast", r"rate='fast' is not a number"),
+        ("make?label=3", r"label=3 is not text"),
+        ("make?scale=1", r"scale=1 is not true or false"),
+        ("needs", r"expected a value for the options width; give --set width=\.\.\., or options = "),
+        ("make?width", r"expected .*mine\.py:make\?key=value&key=value, got 'width'"),
+        ("make?width=1&width=2", r"option width is given twice"),
+    ],
+)
+def test_a_wrong_option_is_one_line_that_names_it(file, name, message):
+    with pytest.raises(models.ModelError, match=message) as raised:
+        built(f"{file}:{name}")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_file_may_import_its_neighbours(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    (tmp_path / "neighbour_of_mine.py").write_text("import torch\nmodel = torch.nn.ReLU()\n")
+    (tmp_path / "mine.py").write_text(
+        "import torch\nimport neighbour_of_mine\n\ndef make():\n    return neighbour_of_mine.model, torch.ones(1)\n"
+    )
+    assert isinstance(built(f"{tmp_path}/mine.py:make")[0], torch.nn.ReLU)
+
+
+def test_other_generators_of_random_numbers_start_from_a_seed_too(file):
+    first = models.get(f"{file}:random_of_numpy").build()[1][0]
+    file.write_text(FACTORIES + "\n")  # so that nothing that was kept can answer
+    assert torch.equal(models.get(f"{file}:random_of_numpy").build()[1][0], first)
+
+
+def test_an_input_that_is_no_tensor_and_no_constant_is_named(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\n\ndef make():\n    return torch.nn.ReLU(), ((torch.ones(1), object()), {})\n")
+    with pytest.raises(models.ModelError, match=r"make\(\): every input must be a tensor.*argument_0 is object"):
+        built(f"{path}:make")
+
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mine.py:counting", "counting.pt2"])
+def test_every_call_of_the_reference_starts_from_the_first_state(file, name):
+    program = torch.export.export(*_example(file, "counting"))
+    torch.export.save(program, file.parent / "counting.pt2")
+    for one in compute(Case(str(file.parent / name), {}), seeds=3):
+        assert one.state == ("count",)
+        assert one.outputs[0].tolist() == [[2.0] * 3] * 2
+        assert one.eager_errors == [0.0]
+
+
+def test_a_tensor_that_changes_and_is_no_buffer_is_refused(file):
+    with pytest.raises(models.ModelError, match=r"forward changes count, .*register_buffer"):
+        compute(Case(f"{file}:plain", {}), seeds=1)
+
+
+def _example(file, factory):
+    model, inputs = models.get(f"{file}:{factory}").build()
+    return model, inputs
+
+
+# --- exported programs -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """A file of an exported program, and the program."""
+    program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),))
+    torch.export.save(program, tmp_path / "mine.pt2")
+    return tmp_path / "mine.pt2", program
+
+
+def test_an_exported_program_brings_its_inputs(exported):
+    path, program = exported
+    model, (x,) = built(path)
+    assert torch.equal(x, program.example_inputs[0][0])
+    torch.testing.assert_close(model(x), program.module()(x))
+    assert sorted(models.get(str(path)).inputs(1)[0].flatten().tolist()) == sorted(x.flatten().tolist())
+
+
+def test_the_engine_compiles_the_program_itself(exported, monkeypatch):
+    import engine
+    from suites.backends.engine import Engine
+
+    compiled = []
+    monkeypatch.setattr(engine, "compile", lambda model, *_, **__: compiled.append(model))
+    Engine(1, {}).compiled(*built(exported[0]))
+    assert isinstance(compiled[0], torch.export.ExportedProgram)
+
+
+def test_a_factory_may_return_an_exported_program(file):
+    model, (x,) = built(f"{file}:program")
+    assert model(x).shape == (2, 3)
+
+
+def test_a_damaged_program_is_named(exported, tmp_path):
+    path, program = exported
+    whole = path.read_bytes()
+    (tmp_path / "half.pt2").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(models.ModelError, match=r"half\.pt2 is damaged.*expected a file that torch\.export\.save"):
+        models.get(str(tmp_path / "half.pt2"))
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "other.pt2", "w") as archive:
+        archive.writestr("readme.txt", "no program")
+    with pytest.raises(models.ModelError, match=r"torch\.export\.load cannot read other\.pt2: .*; expected") as raised:
+        built(tmp_path / "other.pt2")
+    assert len(str(raised.value).splitlines()) == 1
+    program.example_inputs = None
+    torch.export.save(program, tmp_path / "without.pt2")
+    with pytest.raises(models.ModelError, match=r"without\.pt2 has no example inputs; save a program"):
+        built(tmp_path / "without.pt2")
+    with pytest.raises(models.UnknownModel, match=r"mine\.pt2 with nothing behind it, got 'factory'"):
+        models.get(f"{path}:factory")
+
+
+# --- ONNX files ------------------------------------------------------------------------------------------------------
+
+
+def value(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def write(path, nodes, inputs, outputs, weights=(), **fields):
+    """Write an ONNX file; `weights` are (name, array)."""
+    stored = [onnx.numpy_helper.from_array(array, name) for name, array in weights]
+    graph = helper.make_graph(nodes, "mine", inputs, outputs, stored)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.own", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path, **fields)
+    return path
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    """Rows of a table by ids, summed over a text, plus x; a third of the sum comes from a Cast to float32."""
+    table = torch.randn(10, 4).numpy()
+    return write(
+        tmp_path / "mine.onnx",
+        [
+            helper.make_node("Gather", ["table", "ids"], ["rows"]),
+            helper.make_node("ReduceMean", ["rows"], ["means"], axes=[1], keepdims=0),
+            helper.make_node("Add", ["means", "x"], ["both"]),
+            helper.make_node("Cast", ["both"], ["cast"], to=TensorProto.FLOAT),
+            helper.make_node("Constant", [], ["third"], value_float=1 / 3),
+            helper.make_node("Mul", ["cast", "third"], ["y"]),
+        ],
+        [
+            value("ids", TensorProto.INT64, ["batch", "sequence"]),
+            value("x", TensorProto.FLOAT, ["batch", 4]),
+            value("table", TensorProto.FLOAT, [10, 4]),
+        ],
+        [value("y", TensorProto.FLOAT, ["batch", 4])],
+        [("table", table)],
+    )
+
+
+def test_inputs_are_those_that_the_file_declares(sentences):
+    model, (ids, x) = models.get(str(sentences)).build(batch=2, sequence=5)
+    assert [(one.name, model.shape(one)) for one in model.inputs] == [("ids", (2, 5)), ("x", (2, 4))]
+    assert (ids.dtype, x.dtype) == (torch.int64, torch.float32)
+    assert set(ids.flatten().tolist()) <= {0, 1}
+    other = models.get(str(sentences)).inputs(1, batch=2, sequence=5)
+    assert not torch.equal(x, other[1])
+    wide = models.get(str(sentences)).inputs(0, batch=2, sequence=500, ids=10)[0]
+    assert set(wide.flatten().tolist()) == set(range(10))
+
+
+def test_the_reference_is_float64_of_the_standards_own_definition(sentences):
+    (found,) = compute(Case(str(sentences), {"batch": 2, "sequence": 5}, options={"ids": 10}), seeds=1)
+    ids, x = models.get(str(sentences)).inputs(0, batch=2, sequence=5, ids=10)
+    (stored,) = onnx.load(sentences).graph.initializer
+    table = torch.from_numpy(onnx.numpy_helper.to_array(stored).copy()).double()
+    third = torch.tensor(1 / 3).double()  # of float32: the file holds no more
+    expected = (table[ids].mean(1) + x.double()) * third
+    torch.testing.assert_close(torch.from_numpy(found.outputs[0]), expected, rtol=1e-14, atol=1e-14)
+    assert found.dtypes == ["float32"]
+    assert 0 < found.eager_errors[0] < 1e-6
+    assert found.note is None
+
+
+def test_without_a_float64_run_the_reference_says_so(tmp_path):
+    nodes = [
+        helper.make_node("HammingWindow", ["size"], ["window"]),  # float32 by its definition
+        helper.make_node("Mul", ["x", "window"], ["y"]),
+    ]
+    path = write(
+        tmp_path / "mine.onnx",
+        nodes,
+        [value("x", TensorProto.FLOAT, [3])],
+        [value("y", TensorProto.FLOAT, [3])],
+        [("size", torch.tensor(3).numpy())],
+    )
+    (found,) = compute(Case(str(path), {}), seeds=1)
+    assert found.dtypes == ["float32"]
+    assert found.eager_errors is None
+    assert found.note.startswith("reference in the model's own dtype: ")
+    assert "float64 != float32" in found.note
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, r"sizes batch, sequence; give --set batch=\.\.\. --set sequence=\.\.\., or shape = \{ batch = "),
+        ({"batch": 1}, r"for the sizes sequence; give --set sequence="),
+        ({"batch": 1, "sequence": 1, "idz": 3}, r"unknown argument 'idz'; did you mean 'ids'"),
+        ({"batch": 1, "sequence": "long"}, r"sequence='long' is no integer of at least 0"),
+    ],
+)
+def test_open_axes_without_sizes_are_one_error(sentences, arguments, message):
+    with pytest.raises(models.ModelError, match=message) as raised:
+        models.get(str(sentences)).build(**arguments)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_axes_without_a_name_are_called_after_their_input(tmp_path):
+    path = write(
+        tmp_path / "mine.onnx",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [value("x", TensorProto.FLOAT, [None, 3])],
+        [value("y", TensorProto.FLOAT, [None, 3])],
+    )
+    assert dict(models.get(str(path)).shape_keys) == {"x_0": None}
+    assert models.get(str(path)).build(x_0=2)[1][0].shape == (2, 3)
+
+
+def test_weights_beside_the_file_are_not_read_for_its_inputs(tmp_path):
+    nodes, weight = [helper.make_node("Add", ["x", "w"], ["y"])], torch.ones(2048).numpy()
+    path = write(
+        tmp_path / "mine.onnx",
+        nodes,
+        [value("x", TensorProto.FLOAT, [2048])],
+        [value("y", TensorProto.FLOAT, [2048])],
+        [("w", weight)],
+        save_as_external_data=True,
+        location="weights.bin",
+    )
+    (tmp_path / "weights.bin").rename(tmp_path / "elsewhere.bin")
+    assert models.get(str(path)).build()[1][0].shape == (2048,)
+    with pytest.raises(models.ModelError, match=r"onnx\.load cannot read it"):
+        compute(Case(str(path), {}), seeds=1)
+
+
+@pytest.mark.parametrize(("keep", "message"), [(0, "it has no graph"), (150, "a field ends behind its message")])
+def test_a_damaged_onnx_file_is_named(sentences, tmp_path, keep, message):
+    (tmp_path / "bad.onnx").write_bytes(sentences.read_bytes()[:keep])
+    with pytest.raises(models.ModelError, match=rf"bad\.onnx is damaged or no ONNX file: {message}"):
+        models.get(str(tmp_path / "bad.onnx"))
+    (tmp_path / "text.onnx").write_text("no model at all, only a long text\n" * 9)
+    with pytest.raises(models.ModelError, match=r"text\.onnx is damaged or no ONNX file.*expected a file such as"):
+        models.get(str(tmp_path / "text.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "message"),
+    [
+        (TensorProto.STRING, [2], r"input x has elements of string; expected float32, "),
+        (TensorProto.BFLOAT16, [2], r"input x has elements of bfloat16"),
+        (TensorProto.FLOAT, None, r"input x declares no rank"),
+    ],
+)
+def test_an_input_that_cannot_be_generated_is_named(tmp_path, kind, shape, message):
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    path = write(tmp_path / "mine.onnx", nodes, [value("x", kind, shape)], [value("y", kind, shape)])
+    with pytest.raises(models.ModelError, match=message):
+        models.get(str(path))
+
+
+def test_an_operator_that_nobody_knows_is_named(tmp_path):
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Nonsense", ["a"], ["b"], domain="my.own"),
+        helper.make_node("Nonesuch", ["b"], ["y"]),
+    ]
+    path = write(
+        tmp_path / "mine.onnx", nodes, [value("x", TensorProto.FLOAT, [2])], [value("y", TensorProto.FLOAT, [2])]
+    )
+    with pytest.raises(
+        models.ModelError, match=r"mine\.onnx: operators Nonesuch, my\.own:Nonsense are no operators of"
+    ):
+        compute(Case(str(path), {}), seeds=1)
