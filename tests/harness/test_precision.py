@@ -19,6 +19,7 @@ from suites.harness.judge.verify import Reference
 from suites.harness.measure import job
 from suites.harness.measure.job import Job
 from suites.harness.record import outputs, store
+from suites.harness.record.schema import Samples
 from suites.harness.run import plan, reporter, runner
 
 FAKES = Path(__file__).with_name("fake_precisions.py")
@@ -194,7 +195,7 @@ def test_accuracy_is_against_the_model_as_it_is():
     plain = [np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([3])]
     known = Reference(plain, ["float32", "int64"], [0.0, 0.0], None, "quantised", plain)
     found = verify.accuracy([[np.array([[2.0, 1.0], [3.0, 1.0]]), np.array([3])]], [known])
-    assert found == {"relative": pytest.approx(np.sqrt(2 / 15)), "max_abs": 1.0, "agreement": 0.5}
+    assert (found.relative, found.max_abs, found.agreement) == (pytest.approx(np.sqrt(2 / 15)), 1.0, 0.5)
     assert verify.accuracy([plain], [Reference(plain, ["float32"] * 2, [0.0, 0.0], None)]) is None
 
 
