@@ -57,6 +57,8 @@ class OpenVino(Backend):
 
     takes_numpy = True
     runs = ("module", "onnx")
+    _read_from: Any = None
+    """OpenVINO 2026.4 reads bfloat16 weights where torch has them, and keeps nobody from freeing them."""
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
@@ -166,6 +168,8 @@ class OpenVino(Backend):
                 program = torch.export.export(model, arguments, dynamic_shapes=dynamic_shapes)
                 exported = time.perf_counter()
                 converted = openvino.convert_model(program)
+            if self.precision == "bf16":
+                self._read_from = program
             change(converted)
         compiled = core.compile_model(converted, "CPU", settings)
         ready = time.perf_counter()

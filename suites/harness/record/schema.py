@@ -103,7 +103,7 @@ class Accuracy(Part):
     max_abs: float
     """largest absolute difference of an element"""
     agreement: float | None = None
-    """share of the largest elements along the last axis that are at the reference's place"""
+    """share of the positions of the largest element along the last axis that agree; null where no output has a choice"""
 
 
 class PerToken(Part):
@@ -313,7 +313,9 @@ class Environment(Record):
     threads: list[int]
     """thread counts that occur"""
     devices: dict[str, dict[str, Any]] = {}
-    """device of a case -> facts about it; the cpu's are those of this line"""
+    """device of the plan -> what it says of itself: of the cpu `cpu`, `cores` and `memory_bytes`; of others also `roofs`,
+    of the form below, where they are measured; `unavailable` alone, with the reason, where it was missing when the run
+    began"""
     roofs: Roofs | None = None
     """what the machine can do at most, see below; null where it was not measured"""
     suite: str
@@ -373,7 +375,7 @@ class Samples(Record):
     error: Error | None = None
     """worst over outputs and input sets"""
     accuracy: Accuracy | None = None
-    """of quantised cases"""
+    """of quantised cases, worst over the results that were verified"""
     note: str | None = None
     """why the reference is not float64"""
     import_s: float | None = None
@@ -385,7 +387,8 @@ class Samples(Record):
     first_call_s: float | None = None
     """the first call"""
     peak_rss_bytes: int | None = None
-    """peak memory from after the imports to the end of warm-up, above what was resident after the imports"""
+    """peak memory from after the imports to the end of warm-up, above what was resident after the imports; on another
+    device than the cpu, of the device"""
     facts: AllFacts = AllFacts()
     """what the backend tells of its program"""
     elapsed_s: float = 0.0
@@ -448,7 +451,7 @@ class Summary(Facts, Record):
     error: Error | None = None
     """worst over the generations"""
     accuracy: Accuracy | None = None
-    """of quantised cases"""
+    """of quantised cases, worst over the generations"""
     note: str | None = None
     """why the reference is not float64, so that errors are from eager"""
     import_s: float | None = None
@@ -477,8 +480,8 @@ class Summary(Facts, Record):
     """share of the rounds that others disturbed and that are kept all the same"""
     roof_share: float | None = None
     """the least time that the machine needs for the work over the median: the larger of `flops` over the peak of the
-    precision and, where `bytes` of one step exceed the last cache, `bytes` over the bandwidth of memory, both at the
-    case's threads; null where the roof was not measured or not believed; more than 1: less is executed than the case
+    precision's arithmetic (float32 where only weights are quantised) and, where `bytes` of one step exceed the last
+    cache, `bytes` over the bandwidth of memory, both at the case's threads; null where the roof was not measured or not believed; more than 1: less is executed than the case
     means, or it is miscounted"""
     executed_share: float | None = None
     """the same with `executed_flops`; more than 1 is a counting error"""
