@@ -103,7 +103,7 @@ class Accuracy(Part):
     max_abs: float
     """largest absolute difference of an element"""
     agreement: float | None = None
-    """share of the positions of the largest element along the last axis that agree; null where no output has a choice"""
+    """share of the positions of the largest element along the last axis that agree; null where there is no choice"""
 
 
 class PerToken(Part):
@@ -313,9 +313,9 @@ class Environment(Record):
     threads: list[int]
     """thread counts that occur"""
     devices: dict[str, dict[str, Any]] = {}
-    """device of the plan -> what it says of itself: of the cpu `cpu`, `cores` and `memory_bytes`; of others also `roofs`,
-    of the form below, where they are measured; `unavailable` alone, with the reason, where it was missing when the run
-    began"""
+    """device of the plan -> what it says of itself: of the cpu `cpu`, `cores` and `memory_bytes`; of others also
+    `roofs`, of the form below, where they are measured; `unavailable` alone, with the reason, where it was missing when
+    the run began"""
     roofs: Roofs | None = None
     """what the machine can do at most, see below; null where it was not measured"""
     suite: str
@@ -479,10 +479,10 @@ class Summary(Facts, Record):
     disturbed: float | None = None
     """share of the rounds that others disturbed and that are kept all the same"""
     roof_share: float | None = None
-    """the least time that the machine needs for the work over the median: the larger of `flops` over the peak of the
-    precision's arithmetic (float32 where only weights are quantised) and, where `bytes` of one step exceed the last
-    cache, `bytes` over the bandwidth of memory, both at the case's threads; null where the roof was not measured or not believed; more than 1: less is executed than the case
-    means, or it is miscounted"""
+    """the least time that the machine needs for the work over the median: the larger of `flops` over the peak of
+    the precision's arithmetic (float32 where only weights are quantised) and, where `bytes` of one step exceed the
+    last cache, `bytes` over the bandwidth of memory, both at the case's threads; null where the roof was not
+    measured or not believed; more than 1: less is executed than the case means, or it is miscounted"""
     executed_share: float | None = None
     """the same with `executed_flops`; more than 1 is a counting error"""
 
