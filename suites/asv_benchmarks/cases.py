@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from suites import backends, fronts
+from suites import backends, fronts, models
 from suites.harness.declare.case import BackendRef, Case
 
 SAMPLES = 20
@@ -31,7 +31,7 @@ def _checked(case: str, label: str) -> fronts.Checked:
     if (case, label) not in _PAIRS:
         raise SkipNotImplemented(f"the suite does not run {label} on {case}")
     chosen, ref = _PAIRS[case, label]
-    reason = backends.unavailable(ref)
+    reason = backends.unavailable(ref) or backends.cannot_run(ref, models.get(chosen.model).form)
     if reason is not None:
         raise SkipNotImplemented(reason)
     with tempfile.TemporaryDirectory() as scratch:

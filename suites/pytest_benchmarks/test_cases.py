@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from suites import backends, fronts
+from suites import backends, fronts, models
 from suites.harness.declare.case import BackendRef, Case
 
 ROUNDS = 20
@@ -20,7 +20,7 @@ ROUNDS = 20
 
 def test_latency(case: Case, ref: BackendRef, benchmark: Any, tmp_path: Path) -> None:
     """Seconds of one call, inputs varying from call to call."""
-    reason = backends.unavailable(ref)
+    reason = backends.unavailable(ref) or backends.cannot_run(ref, models.get(case.model).form)
     if reason is not None:
         pytest.skip(reason)
     checked = fronts.checked(case, ref, tmp_path)
