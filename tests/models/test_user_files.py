@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx
 import pytest
 import torch
@@ -83,6 +85,13 @@ def built(name):
     """The model of a name as a user gives it, options included."""
     base, options = models.split(str(name))
     return models.get(base).build(**options)
+
+
+def test_the_factory_of_the_page_has_its_options(root, tmp_path):
+    page = (root / "docs/your-own-model.md").read_text()
+    (tmp_path / "mine.py").write_text(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0])
+    model, (x,) = built(f"{tmp_path}/mine.py:factory?width=16&depth=2")
+    assert (len(model), x.shape) == (2, (2, 16))
 
 
 # --- options of factories --------------------------------------------------------------------------------------------
