@@ -31,7 +31,7 @@ def _checked(case: str, label: str) -> fronts.Checked:
     if (case, label) not in _PAIRS:
         raise SkipNotImplemented(f"the suite does not run {label} on {case}")
     chosen, ref = _PAIRS[case, label]
-    reason = backends.unavailable(ref)
+    reason = backends.unavailable(ref) or backends.unable(ref, chosen)
     if reason is not None:
         raise SkipNotImplemented(reason)
     with tempfile.TemporaryDirectory() as scratch:

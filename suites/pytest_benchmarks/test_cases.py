@@ -20,7 +20,7 @@ ROUNDS = 20
 
 def test_latency(case: Case, ref: BackendRef, benchmark: Any, tmp_path: Path) -> None:
     """Seconds of one call, inputs varying from call to call."""
-    reason = backends.unavailable(ref)
+    reason = backends.unavailable(ref) or backends.unable(ref, case)
     if reason is not None:
         pytest.skip(reason)
     checked = fronts.checked(case, ref, tmp_path)
