@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from suites import fronts
-from suites.backends.base import NotApplicable
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.errors import Refused
 
 ROUNDS = 4
 SAMPLES_PER_ROUND = 5
@@ -40,7 +40,9 @@ def _checked(case: str, label: str) -> fronts.Checked:
         raise SkipNotImplemented(reason)
     try:
         return fronts.checked(chosen, ref, Path(_scratch().name))
-    except NotApplicable as error:
+    except Refused as error:
+        if error.status == "failed":
+            raise
         raise SkipNotImplemented(str(error)) from None
 
 

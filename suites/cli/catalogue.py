@@ -63,14 +63,17 @@ def _backends(_: Path) -> list[Row]:
         {
             "name": one.name,
             "summary": one.summary,
+            "precisions": list(one.precisions),
+            "devices": list(one.devices),
             "switches": list(one.switches),
             "unavailable": backends.unavailable(BackendRef(one.name)),
         }
         for one in backends.BACKENDS.values()
     ]
-    switches = list(backends.BACKENDS[versions.ENGINE].switches)
+    engine = backends.BACKENDS[versions.ENGINE]
+    able = {"precisions": list(engine.precisions), "devices": list(engine.devices), "switches": list(engine.switches)}
     summary = "the engine of another checkout (with .venv) or environment, in a process of its own"
-    return [*found, {"name": f"{versions.PREFIX}PATH", "summary": summary, "switches": switches, "unavailable": None}]
+    return [*found, {"name": f"{versions.PREFIX}PATH", "summary": summary, **able, "unavailable": None}]
 
 
 def _switches(_: Path) -> list[Row]:

@@ -49,7 +49,8 @@ A factor that is folded into a weight before it is quantised moves a few quotien
 
 DYNAMIC_LEAST = 2.0**-8
 """The same where activations are quantised, too: a sum of another order moves an activation over the middle between two
-integers now and then, by 1/127 of the largest in its row.
+integers now and then, by 1/127 of the largest in its row. In a normal row of K elements that is an error of about
+0.024 / sqrt(K): 0.003 at K = 64.
 """
 
 OWN_DTYPE_TOLERANCE = 1e-4
