@@ -34,8 +34,11 @@ def _checked(case: str, label: str) -> fronts.Checked:
     reason = backends.unavailable(ref) or backends.cannot_run(ref, models.get(chosen.model).form)
     if reason is not None:
         raise SkipNotImplemented(reason)
-    with tempfile.TemporaryDirectory() as scratch:
-        return fronts.checked(chosen, ref, Path(scratch))
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            return fronts.checked(chosen, ref, Path(scratch))
+    except fronts.Refused as refusal:
+        raise SkipNotImplemented(str(refusal)) from None
 
 
 class Latency:

@@ -23,7 +23,10 @@ def test_latency(case: Case, ref: BackendRef, benchmark: Any, tmp_path: Path) ->
     reason = backends.unavailable(ref) or backends.cannot_run(ref, models.get(case.model).form)
     if reason is not None:
         pytest.skip(reason)
-    checked = fronts.checked(case, ref, tmp_path)
+    try:
+        checked = fronts.checked(case, ref, tmp_path)
+    except fronts.Refused as refusal:
+        pytest.skip(str(refusal))
     benchmark.group = case.id
     benchmark.name = ref.label
     benchmark.extra_info.update(checked.facts, error=checked.error, **checked.seconds)
