@@ -267,6 +267,7 @@ class Config:
             values=("fp32", "bf16", "fp16", "int8_weight", "int8_dynamic", "int8_static", "int4_weight"),
             optional=True,
             absent="the model's",
+            option=False,
         ),
     )
     fallback: str | None = _set(

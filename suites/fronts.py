@@ -33,6 +33,10 @@ class WrongResult(AssertionError):
     """A backend's outputs differ from the reference: there is nothing to time."""
 
 
+class Refused(UsageError):
+    """A backend cannot run the model as the others do: there is nothing to compare."""
+
+
 @dataclass(frozen=True)
 class Pair:
     """One thing to measure: a backend on a case, with the rounds and time limits of a suite."""
@@ -159,6 +163,7 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
 
     Raises:
         WrongResult: the outputs are wrong, or the inputs were written to.
+        Refused: the backend cannot start each call from the same state.
     """
     from suites.harness.judge import reference
     from suites.harness.measure.job import INPUT_SETS, Job
@@ -170,7 +175,7 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     references = reference.compute(case, INPUT_SETS)
     reason = registry.cannot_restore(ref, references[0].state)
     if reason is not None:
-        raise UsageError(f"{case.id}: {reason}")
+        raise Refused(f"{case.id}: {reason}")
     prepared = job.prepare(references[0].state)
     facts = prepared.pop("facts")
     answer = job.verify()

@@ -43,7 +43,7 @@ def _concerns(setting: Any, target: str) -> bool:
 class Engine(Backend):
     """Options: the fields of `engine.Config` that are options, as text: ``disable=a+b``, ``pipeline=a+b``,
     ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``,
-    ``fallback=torch``, ``precision``.
+    ``fallback=torch``. Target, threads and precision are those of the case.
 
     ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
     leaves alone the other processors that the case has.

@@ -38,6 +38,7 @@ def command(
     only: Annotated[str | None, typer.Option(help="Expression over the fields of a suite's cases.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of a call, for a model.")] = None,
     chosen: targets.SetOption = None,
+    precision: targets.PrecisionOption = None,
     config: targets.ConfigOption = None,
     generations: Annotated[
         int, typer.Option(min=2, help="Fresh sets of processes; with 10, most differences of 3% are detected.")
@@ -58,7 +59,7 @@ def command(
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))
     taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
-    suite, cases = _declared(target, backend, only, threads, chosen or [], generations)
+    suite, cases = _declared(target, backend, only, threads, chosen or [], precision, generations)
     request, folder = ablate.Request(suite, cases, taken, MODES[mode], pairs), store.results_folder(results)
     if dry_run:
         _dry_run(request, folder, as_json=as_json)
@@ -117,7 +118,13 @@ def _configured(backend: str, config: Mapping[str, str]) -> str:
 
 
 def _declared(
-    target: str, backend: str, only: str | None, threads: int | None, chosen: list[str], generations: int
+    target: str,
+    backend: str,
+    only: str | None,
+    threads: int | None,
+    chosen: list[str],
+    precision: str | None,
+    generations: int,
 ) -> tuple[Suite, list[Case]]:
     """The suite, or one made of a model, and its cases.
 
@@ -125,9 +132,9 @@ def _declared(
         UsageError: the backend cannot run a model of the suite.
     """
     if targets.is_model(target):
-        suite = targets.suite_of_model(target, chosen, threads, backends=[backend], baseline=backend)
+        suite = targets.suite_of_model(target, chosen, threads, precision, backends=[backend], baseline=backend)
     else:
-        suite = targets.suite_of_file(target, chosen, threads)
+        suite = targets.suite_of_file(target, chosen, threads, precision)
     cases = [case for case, _ in make(suite, only).cases]
     for case in cases:
         reason = backends.cannot_run(BackendRef.parse(backend), models.get(case.model).form)

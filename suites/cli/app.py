@@ -55,6 +55,7 @@ def run(
     baseline: Annotated[str | None, typer.Option(help="What ratios are against instead of the suite's.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of a call, for a model.")] = None,
     chosen: targets.SetOption = None,
+    precision: targets.PrecisionOption = None,
     config: targets.ConfigOption = None,
     generations: Annotated[
         int | None,
@@ -78,7 +79,7 @@ def run(
     for name in targets_:
         is_model = targets.is_model(name) and not targets.is_suite(name)
         read = targets.suite_of_model if is_model else targets.suite_of_file
-        suite = read(name, chosen or [], threads)
+        suite = read(name, chosen or [], threads, precision)
         plans.append(plan.make(suite.model_copy(update=asked), only, labels, baseline, fields))
     folder = store.results_folder(results)
     if dry_run:

@@ -39,7 +39,7 @@ def command(
 
     With --backends, the engine and these take turns as in a run, which is stored: latency and share of the roof.
     """
-    fields = targets.config_options(config)
+    fields = targets.config_options(config, of_case=backends is not None)
     arguments = targets.arguments_of(model, chosen or [])
     asked = _plan(model, chosen or [], threads, backends, fields) if backends is not None else None
     answer = _profiled(model, arguments, threads, fields)

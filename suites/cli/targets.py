@@ -12,6 +12,7 @@ import typer
 from engine.suggest import unknown
 from suites import models
 from suites.cli.output import setting
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.declare.spec import Suite, find, load, of_model, shipped
 from suites.harness.errors import UsageError
 
@@ -22,6 +23,9 @@ BASELINES = {"module": "eager", "onnx": "onnxruntime"}
 
 MODEL = "A model, path.py:factory[?option=value&...], path.pt2 or path.onnx"
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")]
+PrecisionOption = Annotated[
+    str | None, typer.Option(help=f"Precision of the case, for a model: {', '.join(PRECISIONS)}.", show_default="fp32")
+]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option("--config", help="field=value of engine.Config, for every row of the engine, such as fallback=torch."),
@@ -38,13 +42,14 @@ def is_model(target: str) -> bool:
     return models.is_path(target) or target in models.names()
 
 
-def suite_of_file(target: str, chosen: Sequence[str], threads: int | None) -> Suite:
+def suite_of_file(target: str, chosen: Sequence[str], threads: int | None, precision: str | None) -> Suite:
     """The suite `target`.
 
     Raises:
         UsageError: no such suite, or an option that only a model has.
     """
-    for option, is_given in (("--set", bool(chosen)), ("--threads", threads is not None)):
+    given = {"--set": bool(chosen), "--threads": threads is not None, "--precision": precision is not None}
+    for option, is_given in given.items():
         if is_given:
             raise UsageError(f"{option} is for a model; a suite says it itself (see --only), and {target} is a suite")
     if not is_suite(target):
@@ -52,7 +57,9 @@ def suite_of_file(target: str, chosen: Sequence[str], threads: int | None) -> Su
     return load(find(target))
 
 
-def suite_of_model(target: str, chosen: Sequence[str], threads: int | None, **fields: Any) -> Suite:
+def suite_of_model(
+    target: str, chosen: Sequence[str], threads: int | None, precision: str | None = None, **fields: Any
+) -> Suite:
     """The suite of the one case of the model `target`; `fields` are those of a `Suite`.
 
     Raises:
@@ -62,7 +69,10 @@ def suite_of_model(target: str, chosen: Sequence[str], threads: int | None, **fi
     arguments = arguments_of(target, chosen)
     form = models.get(target).form
     fields = {"backends": BACKENDS, "baseline": BASELINES[form], **fields}
-    return of_model(target, arguments, threads=1 if threads is None else threads, **fields)
+    asked = "fp32" if precision is None else precision
+    if asked not in PRECISIONS:
+        raise UsageError(f"--precision: {unknown('precision', asked, PRECISIONS)}")
+    return of_model(target, arguments, threads=1 if threads is None else threads, precision=asked, **fields)
 
 
 def arguments_of(target: str, chosen: Sequence[str]) -> dict[str, Any]:
@@ -80,17 +90,23 @@ def arguments_of(target: str, chosen: Sequence[str]) -> dict[str, Any]:
     return arguments
 
 
-def config_options(texts: Sequence[str] | None) -> Mapping[str, str]:
+def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapping[str, str]:
     """Field -> value, of the texts of ``--config``.
 
+    Args:
+        texts: ``field=value`` each.
+        of_case: True if a case says the precision, so that ``--config`` must not.
+
     Raises:
-        UsageError: text that is not ``field=value``, or a field that is given twice.
+        UsageError: text that is not ``field=value``, or a field that is given twice or is a part of the case.
     """
     found: dict[str, str] = {}
     for text in texts or ():
         field, equals, value = text.partition("=")
         if not equals or not field or not value:
             raise UsageError(f"--config {text!r}: expected field=value, such as fallback=torch or disable=a+b")
+        if of_case and field == "precision":
+            raise UsageError(f"--config {text!r}: the precision is a part of the case: write --precision {value}")
         if field in found:
             raise UsageError(f"--config {text!r}: {field} is given twice; give it once, lists as a+b")
         found[field] = value
