@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import suites
 from suites.backends.base import NotApplicable
+from suites.paths import IMPORTED_FROM
 
 # What `disabled_optimizers` may name for the CPU provider, in the order in which a session runs them: rewrite rules,
 # other graph transformers on ONNX's own operators, those that make operators of ONNX Runtime's, and layouts. Those for
@@ -135,7 +135,7 @@ def described_elsewhere(source: Path, exported: Path, level: str, without: Seque
     """
     files = {"source": str(source), "exported": str(exported)}
     question = json.dumps({**files, "level": level, "without": list(without)})
-    paths = [str(Path(suites.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [str(IMPORTED_FROM), os.environ.get("PYTHONPATH", "")]
     ended = subprocess.run(
         [sys.executable, "-P", "-m", __name__, question],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import suites
+from suites import paths
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
@@ -101,9 +101,9 @@ def resolve(label: str, folder: Path) -> str:
 
 def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
     """The command line that runs `module` of this checkout's `suites` under another interpreter."""
-    root = str(Path(suites.__file__).resolve().parent.parent)
-    paths = os.environ.get("PYTHONPATH", "")  # a user's own models may import from there
-    return [str(interpreter), "-P", launch.__file__, root, paths, module, *arguments]
+    root = str(paths.IMPORTED_FROM.resolve())
+    further = os.environ.get("PYTHONPATH", "")  # a user's own models may import from there
+    return [str(interpreter), "-P", launch.__file__, root, further, module, *arguments]
 
 
 def environment() -> dict[str, str]:

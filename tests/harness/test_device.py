@@ -150,14 +150,14 @@ def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, m
     with pytest.raises(runner.Interrupted) as caught:
         runner.run(made, tmp_path, Disappearing(flag))
     stored = {line.backend.rpartition(":")[2]: line for line in store.read(caught.value.path).of(Summary)}
-    assert stored["Queued"]["status"] == "failed"
-    assert "lost the device" in stored["Queued"]["reason"]
+    assert stored["Queued"].status == "failed"
+    assert "lost the device" in stored["Queued"].reason
     found = runner.run(made, tmp_path, Disappearing(flag, interrupts=False), resume=True)
     assert found.path == caught.value.path
     rows = rows_of(found)
     assert rows["fake_device.py:Asynchronous", "Queued"].status == "failed"
     assert rows["cpu", "Queued"].status == "ok"
     again = runner.run(made, tmp_path / "later", reporter.Reporter())
-    assert rows_of(again)["fake_device.py:Asynchronous", "Queued"]["reason"] == "the device has disappeared"
-    assert rows_of(again)["fake_device.py:Asynchronous", "Queued"]["status"] == "unavailable"
+    assert rows_of(again)["fake_device.py:Asynchronous", "Queued"].reason == "the device has disappeared"
+    assert rows_of(again)["fake_device.py:Asynchronous", "Queued"].status == "unavailable"
     assert again.environment.devices["fake_device.py:Asynchronous"] == {"unavailable": "the device has disappeared"}

@@ -23,11 +23,10 @@ from pydantic import (
     model_validator,
 )
 
-import suites
 from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import backends as registry
-from suites import models
+from suites import models, paths
 from suites.backends import versions
 from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
@@ -264,8 +263,7 @@ def find(name: str) -> Path:
 
 def shipped() -> dict[str, Path]:
     """Name -> file of the suites that come with the package."""
-    folder = Path(suites.__file__).parent
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return {path.stem: path for path in sorted(paths.PACKAGE.glob("*.toml"))}
 
 
 def _expand(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import suites.harness.record.schema  # noqa: F401  # some backends need it: everybody has it before memory counts
 from suites import backends, models
 from suites.backends import stepwise
 from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch, to_numpy
@@ -28,7 +27,7 @@ from suites.harness.declare.device import label
 from suites.harness.declare.precision import convert_inputs, convert_model
 from suites.harness.errors import Refused, Unavailable
 from suites.harness.measure import device
-from suites.harness.record import outputs
+from suites.harness.record import outputs, schema  # noqa: F401  # some backends need it: all have it from the start
 
 if TYPE_CHECKING:
     from torch import Tensor

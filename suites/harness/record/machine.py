@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import suites
+from suites import paths
 from suites.harness.record.surroundings import output, read, surroundings
 
 _PACKAGES = ("enginebench", "numpy", "torch", "onnx", "onnxscript", "onnxruntime", "openvino", "transformers", "triton")
@@ -101,7 +101,7 @@ def revision_of(root: Path | None) -> dict[str, Any]:
 
 def checkout() -> Path | None:
     """Root of the checkout that this package lies in; None where it is installed elsewhere."""
-    root = Path(suites.__file__).resolve().parent.parent
+    root = paths.IMPORTED_FROM.resolve()
     return root if (root / "pyproject.toml").is_file() and (root / ".git").exists() else None
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import suites
 from engine.processors import allowed_processors
-from suites import backends
+from suites import backends, paths
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.record.schema import Status
@@ -194,7 +193,7 @@ def _environment(version: versions.Version | None, threads: int, cache: Path) ->
     own["TOKENIZERS_PARALLELISM"] = "false"
     if version is not None:
         return versions.environment() | own
-    roots = [str(Path(suites.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    roots = [str(paths.IMPORTED_FROM), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, roots))}
 
 
