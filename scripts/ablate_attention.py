@@ -25,7 +25,7 @@ LABELS = ("torch_compile", "onnxruntime", "onnxruntime[level=basic]", "openvino"
 
 def fired(options: Mapping[str, Any]) -> str:
     """What ONNX Runtime's fusions made of a form."""
-    made = ablate.told_of("onnxruntime", "attention", options, Reporter()).get("made") or {}
+    made = ablate.facts_of("onnxruntime", "attention", options, Reporter())["details"].get("made") or {}
     return ", ".join(f"{name} x{count}" for name, count in made.items()) or "none"
 
 

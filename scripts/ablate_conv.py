@@ -14,6 +14,8 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -24,13 +26,14 @@ from suites import models
 from suites.cli import scripts
 from suites.harness.judge import stats
 from suites.harness.present import table
+from suites.harness.record.schema import Ratio
 
 ROUNDS = 25
 VARIANTS = ("direct", "winograd2", "winograd4")
 Times = dict[str, dict[str, list[float]]]  # layer -> variant -> seconds, one a round
 
 
-def layers(program: engine.Program) -> list[str]:
+def layers(program: Any) -> list[str]:
     """What each convolution of the program is, in order."""
     found = []
     for one in program.lowered.instructions:
@@ -63,9 +66,9 @@ def measured(model: str) -> tuple[Times, Counter[str], dict[str, str]]:
     return times, Counter(names), chosen
 
 
-def against(seconds: Sequence[float], base: Sequence[float]) -> stats.Ratio:
+def against(seconds: Sequence[float], base: Sequence[float]) -> Ratio:
     """Median ratio and its 95% interval, from pairs of one round."""
-    return stats.paired([math.log(a / b) for a, b in zip(seconds, base, strict=True)])
+    return stats.within_process([math.log(a / b) for a, b in zip(seconds, base, strict=True)])
 
 
 def by_layer(model: str) -> Table:
@@ -80,7 +83,7 @@ def by_layer(model: str) -> Table:
         beaten = best != chosen[name] and spans[best].high < spans[chosen[name]].low
         cells = []
         for v in VARIANTS:
-            ratio = "{value:.2f} [{low:.2f}, {high:.2f}]".format(**spans[v].to_dict()) if v in spans else "-"
+            ratio = "{value:.2f} [{low:.2f}, {high:.2f}]".format(**asdict(spans[v])) if v in spans else "-"
             time = f"{table.seconds(statistics.median(variants[v]))}  " if v == "direct" else ""
             mark = (" *!" if beaten else " *") if v == chosen[name] else ""
             cells.append(f"{time}{ratio if v != 'direct' else ''}{mark}".replace("[", "\\["))

@@ -28,7 +28,7 @@ from suites import backends
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
 from suites.harness.present import table as tables
-from suites.harness.record import machine
+from suites.harness.record import store
 from suites.harness.run.session import Worker, WorkerFailed
 
 MODELS: tuple[tuple[str, dict[str, int], dict[str, int]], ...] = (
@@ -102,7 +102,7 @@ def rows(model: str, times: Times) -> list[dict[str, Any]]:
         )
         row["speedup"] = row["speedup_low"] = row["speedup_high"] = None
         if single:
-            gain = stats.paired(stats.log_ratios(single, samples))
+            gain = stats.within_process(stats.log_ratios(single, samples))
             row |= {"speedup": gain.value, "speedup_low": gain.low, "speedup_high": gain.high}
         found.append(row)
     return found
@@ -152,7 +152,7 @@ def main() -> None:
     if arguments.json:
         arguments.json.write_text(json.dumps(table, indent=1) + "\n")
     if arguments.into:
-        heading = tables.heading(machine.environment())
+        heading = tables.heading(store.here())
         tables.write_between(arguments.into, "contention", f"{heading}\n\n{markdown(table)}")
 
 

@@ -37,7 +37,7 @@ from torch.nn import functional
 
 from engine import dtypes, torch_ops
 from suites.harness.present import table
-from suites.harness.record import machine
+from suites.harness.record import store
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
@@ -316,7 +316,7 @@ def torch_timer(case: Case) -> Callable[[], float]:
 
 def rounds(case: Case, program: subprocess.Popen[str]) -> tuple[Roofs, dict[str, Times]]:
     """The best roofs, and times by kernel's name and by "torch"."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: dict[str, list[tuple[float, float, float]]] = {}
     other, best = torch_timer(case), Roofs()
     for _ in range(ROUNDS):
         _write(program.stdin, "go\n")
@@ -325,7 +325,8 @@ def rounds(case: Case, program: subprocess.Popen[str]) -> tuple[Roofs, dict[str,
         best, (_, least) = best.best(roofs), roofs.of(case)
         ours = zip(line[3::3], map(float, line[4::3]), map(float, line[5::3]), strict=True)
         for name, seconds, executed in [*ours, ("torch", other(), 0.0)]:
-            found.setdefault(name, []).append((seconds, least / seconds, executed / case.flops if executed else 1.0))
+            share = executed / case.flops if executed else 1.0
+            found.setdefault(name, []).append((seconds, least / seconds, share))
     _write(program.stdin, "\n")
     return best, {name: Times(*map(statistics.median, zip(*pairs, strict=True))) for name, pairs in found.items()}
 
@@ -387,7 +388,7 @@ def markdown(isa: str, roofs: Roofs, found: list[Row]) -> str:
     lines = [list(HEADER), ["---"] * len(HEADER), *(cells(row) for row in found)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return (
-        f"{table.heading(machine.environment())}\n\n"
+        f"{table.heading(store.here())}\n\n"
         f"One thread, {isa}: at best {roofs.fma / 1e9:.1f} GFLOP/s of multiply-adds, {roofs.read / 1e9:.1f} GB/s of "
         f"reading memory and {roofs.copy / 1e9:.1f} GB/s of copying it. Thread time, median of interleaved rounds; a "
         "share is of the roof as it was in the same round, by the arithmetic that the op means and, where a kernel "

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.harness.present import table
-from suites.harness.record import machine
+from suites.harness.record import store
 
 MODELS = "bert,qwen3"
 WAYS = {
@@ -110,7 +110,7 @@ def main() -> None:
                 print(lines[-1], flush=True)
     if options.into:
         text = "\n".join(lines)
-        table.write_between(options.into, "load", f"{table.heading(machine.environment())}\n\n{text}")
+        table.write_between(options.into, "load", f"{table.heading(store.here())}\n\n{text}")
 
 
 if __name__ == "__main__":

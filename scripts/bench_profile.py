@@ -20,7 +20,7 @@ import engine
 from suites import models
 from suites.harness.judge import stats
 from suites.harness.present import table
-from suites.harness.record import machine
+from suites.harness.record import store
 
 CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("mlp", "mlp", {}),
@@ -69,7 +69,7 @@ def measure(plain: Callable[[], int], counted: Callable[[], int], pairs: int) ->
 
 def row(label: str, launches: int, seconds: float, logs: list[float]) -> str:
     """A line of the table: the median ratio and its 95% interval."""
-    found = stats.paired(logs)
+    found = stats.within_process(logs)
     interval = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
     return f"| {label} | {launches} | {table.seconds(seconds)} | {interval} |"
 
@@ -87,7 +87,7 @@ def main() -> None:
     text = "\n".join(lines)
     print(text)
     if options.into:
-        table.write_between(options.into, "profile", f"{table.heading(machine.environment())}\n\n{text}")
+        table.write_between(options.into, "profile", f"{table.heading(store.here())}\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from suites import backends
 from suites.cli.scripts import chosen_models, measured
 from suites.harness.declare.case import BackendRef
 from suites.harness.present import table
-from suites.harness.record.store import Line
+from suites.harness.record.schema import Summary
 
 COSTS = ("import_s", "export_s", "compile_s", "first_call_s")
 
 
-def lines(model: str) -> list[Line]:
+def lines(model: str) -> list[Summary]:
     """Summaries of one model over the installed backends; eager is the baseline."""
     installed = [name for name in backends.BACKENDS if backends.unavailable(BackendRef(name)) is None]
     return measured("compare_backends", installed, [{"name": model}]).summaries

@@ -17,7 +17,7 @@ import torch
 import engine
 from suites import models
 from suites.harness.present import table
-from suites.harness.record import machine
+from suites.harness.record import store
 from suites.models.nets import labelled
 
 
@@ -41,9 +41,9 @@ def compare(name: str) -> Comparison:
         expected = model(pictures).numpy()
     found = np.asarray(engine.compile(model, (pictures,))(pictures))
     best, ours = expected.argmax(1), found.argmax(1)
-    right = [int((answers == classes).sum()) for answers in (best, ours)]
+    eager_right, engine_right = (int((answers == classes).sum()) for answers in (best, ours))
     error = float(np.abs(found - expected).max() / np.abs(expected).max())
-    return Comparison(len(classes), *right, int((best == ours).sum()), error)
+    return Comparison(len(classes), eager_right, engine_right, int((best == ours).sum()), error)
 
 
 HEADER = ("model", "pictures", "eager top-1", "engine top-1", "same class", "largest relative error of a score")
@@ -66,7 +66,7 @@ def main() -> None:
     lines = [list(HEADER), ["---"] * len(HEADER), *(row(name) for name in labelled.LABELLED)]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     if into:
-        table.write_between(into, "labels", f"{table.heading(machine.environment())}\n\n{text}\n")
+        table.write_between(into, "labels", f"{table.heading(store.here())}\n\n{text}\n")
     else:
         print(text)
 

@@ -65,7 +65,7 @@ def fusions(lines: Sequence[Summary]) -> list[list[str]]:
     """Rows of the table of fusions: one an operator, a column for each variant of ONNX Runtime."""
     refs = [BackendRef.parse(line.backend) for line in lines]
     of = {line.backend: line for ref, line in zip(refs, lines, strict=True) if ref.name == SUITE and ref.copy == 1}
-    details = {label: line.details or {} for label, line in of.items()}
+    details: dict[str, dict[str, Any]] = {label: line.details or {} for label, line in of.items()}
     operators = sorted(
         {name for one in details.values() for key in ("made", "tool_made") for name in one.get(key) or {}}
     )

@@ -144,7 +144,7 @@ class Found:
 
 def towards_zero(x: np.ndarray, kind: type) -> np.ndarray:
     """`x` rounded towards zero."""
-    near = x.astype(kind)
+    near: np.ndarray = x.astype(kind)
     over = np.abs(near.astype(np.float32)) > np.abs(x)
     return np.where(over, np.nextafter(near, kind(0)), near)
 
@@ -159,7 +159,7 @@ def rounded(x: np.ndarray, kind: type, how: str) -> np.ndarray:
 def multiply(x: np.ndarray, w: np.ndarray, way: Way, kind: type) -> np.ndarray:
     """X [M, K] @ W [K, N] in float32, as `way` sums."""
     if way.narrow:
-        total = np.zeros((len(x), w.shape[1]), kind)
+        total: np.ndarray = np.zeros((len(x), w.shape[1]), kind)
         for k in range(w.shape[0]):
             total = (total.astype(np.float32) + x[:, k : k + 1] * w[k]).astype(kind)
         return total.astype(np.float32)
@@ -167,7 +167,8 @@ def multiply(x: np.ndarray, w: np.ndarray, way: Way, kind: type) -> np.ndarray:
         return way.product(x, w)
     step = w.shape[0] // way.parts
     cuts = [slice(k, k + step) for k in range(0, w.shape[0], step)]
-    return sum((rounded(way.product(x[:, cut], w[cut]), kind, way.rounds) for cut in cuts), np.float32(0))
+    start: np.ndarray = np.zeros((len(x), w.shape[1]), np.float32)
+    return sum((rounded(way.product(x[:, cut], w[cut]), kind, way.rounds) for cut in cuts), start)
 
 
 def spoiled(layer: Layer, fault: str) -> tuple[np.ndarray, np.ndarray]:

@@ -182,3 +182,11 @@ def test_percentiles_are_numpys():
 def test_the_floor_is_the_far_end_of_the_pair():
     assert stats.floor_of(stats.Ratio(1.01, 0.96, 1.06)) == pytest.approx(-math.log(0.96), rel=0.5)
     assert stats.floor_of(stats.Ratio(1.0, 0.9, 1.02)) == pytest.approx(-math.log(0.9))
+
+
+def test_the_interval_within_one_process_holds_the_true_ratio():
+    generator = np.random.default_rng(0)
+    found = [stats.within_process(list(generator.normal(math.log(0.8), 0.05, 25))) for _ in range(200)]
+    held = sum(one.low <= 0.8 <= one.high for one in found)
+    assert 180 <= held <= 200  # of 200 intervals at 95%; fewer than 180 comes once in a thousand such tests
+    assert all(one.low < one.value < one.high for one in found)

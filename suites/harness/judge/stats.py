@@ -77,6 +77,16 @@ def mean_error(values: Sequence[float]) -> float:
     return statistics.stdev(values) / math.sqrt(len(values))
 
 
+def within_process(logs: Sequence[float]) -> Ratio:
+    """Ratio and interval from log-ratios of pairs within one process, by the median; nothing is said of others.
+
+    Raises:
+        statistics.StatisticsError: no pair.
+    """
+    centre, margin = statistics.median(logs), median_error(logs) * quantile(max(1, len(logs) - 1))
+    return Ratio(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
+
+
 def spread_of(history: Sequence[float]) -> Spread:
     """Variance between generations from A/A medians (true mean 0), with the prior as `PRIOR_DEGREES` observations.
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
-from suites.harness.record.schema import AblationRecord, Compared, Environment, Ratio, Role, Summary
+from suites.harness.record.schema import AblationRecord, Compared, Environment, Ratio, Role, Summary, Where
 
 BETTER = (
     "latency: median of a call, lower is better; "
@@ -192,16 +192,17 @@ def pipes(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows)
 
 
-def heading(environment: Environment) -> str:
+def heading(environment: Where) -> str:
     """Where and with what: ``<cpu>, 2 cores, Linux ..., commit ..., torch ...``, and what other versions of the engine
     are: their package's version, and what their environment has otherwise than this one.
     """
     commit = f"{environment.commit}{' (dirty)' if environment.dirty else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    further = _other_versions(environment) if isinstance(environment, Environment) else ""
     machine = f"{environment.cpu}, {environment.cores} cores, {environment.kernel}"
     return (
         f"Machine `{environment.machine}` ({machine}), "
-        f"commit `{commit}`, Python {environment.python}, {versions}.{_other_versions(environment)}"
+        f"commit `{commit}`, Python {environment.python}, {versions}.{further}"
     )
 
 

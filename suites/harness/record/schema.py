@@ -267,11 +267,9 @@ class Record(Part):
     """A line."""
 
 
-class Environment(Record):
-    """The first line of a run: where it ran, with what, and what was asked for."""
+class Where(Part):
+    """A machine and a checkout."""
 
-    kind: Literal["environment"] = "environment"
-    """`environment`"""
     machine: str
     """folder of the machine's runs: CPU, cores and a hash of the facts"""
     cpu: str
@@ -310,6 +308,13 @@ class Environment(Record):
     """`frequency`, `virtual` (hypervisor, container, share of processors), `memory_policy`, `usable_cpus`, `compiler`,
     `blas` (under NumPy and torch), `variables` (settings of libraries; of a value that may name a folder only that it
     is set)"""
+
+
+class Environment(Where, Record):
+    """The first line of a run: where it ran, with what, and what was asked for."""
+
+    kind: Literal["environment"] = "environment"
+    """`environment`"""
     threads: list[int]
     """thread counts that occur"""
     devices: dict[str, dict[str, Any]] = {}
@@ -540,7 +545,7 @@ KINDS: dict[str, type[Record]] = {
 def names(kind: type[Part]) -> list[str]:
     """Fields of a class in the order in which lines and tables have them: its own before those of its bases."""
     own = [name for name in kind.model_fields if name in kind.__annotations__]
-    return own + [name for name in kind.model_fields if name not in own]
+    return sorted(own + [name for name in kind.model_fields if name not in own], key=lambda name: name != "kind")
 
 
 def columns(mark: str = "") -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from suites.harness.errors import UsageError
 from suites.harness.record import machine, migrations
-from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, names
+from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, Where, names
 
 R = TypeVar("R", bound=Record)
 
@@ -54,6 +54,11 @@ class Run:
     def summaries(self) -> list[Summary]:
         """The last summary of each case and backend: a resumed run may have written one again."""
         return list({(line.case, line.backend): line for line in self.of(Summary)}.values())
+
+
+def here() -> Where:
+    """This machine and this checkout, as the first line of a run states them."""
+    return Where(**machine.environment())
 
 
 def results_folder(given: Path | None) -> Path:
