@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites import backends as registry
+from suites import models
 from suites.backends import versions
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import Suite
-from suites.harness.errors import UsageError
+from suites.harness.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from suites.harness.judge.verify import Reference
@@ -31,10 +32,6 @@ MODEL_BACKENDS = ("eager", "engine")
 
 class WrongResult(AssertionError):
     """A backend's outputs differ from the reference: there is nothing to time."""
-
-
-class Refused(UsageError):
-    """A backend cannot run the model as the others do: there is nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
 
     Raises:
         WrongResult: the outputs are wrong, or the inputs were written to.
-        Refused: the backend cannot start each call from the same state.
+        Unavailable: the backend cannot start each call from the first values of the buffers.
     """
     from suites.harness.judge import reference
     from suites.harness.measure.job import INPUT_SETS, Job
@@ -175,7 +172,7 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     references = reference.compute(case, INPUT_SETS)
     reason = registry.cannot_restore(ref, references[0].state)
     if reason is not None:
-        raise Refused(f"{case.id}: {reason}")
+        raise Unavailable(f"{case.id}: {reason}")
     prepared = job.prepare(references[0].state)
     facts = prepared.pop("facts")
     answer = job.verify()
@@ -196,5 +193,5 @@ def _pairs(suite: Suite) -> list[Pair]:
 
 
 def _absolute(name: str, folder: Path) -> str:
-    """``path.py:...`` with a relative path placed under `folder`; any other name as it is."""
-    return str(folder / name) if ".py:" in name and not name.startswith("~") else name
+    """The name of a user's file with a relative path placed under `folder`; any other name as it is."""
+    return str(folder / name) if (".py:" in name or models.is_path(name)) and not name.startswith("~") else name

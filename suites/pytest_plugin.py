@@ -106,13 +106,13 @@ class EnginebenchCase:
         return found
 
     def _measured(self) -> Measurement:
-        from suites.harness.run.single import Failed, Unavailable
+        from suites.harness.run.single import CannotRun, Failed
 
         pair, name = self._pair, f"{self.id}: {self.backend}"
         try:
             with _importable(self._root):
                 return self._runs.measure(pair.case, pair.ref, pair.suite, timed=self._benchmark.enabled)
-        except Unavailable as error:
+        except CannotRun as error:
             pytest.skip(f"{name}: {error}")
         except Failed as error:
             with contextlib.suppress(Failed):  # so that pytest-benchmark knows of the failure and stores nothing

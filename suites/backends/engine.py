@@ -150,7 +150,8 @@ class Engine(Backend):
         """
         import engine
 
-        source = getattr(model, "exported_program", model)
+        is_converted = PRECISIONS[self.precision].dtype is not None  # an exported program would be the one from before
+        source = model if is_converted else getattr(model, "exported_program", model)
         try:
             return engine.compile(source, inputs, config=engine.Config(**self.config()))
         except engine.UnsupportedOp as error:

@@ -134,7 +134,7 @@ def _runs(results: Path) -> list[Row]:
         rows_planned = sum(len(labels) for labels in planned.values())
         done = {(line.case, line.backend) for line in run.summaries()}
         state = "complete" if len(done) >= rows_planned else f"{len(done)} of {rows_planned} rows"
-        concerned = list(dict.fromkeys(name for fault in faults.of_run(run.name) for name in fault.backends)) or None
+        concerned = [f"{', '.join(one.backends)}: {one.reason}" for one in faults.of_run(run.name)] or None
         found.append(
             {
                 "run": path.stem,

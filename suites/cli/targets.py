@@ -68,7 +68,7 @@ def suite_of_model(
     """
     arguments = arguments_of(target, chosen)
     form = models.get(target).form
-    fields = {"backends": BACKENDS, "baseline": BASELINES[form], **fields}
+    fields = {"backends": BACKENDS, "baseline": BASELINES.get(form, "eager"), **fields}
     asked = "fp32" if precision is None else precision
     if asked not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', asked, PRECISIONS)}")
@@ -106,7 +106,9 @@ def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapp
         if not equals or not field or not value:
             raise UsageError(f"--config {text!r}: expected field=value, such as fallback=torch or disable=a+b")
         if of_case and field == "precision":
-            raise UsageError(f"--config {text!r}: the precision is a part of the case: write --precision {value}")
+            raise UsageError(
+                f"--config {text!r}: the precision is a part of the case; use enginebench run --precision {value}"
+            )
         if field in found:
             raise UsageError(f"--config {text!r}: {field} is given twice; give it once, lists as a+b")
         found[field] = value

@@ -104,6 +104,7 @@ class ModelSpec:
         options: what else can be chosen, each with its allowed values and default.
         others: what options of any further name may be; None: there are no others.
         form: a key of `FORMS`: the kind of object that `make` returns. A backend declares the forms that it runs.
+        keeps_types: True for files whose weights cannot be converted to another element type.
         limits: for some of `shape_keys` the least and the largest size (None: no limit). Others start at 1.
         refuses: complete arguments -> why these do not go together, or None.
         needs: packages (import names) without which it cannot be built.
@@ -120,6 +121,7 @@ class ModelSpec:
     options: Mapping[str, Option] = field(default_factory=dict)
     others: Option | None = None
     form: str = "module"
+    keeps_types: bool = False
     limits: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     refuses: Callable[[Arguments], str | None] = lambda _arguments: None
     needs: tuple[str, ...] = ("torch",)

@@ -10,7 +10,7 @@ import pytest
 from suites import fronts
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
-from suites.harness.run.single import Failed, SingleRuns, Unavailable
+from suites.harness.run.single import CannotRun, Failed, SingleRuns
 
 FAKES = Path(__file__).parents[1] / "harness" / "fakes.py"
 TINY = Case("mlp", {"batch": 2}, options={"widths": "16-16"})
@@ -82,5 +82,5 @@ def test_single_runs_tell_what_failed_and_why():
         with pytest.raises(Failed, match="failed: prepare: worker killed by SIGSEGV") as caught:
             runs.measure(pair.case, BackendRef(f"{FAKES}:Crashing"), pair.suite)
         assert caught.value.status == "failed"
-        with pytest.raises(Unavailable, match="needs 4096 processors"):
+        with pytest.raises(CannotRun, match="needs 4096 processors"):
             runs.measure(Case("mlp", {"batch": 2}, threads=4096), pair.ref, pair.suite)

@@ -13,7 +13,7 @@ from suites.harness.errors import Refused, UsageError
 from suites.harness.measure import device, job
 from suites.harness.measure.job import Job
 from suites.harness.record import store
-from suites.harness.record.schema import Summary
+from suites.harness.record.schema import Samples, Summary
 from suites.harness.run import plan, reporter, runner
 from tests.harness import fake_queue
 from tests.harness.fake_device import GONE
@@ -119,6 +119,9 @@ def test_the_parent_asks_the_device(tmp_path):
     assert rows[on_cpu, "IgnoresDevice"].status == "ok"
     assert rows[on_fake, "eager"].reason == f"eager does fp32, bf16, fp16 on cpu; the case asks for fp32 on {on_fake}"
     assert set(found.environment.devices) == {on_fake, on_cpu}
+    samples = store.read(found.path).of(Samples)
+    assert {line.device for line in samples} == {on_fake, on_cpu}
+    assert all((line.device == on_fake) == line.case.endswith(f"/device={on_fake}") for line in samples)
     assert found.environment.devices[on_fake] == {"model": "a fake", "memory_bytes": 64}
     done = [entry[0] for entry in fake_queue.LOG]
     assert done.count("look") >= 6, "once a round"

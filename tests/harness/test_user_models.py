@@ -16,7 +16,7 @@ from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
 from suites.harness.measure.job import Job
-from suites.harness.run import plan, reporter, runner
+from suites.harness.run import checks, plan, reporter, runner
 
 FACTORIES = """
 import torch
@@ -289,3 +289,10 @@ def test_buffers_know_which_were_written_and_put_the_first_values_back():
     assert all(torch.isnan(one).all() for one in module.buffers())
     assert buffers.ready is not None
     assert Buffers(module, ()).ready is None
+
+
+def test_a_file_that_keeps_its_types_is_not_timed_under_another_precision(folder):
+    for model, shape, backend in (("mine.pt2", {}, "eager"), ("mine.onnx", {"batch": 1, "sequence": 4}, "openvino")):
+        rounded = checks.unavailable(Case(model, shape, precision="bf16"), BackendRef(backend))
+        assert rounded == f"{model} keeps the element types that it was saved with; the case asks for bf16"
+        assert checks.unavailable(Case(model, shape), BackendRef(backend)) is None

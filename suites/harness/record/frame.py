@@ -64,7 +64,8 @@ ABOUT_RUN = (
     Column("started", (), "datetime64[us, UTC]", "when the run began"),
     Column("commit", (), "str", "of the checkout that measured"),
     Column("dirty", (), "boolean", "whether its files differed from the commit"),
-    Column("superseded", (), "str", "why the row does not hold any more; missing where it does"),
+    Column("superseded", (), "str", "reason why the row is no longer valid; missing if it is valid"),
+    Column("best_peer_superseded", (), "str", "the same of the comparison with the best peer alone"),
 )
 """Columns about the run of a row."""
 
@@ -142,6 +143,7 @@ def _made(runs: Iterable[store.Run], kind: type[Record], faults: superseded.Faul
             row = about | {column.name: _value(line, column.path) for column in chosen}
             if isinstance(line, Summary):
                 row["superseded"] = faults.reason(run.name, line)
+                row["best_peer_superseded"] = faults.peer_reason(run.name, line)
                 row |= {f"shape_{key}": size for key, size in line.shape.items()}
                 sizes |= dict.fromkeys(f"shape_{key}" for key in line.shape)
             rows.append(row)
@@ -160,6 +162,7 @@ def _about(run: store.Run) -> dict[str, Any]:
         "commit": known.commit,
         "dirty": known.dirty,
         "superseded": None,
+        "best_peer_superseded": None,
     }
 
 

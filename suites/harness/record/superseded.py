@@ -23,7 +23,7 @@ class Fault(BaseModel):
     Attributes:
         reason: what was wrong, one sentence.
         fixed: the commit that mended it.
-        backends: names of the backends whose rows it concerns, and what the engine's rows say of the best peer.
+        backends: names of the backends whose rows it concerns.
         models: names of the models that it concerns; empty: all.
         runs: names of the runs.
     """
@@ -37,10 +37,15 @@ class Fault(BaseModel):
     runs: list[str]
 
     def concerns(self, run: str, line: Summary) -> bool:
-        """Whether `line` of the run of that name is not to be relied on."""
-        if run not in self.runs or (self.models and line.model not in self.models):
-            return False
-        return line.backend.partition("[")[0].partition("#")[0] in self.backends or line.best_peer is not None
+        """True if `line` of the run of that name was measured with the fault."""
+        return self._applies(run, line) and line.backend.partition("[")[0].partition("#")[0] in self.backends
+
+    def concerns_peer(self, run: str, line: Summary) -> bool:
+        """True if the fault may have changed which peer was the best one, to which `line` is compared."""
+        return self._applies(run, line) and line.best_peer is not None
+
+    def _applies(self, run: str, line: Summary) -> bool:
+        return run in self.runs and (not self.models or line.model in self.models)
 
 
 class Faults(BaseModel):
@@ -53,6 +58,10 @@ class Faults(BaseModel):
     def reason(self, run: str, line: Summary) -> str | None:
         """Why `line` of the run of that name is superseded; None where it is not."""
         return "; ".join(one.reason for one in self.fault if one.concerns(run, line)) or None
+
+    def peer_reason(self, run: str, line: Summary) -> str | None:
+        """Why the comparison of `line` with the best peer is superseded; None where it is not."""
+        return "; ".join(one.reason for one in self.fault if one.concerns_peer(run, line)) or None
 
     def of_run(self, run: str) -> list[Fault]:
         """Faults that concern some row of the run of that name."""

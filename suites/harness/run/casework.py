@@ -155,10 +155,7 @@ class CaseWork:
         return [ref for ref in self.refs if ref.label not in fallen]
 
     def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Samples]:
-        entries = [
-            Entry(ref, Samples(case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads))
-            for ref in refs
-        ]
+        entries = [Entry(ref, self._empty_samples(ref, generation)) for ref in refs]
         self._reporter.rows(self.case.id, [ref.label for ref in refs])
         with ExitStack() as stack:
             for entry in entries:
@@ -180,7 +177,7 @@ class CaseWork:
             self._rounds([entry for entry in possible if entry.alive], references, generation)
         return [entry.line for entry in entries]
 
-    def _blank(self, ref: BackendRef, generation: int) -> Samples:
+    def _empty_samples(self, ref: BackendRef, generation: int) -> Samples:
         place = label(self.case.device)
         return Samples(
             case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads, device=place

@@ -13,6 +13,7 @@ from typing import Any
 from engine.processors import count_processors
 from suites import backends, models
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import verify
 from suites.harness.judge.verify import Reference
 from suites.harness.measure import device
@@ -43,7 +44,7 @@ def unavailable(case: Case, ref: BackendRef) -> str | None:
     """Why `ref` cannot run `case` on this machine; None where it can."""
     cpus = count_processors()
     if case.threads > cpus:
-        return f"needs {case.threads} processors, {cpus} may be used here"
+        return f"needs {case.threads} processors; this process may use {cpus}"
     model = models.get(case.model)
     return (
         backends.unable(ref, case)
@@ -56,11 +57,10 @@ def unavailable(case: Case, ref: BackendRef) -> str | None:
 
 
 def _cannot_convert(model: models.ModelSpec, case: Case) -> str | None:
-    if model.form == "module" or case.precision == "fp32":
+    """Why the harness cannot round the weights of the model to the precision of the case; None where it can."""
+    if not model.keeps_types or PRECISIONS[case.precision].dtype is None:
         return None
-    return (
-        f"{models.FORMS[model.form]} keep the precision that they were written in; the case asks for {case.precision}"
-    )
+    return f"{model.name} keeps the element types that it was saved with; the case asks for {case.precision}"
 
 
 def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> Judgement:

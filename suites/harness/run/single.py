@@ -32,7 +32,7 @@ from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder, tidy
 
 
-class Unavailable(Exception):
+class CannotRun(Exception):
     """The backend cannot run the case on this machine, or the case makes no sense for it; the text says why."""
 
 
@@ -104,12 +104,12 @@ class SingleRuns:
             timed: False: verify only.
 
         Raises:
-            Unavailable: it cannot run here.
+            CannotRun: it cannot run here.
             Failed: it has no right result, or a timed result was wrong.
         """
         reason = checks.unavailable(case, ref)
         if reason is not None:
-            raise Unavailable(reason)
+            raise CannotRun(reason)
         provision(case, [ref], self._seed, self._folder, self._provisioned, Reporter())
         self._count += 1
         scratch = scratch_folder(self._folder, f"single_{self._count}")
@@ -119,12 +119,12 @@ class SingleRuns:
             references = self._references_of(suite).get(case)
             reason = backends.cannot_restore(ref, references[0].state)
             if reason is not None:
-                raise Unavailable(reason)
+                raise CannotRun(reason)
             with Worker(case, ref, scratch, cache) as worker:
                 return _measure(worker, suite, references, timed=timed)
         except WorkerFailed as failure:
             if failure.status in HARMLESS:
-                raise Unavailable(failure.reason) from None
+                raise CannotRun(failure.reason) from None
             raise Failed(failure.status, failure.reason) from None
         finally:
             shutil.rmtree(scratch)

@@ -38,7 +38,8 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
             make(arguments)
         return inputs.of_seed(examples[0], generator)
 
-    return ModelSpec(name=name, summary=f"the exported program of {file.name}", make=make, example=example)
+    summary = f"the exported program of {file.name}"
+    return ModelSpec(name=name, summary=summary, make=make, example=example, keeps_types=True)
 
 
 def _load(name: str, file: Path) -> tuple[Any, tuple[torch.Tensor, ...]]:

@@ -94,6 +94,7 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
         limits=dict.fromkeys(axes, (0, None)),
         options=dict.fromkeys(drawn, limit),
         form="onnx",
+        keeps_types=True,
     )
 
 
