@@ -1,4 +1,4 @@
-"""The pytest plugin: `enginebench_case`, which measures as `enginebench run` does and stores with pytest-benchmark.
+"""The pytest plugin. Its fixture `enginebench_case` measures one backend in a worker, and stores with pytest-benchmark.
 
 pytest loads this module wherever enginebench is installed, so it imports nothing but pytest until a test asks for the
 fixture. Each case runs in a worker process: verified, then timed there. pytest-benchmark is given the samples of the

@@ -13,7 +13,8 @@ A weight is a floating-point tensor that does not depend on the inputs and meets
     embedding       table [rows, width]     row                   width
 
 Linear layers, `matmul` and `conv2d` consist of these calls. Transposed convolutions and batched products keep their
-weights.
+weights. A matrix whose summed axis is not a multiple of 32 is stored as int8 as well. For ``int8_dynamic`` an embedding
+is decoded only.
 """
 
 from __future__ import annotations

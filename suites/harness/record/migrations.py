@@ -21,10 +21,10 @@ def upgrade(line: Line, newest: int) -> Line:
 
 
 def _from_1(line: Line) -> Line:
-    """To schema 2, which says of every backend which role it has, and of every case which device it runs on.
+    """Upgrades to schema 2, which adds the role of each backend: readers of schema 1 asked their own code for it.
 
-    Under schema 1, readers asked their own code which backends are ours. Columns were added over time; a line that
-    lacks one means that its value is unknown, which is what the defaults of schema 2 say, too.
+    A column that a line of schema 1 lacks gets the default of schema 2: None if the value is unknown, otherwise the
+    only value that existed then (``cpu``, ``torch``).
     """
     change = _CHANGES_1.get(line["kind"])
     return line if change is None else line | change(line)

@@ -20,16 +20,16 @@ class Roof:
 
     Attributes:
         name: ``fp32``, ``bf16``, ``int8``; ``L1d``, ``L2``, ``L3`` ..., ``memory``.
-        threads: that worked at once.
-        rate: operations (two a multiply-add) or bytes a second, all threads together; None where the machine has no
+        threads: number of threads that ran at the same time.
+        rate: operations (two a multiply-add) or bytes a second, all threads together; null if the machine has no
             such instruction.
         unit: ``FLOP/s``, ``OP/s`` or ``B/s``.
-        thread_bytes: what each thread read again and again; None for arithmetic.
+        thread_bytes: bytes that each thread reads repeatedly; null for arithmetic.
         isa: instruction set of the loop.
-        clock_hz: cycles a second of one processor, from a chain of dependent additions measured beside.
+        clock_hz: clock frequency of one processor, measured with a chain of dependent additions.
         per_cycle: `rate` a thread and cycle.
         instructions: vector instructions a thread and cycle.
-        believed: whether it can be one, see `_judged`; None where there is nothing to believe.
+        believed: true if the rate is plausible (see measurement.md); null if the machine lacks the instruction.
     """
 
     name: str

@@ -31,7 +31,7 @@ Role = Literal["engine", "version", "peer"]
 
 @dataclass(frozen=True)
 class Told:
-    """Marks a column whose value a backend tells of what it made.
+    """Marks a column whose value a backend reports about its program.
 
     Attributes:
         gates: True for counts of the engine's programs that only change when the program does: more is worse, and
@@ -88,7 +88,7 @@ class Error(Part):
     """The worst difference from the reference, over outputs and input sets."""
 
     relative: float
-    """2-norm of the difference over the 2-norm of the reference"""
+    """2-norm of the difference divided by the 2-norm of the reference"""
     max_abs: float
     """largest absolute difference of an element"""
     tolerance: float
@@ -96,18 +96,19 @@ class Error(Part):
 
 
 class Accuracy(Part):
-    """What a quantised program's results are worth: differences from the float64 model that is not quantised."""
+    """Difference of a quantised program from the unquantised float64 model."""
 
     relative: float
-    """2-norm of the difference over the 2-norm of the reference"""
+    """2-norm of the difference divided by the 2-norm of the reference"""
     max_abs: float
     """largest absolute difference of an element"""
     agreement: float | None = None
-    """share of the positions of the largest element along the last axis that agree; null where there is no choice"""
+    """share of positions where the index of the largest element along the last axis agrees; null if no floating-point
+    output has two elements there"""
 
 
 class PerToken(Part):
-    """Seconds a token, those of all texts counted; null for the phase that the case does not time."""
+    """Seconds per token, counting the tokens of all texts of the batch; null for the phase that is not timed."""
 
     prefill: float | None = None
     """of the prompt"""
@@ -173,7 +174,7 @@ class Facts(Part):
     bytes: CountedCount = None
     """bytes that a call reads and writes, weights included"""
     steps: ToldCount = None
-    """how often a call goes over the same weights: tokens a text in phase decode, 1 in phase prefill"""
+    """passes over the weights in a call: tokens per text in phase decode, 1 in phase prefill"""
     run_digest: Annotated[str | None, _TOLD] = None
     """of the program, its kernels and its threads: equal digests run the same code"""
     details: Annotated[dict[str, JsonValue] | None, _TOLD] = None
@@ -242,11 +243,11 @@ class Plan(Part):
     baseline: str
     """label of the backend that ratios are against"""
     rounds: int
-    """of a generation"""
+    """rounds per generation"""
     samples_per_round: int
     """timed samples of a turn"""
     generations: int
-    """sets of processes"""
+    """number of process generations"""
     generation_budget_s: float
     """rounds of a generation stop after so long"""
     same_within: float
@@ -285,9 +286,9 @@ class Where(Part):
     memory_bytes: int
     """of the machine"""
     kernel: str
-    """of the system"""
+    """kernel release of the operating system"""
     python: str
-    """interpreter"""
+    """Python version"""
     versions: dict[str, str]
     """package -> version"""
     commit: str | None
@@ -318,9 +319,8 @@ class Environment(Where, Record):
     threads: list[int]
     """thread counts that occur"""
     devices: dict[str, dict[str, Any]] = {}
-    """device of the plan -> what it says of itself: of the cpu `cpu`, `cores` and `memory_bytes`; of others also
-    `roofs`, of the form below, where they are measured; `unavailable` alone, with the reason, where it was missing when
-    the run began"""
+    """device -> its facts. For the cpu: `cpu`, `cores`, `memory_bytes`. For other devices also `roofs` if measured
+    (format below). If the device was missing when the run began: only `unavailable`, with the reason"""
     roofs: Roofs | None = None
     """what the machine can do at most, see below; null where it was not measured"""
     suite: str
@@ -328,7 +328,7 @@ class Environment(Where, Record):
     plan: Plan
     """what was asked for, see below"""
     plan_digest: str
-    """of the plan"""
+    """hash of the plan"""
     backends: dict[str, BackendRecord] = {}
     """label -> what the backend is, see below"""
 
@@ -368,9 +368,9 @@ class Samples(Record):
     seconds: list[list[float]] = []
     """per round, the timed samples: seconds a call; empty unless the status is ok"""
     alone: list[list[float]] = []
-    """of each turn of `beside`, the turn just before it, with every other backend stopped"""
+    """for each turn in `beside`, the samples of the turn before it, with all other workers stopped"""
     beside: list[list[float]] = []
-    """some turns, spread over the rounds, with every other backend awake"""
+    """samples of some turns, spread over the rounds, with all other workers running"""
     inner: int | None = None
     """calls in one sample"""
     steady: bool | None = None
@@ -378,7 +378,7 @@ class Samples(Record):
     contention: Contention | None = None
     """what others did meanwhile"""
     error: Error | None = None
-    """worst over outputs and input sets"""
+    """largest error of all outputs and input sets"""
     accuracy: Accuracy | None = None
     """of quantised cases, worst over the results that were verified"""
     note: str | None = None
@@ -397,7 +397,7 @@ class Samples(Record):
     facts: AllFacts = AllFacts()
     """what the backend tells of its program"""
     elapsed_s: float = 0.0
-    """what this worker cost, for estimates"""
+    """seconds that this worker took, for estimates of later runs"""
 
 
 class Summary(Facts, Record):
@@ -416,9 +416,9 @@ class Summary(Facts, Record):
     threads: int
     """part of the case: worker threads"""
     precision: str
-    """part of the case: of weights and arithmetic"""
+    """part of the case: precision of weights and arithmetic"""
     device: str = "cpu"
-    """part of the case: where it runs"""
+    """part of the case: device that it runs on"""
     switches: dict[str, str] = {}
     """switches of the case and of the backend"""
     io: str = "torch"
@@ -439,7 +439,7 @@ class Summary(Facts, Record):
     throughput: float | None = None
     """items of the batch a second, at the median"""
     ratio: Ratio | None = None
-    """time over the baseline's with its 95% interval; below 1 is faster; null for the baseline"""
+    """time divided by the baseline's time, with its 95% interval; below 1 is faster; null for the baseline"""
     verdict: Verdict | None = None
     """`faster`, `slower`, `same` (within the suite's `same_within`), `inconclusive`"""
     detectable: float | None = None
@@ -450,11 +450,11 @@ class Summary(Facts, Record):
     versions: list[Compared] | None = None
     """for rows of the engine: this row over each other version of the engine but the baseline"""
     floor: float | None = None
-    """the A/A floor of the case, as a relative difference: what two copies of the baseline may differ by"""
+    """A/A floor of the case: relative difference that two copies of the baseline may show"""
     aa_observations: int = 0
-    """A/A pairs of this machine that the interval rests on; 0: the stated prior alone"""
+    """number of stored A/A pairs of this machine that the interval uses; 0: only the assumed prior (measurement.md)"""
     error: Error | None = None
-    """worst over the generations"""
+    """largest error of all generations"""
     accuracy: Accuracy | None = None
     """of quantised cases, worst over the generations"""
     note: str | None = None
@@ -468,26 +468,27 @@ class Summary(Facts, Record):
     first_call_s: float | None = None
     """the first call, in the first generation"""
     s_per_token: PerToken | None = None
-    """for cases that generate text: the median latency over the tokens that a call takes in"""
+    """for cases that generate text: median latency divided by the tokens of a call"""
     ttft_s: float | None = None
     """time to first token: median of a call of phase prefill, which takes the prompt in and picks a token"""
     peak_rss_bytes: int | None = None
-    """as in the samples, the largest"""
+    """largest peak memory of all generations, as in the samples"""
     run_peak_rss_bytes: int | None = None
-    """the same of the generations after the first: processes that read what the first one exported or compiled, so that
-    what exporting takes is in nobody's, while the model in torch, which each builds first, is in everybody's"""
+    """largest peak memory over the generations after the first. These processes load what the first one exported or
+    compiled, so memory for exporting is not included. The torch model, which every process builds first, is included"""
     neighbours: float | None = None
-    """how much longer a call takes with the other backends awake than with all of them stopped, relative: median over
-    pairs of turns that follow each other"""
+    """relative slowdown of a call while the workers of the other backends run instead of being stopped: median of pairs
+    of consecutive turns"""
     neighbours_flagged: bool | None = None
-    """true where that is over 3%, and the 95% interval (Student's t) of the mean of the pairs' log-ratios is above 0"""
+    """true if `neighbours` is above 3% and the 95% interval (Student's t) of the mean log-ratio is above 0"""
     disturbed: float | None = None
     """share of the rounds that others disturbed and that are kept all the same"""
     roof_share: float | None = None
-    """the least time that the machine needs for the work over the median: the larger of `flops` over the peak of
-    the precision's arithmetic (float32 where only weights are quantised) and, where `bytes` of one step exceed the
-    last cache, `bytes` over the bandwidth of memory, both at the case's threads; null where the roof was not
-    measured or not believed; more than 1: less is executed than the case means, or it is miscounted"""
+    """lower bound of the time for the work, divided by the median latency. The bound is `flops` divided by the peak of
+    the precision's arithmetic (float32 if only weights are quantised), or `bytes` divided by the memory bandwidth if
+    that is longer and the bytes of one step exceed the last cache, both at the case's threads. Null if `flops` or the
+    roof is unknown, not believed or missing (fp16 has none). Above 1: the kernels execute less than the case specifies,
+    or the count is wrong"""
     executed_share: float | None = None
     """the same with `executed_flops`; more than 1 is a counting error"""
 
@@ -504,13 +505,14 @@ class AblationRecord(Record):
     switch: str
     """its name; `(everything)` for all that can be on alone; of a pair both names, joined by `+`"""
     switch_kind: str
-    """what it is one of, such as `pass`"""
+    """kind of switch, such as `pass`"""
     mode: Literal["leave_one_out", "add_one_in", "pair"]
-    """`leave_one_out`: of all else on; `add_one_in`: of nothing else on; `pair`: two left out together"""
+    """`leave_one_out`: removed from the complete program; `add_one_in`: added to the program without any switch;
+    `pair`: two removed together"""
     reached: bool
     """false where the program stays the same without the switch; then nothing is timed"""
     status: Status = "ok"
-    """`failed` where a program could not be made; what its rows say where they are not ok"""
+    """`failed` if a program could not be compiled; otherwise the status of its rows"""
     reason: str | None = None
     """why the status is not ok"""
     with_: str = Field(validation_alias="with", serialization_alias="with")
@@ -518,11 +520,11 @@ class AblationRecord(Record):
     without: str
     """label of the program without it"""
     ratio: Ratio | None = None
-    """time without the switch over time with it: above 1 the switch pays. Of a pair the interaction: what both save
-    together over what each saves by itself, so above 1 they are redundant"""
+    """time without the switch divided by time with it: above 1 the switch pays. For a pair: (time with neither x time
+    with both) / (time with only the first x time with only the second); above 1 the two are redundant"""
     p: float | None = None
-    """of no difference, raised by Holm's rule over all switches of the run that were timed; pairs are a family of their
-    own"""
+    """p-value of the hypothesis that there is no difference, Holm-corrected over all timed switches of the run; pairs
+    are corrected separately"""
     verdict: AblationVerdict | None = None
     """`pays`, `costs`, `same`, `inconclusive`; of a pair `redundant`, `synergy`, `independent`, `inconclusive`"""
     detectable: float | None = None

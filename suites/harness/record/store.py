@@ -109,7 +109,7 @@ class Writer:
         """Write `records` in one go, then fsync.
 
         Raises:
-            UsageError: they cannot be written, the disk being full; what the file held before is what it holds then.
+            UsageError: the write fails, for example because the disk is full. The file is as long as it was before.
         """
         text = "".join(_encode(record) for record in records)
         before = os.fstat(self._file.fileno()).st_size
@@ -174,7 +174,7 @@ def read(path: Path, *, lenient: bool = False) -> Run:
                 raise UsageError(problem) from None
             problems.append(problem)
     if not records or not isinstance(records[0], Environment):
-        raise UsageError(f"{path}:1: expected the line of the environment: nothing was measured")
+        raise UsageError(f"{path}:1: expected a line of kind `environment`; nothing was measured")
     return Run(path, records[0], records[1:], bool(rest.strip()), tuple(problems))
 
 
