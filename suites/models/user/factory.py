@@ -162,14 +162,14 @@ def _function(name: str, file: Path, entry: str) -> Callable[..., Any]:
 
 @contextmanager
 def _seeded() -> Iterator[None]:
-    """Python's and NumPy's generators start from the seed of weights in the block, and go on as before behind it."""
+    """Seeds Python's and NumPy's generators for the block and restores them afterwards."""
     import numpy as np
 
     python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002  # the generator that factories use
     random.seed(WEIGHT_SEED)
-    np.random.seed(WEIGHT_SEED)  # noqa: NPY002
+    np.random.seed(WEIGHT_SEED)  # noqa: NPY002  # as above
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(arrays)  # noqa: NPY002
+        np.random.set_state(arrays)  # noqa: NPY002  # as above
