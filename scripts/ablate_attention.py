@@ -3,22 +3,25 @@
     python scripts/ablate_attention.py
 
 fired: operators in ONNX Runtime's optimised graph that only its fusions make; nodes: of the engine's program, 1 where
-the whole form became one kernel. Ratios are to eager in the same form.
+the whole form became one kernel. Speeds are against eager in the same form.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+import suites
 from suites.cli.scripts import chosen_models, measured
-from suites.harness.present import table
+from suites.harness.present import rows
 from suites.harness.run import ablate
 from suites.harness.run.reporter import Reporter
 
+CAPTION = "median of a call, and how many times as fast as eager [95%]: above 1 is faster"
 FORMS = ("manual", "softmax", "sdpa", "causal", "masked", "gqa")
 LABELS = ("torch_compile", "onnxruntime", "onnxruntime[level=basic]", "openvino", "engine")
 
@@ -31,15 +34,14 @@ def fired(options: Mapping[str, Any]) -> str:
 
 def show() -> Table:
     """The table: a form a row."""
-    outcome = measured("ablate_attention", LABELS, [{"name": "attention", "options": {"form": list(FORMS)}}])
-    header = [label.replace("[", "\\[") for label in LABELS]
-    found = Table("form", "fired", "nodes", *header, title="attention, 12 heads of 64, 128 tokens")
+    sweep = {"name": "attention", "options": {"form": list(FORMS)}}
+    found = rows.read_rows(suites.load_runs(measured("ablate_attention", LABELS, [sweep]).path))
+    lines = [["form", "fired", "nodes", *LABELS]]
     for form in FORMS:
-        rows = {line.backend: line for line in outcome.summaries if line.options["form"] == form}
-        cells = ["\n".join(table.cell_time(rows[label])).replace("[", "\\[") for label in LABELS]
-        found.add_row(form, fired({"form": form}), str(rows["engine"].nodes), *cells)
-    found.caption = "median of a call, and its ratio to eager [95%]: below 1 is faster"
-    return found
+        of = {row["backend"]: row for row in found if json.loads(row["options"])["form"] == form}
+        cells = ["\n".join((rows.write_latency(of[label]), rows.write_speed(of[label]))) for label in LABELS]
+        lines.append([form, fired({"form": form}), str(of["engine"]["nodes"]), *cells])
+    return rows.make_table(lines, "attention, 12 heads of 64, 128 tokens", CAPTION)
 
 
 if __name__ == "__main__":

@@ -22,13 +22,22 @@ from rich.console import Console
 from rich.table import Table
 
 import engine
+import suites
 from suites import models
 from suites.cli import scripts
 from suites.harness.judge import stats
-from suites.harness.present import table
+from suites.harness.present import rows, units
 from suites.harness.record.schema import Ratio
 
 ROUNDS = 25
+CELLS = {
+    "program": rows.write_text("backend"),
+    "latency": rows.write_latency,
+    "speed vs the choice [95%] verdict": rows.write_speed,
+    "error": rows.write_error,
+    "peak memory": rows.write_size("run_peak_rss_bytes"),
+}
+CAPTION = "error: relative, against float64; memory above the imports, nothing exported"
 VARIANTS = ("direct", "winograd2", "winograd4")
 Times = dict[str, dict[str, list[float]]]  # layer -> variant -> seconds, one a round
 
@@ -84,7 +93,7 @@ def by_layer(model: str) -> Table:
         cells = []
         for v in VARIANTS:
             ratio = "{value:.2f} [{low:.2f}, {high:.2f}]".format(**asdict(spans[v])) if v in spans else "-"
-            time = f"{table.seconds(statistics.median(variants[v]))}  " if v == "direct" else ""
+            time = f"{units.seconds(statistics.median(variants[v]))}  " if v == "direct" else ""
             mark = (" *!" if beaten else " *") if v == chosen[name] else ""
             cells.append(f"{time}{ratio if v != 'direct' else ''}{mark}".replace("[", "\\["))
         found.add_row(name, str(count[name]), *cells)
@@ -94,17 +103,9 @@ def by_layer(model: str) -> Table:
 def whole(model: str) -> Table:
     """The network by each variant, measured as in a suite."""
     labels = ["engine", *(f"engine[variant.conv={v}]" for v in VARIANTS)]
-    lines = scripts.measured("ablate_conv", [*labels, "eager"], [{"name": model}], baseline="engine").summaries
-    found = Table(
-        "program", "latency", "ratio to the choice [95%] verdict", "error", "peak memory", title=f"{model}: the whole"
-    )
-    for line in lines:
-        time, ratio = table.cell_time(line)
-        error = f"{line.error.relative:.1e}" if line.error else "-"
-        cells = (line.backend, time, ratio, error, table.size(line.run_peak_rss_bytes))
-        found.add_row(*(cell.replace("[", "\\[") for cell in cells))
-    found.caption = "error: relative, against float64; memory above the imports, nothing exported"
-    return found
+    outcome = scripts.measured("ablate_conv", [*labels, "eager"], [{"name": model}], baseline="engine")
+    lines = rows.write_lines(rows.read_rows(suites.load_runs(outcome.path)), CELLS)
+    return rows.make_table(lines, f"{model}: the whole", CAPTION)
 
 
 if __name__ == "__main__":

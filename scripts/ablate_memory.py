@@ -12,25 +12,34 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+import suites
 from suites.cli.scripts import chosen_models, measured
-from suites.harness.present import table
+from suites.harness.present import rows, units
 
 LABELS = ("engine", "engine[planner=in_order]", "engine[planner=no_reuse]")
 PEERS = ("torch_compile", "onnxruntime", "openvino")
 
 
+def write_share(row: rows.Row) -> str:
+    """The arena over its lower bound."""
+    arena, bound = row["arena_bytes"], row["arena_lower_bound_bytes"]
+    return f"{arena / bound:.2f}" if bound and arena is not None else units.UNKNOWN
+
+
+CELLS = {
+    "backend": rows.write_text("backend"),
+    "arena": rows.write_size("arena_bytes"),
+    "of the bound": write_share,
+    "peak": rows.write_size("run_peak_rss_bytes"),
+    "speed vs eager [95%] verdict": rows.write_speed,
+}
+CAPTION = "peak: above the imports, nothing exported; less memory is better; speed above 1 is faster"
+
+
 def show(model: str) -> Table:
     """The table of one model."""
-    outcome = measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}])
-    found = Table("backend", "arena", "of the bound", "peak", "ratio to eager [95%] verdict", title=model)
-    for line in outcome.summaries:
-        bound, arena = line.arena_lower_bound_bytes, line.arena_bytes
-        above = f"{arena / bound:.2f}" if bound and arena is not None else "-"
-        ratio = table.cell_time(line)[1].replace("[", "\\[")
-        peak = table.size(line.run_peak_rss_bytes)
-        found.add_row(line.backend.replace("[", "\\["), table.size(arena), above, peak, ratio)
-    found.caption = "peak: above the imports, nothing exported; lower is better everywhere; ratio below 1 is faster"
-    return found
+    frame = suites.load_runs(measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}]).path)
+    return rows.make_table(rows.write_lines(rows.read_rows(frame), CELLS), model, CAPTION)
 
 
 if __name__ == "__main__":

@@ -15,5 +15,4 @@ SPELLED = {"transformer": {"attention": "manual"}, "bert": {"attention": "eager"
 
 if __name__ == "__main__":
     for model in chosen_models(__doc__, ("transformer", "bert", "gpt2", "resnet18")):
-        outcome = taken_apart("ablate_passes", model, SPELLED.get(model), switches=["pass"])
-        show(outcome.lines, outcome.environment)
+        show(taken_apart("ablate_passes", model, SPELLED.get(model), switches=["pass"]))

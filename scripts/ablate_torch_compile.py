@@ -12,5 +12,4 @@ from suites.cli.scripts import chosen_models, taken_apart
 
 if __name__ == "__main__":
     for model in chosen_models(__doc__, ("transformer", "bert", "resnet18")):
-        outcome = taken_apart("ablate_torch_compile", model, backend="torch_compile")
-        show(outcome.lines, outcome.environment)
+        show(taken_apart("ablate_torch_compile", model, backend="torch_compile"))

@@ -27,7 +27,7 @@ from engine.processors import allowed_processors
 from suites import backends
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
-from suites.harness.present import table as tables
+from suites.harness.present import markdown
 from suites.harness.record import store
 from suites.harness.run.session import Worker, WorkerFailed
 
@@ -108,7 +108,7 @@ def rows(model: str, times: Times) -> list[dict[str, Any]]:
     return found
 
 
-def markdown(table: list[dict[str, Any]]) -> str:
+def write_table(table: list[dict[str, Any]]) -> str:
     """The table as Markdown."""
     lines = [
         "| model | backend | threads | busy loop | median ms | of own 1 thread alone | 2 threads against 1 [95%] |",
@@ -148,12 +148,12 @@ def main() -> None:
     for name, shape, options in MODELS:
         if not arguments.models or name in arguments.models:
             table += rows(name, measure(name, shape, options, names, arguments.rounds))
-    print(markdown(table))
+    print(write_table(table))
     if arguments.json:
         arguments.json.write_text(json.dumps(table, indent=1) + "\n")
     if arguments.into:
-        heading = tables.heading(store.here())
-        tables.write_between(arguments.into, "contention", f"{heading}\n\n{markdown(table)}")
+        heading = markdown.heading(store.here())
+        markdown.write_between(arguments.into, "contention", f"{heading}\n\n{write_table(table)}")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine import dtypes, torch_ops
-from suites.harness.present import table
+from suites.harness.present import markdown, units
 from suites.harness.record import store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -380,15 +380,15 @@ def cells(row: Row) -> list[str]:
         share += f" ({row.executed_share:.0%} executed)"
     ratios = [f"{r:.2f}" if r is not None else "-" for r in (row.openblas_ratio, row.torch_ratio)]
     rates = [f"{row.flops / 1e9:.1f}" if row.flops else "-", f"{row.bytes / 1e9:.1f}"]
-    return [f"`{row.kernel}`", row.shape, table.seconds(row.seconds), *rates, share, *ratios]
+    return [f"`{row.kernel}`", row.shape, units.seconds(row.seconds), *rates, share, *ratios]
 
 
-def markdown(isa: str, roofs: Roofs, found: list[Row]) -> str:
+def write_page(isa: str, roofs: Roofs, found: list[Row]) -> str:
     """The table, headed by machine, versions and roofs."""
     lines = [list(HEADER), ["---"] * len(HEADER), *(cells(row) for row in found)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return (
-        f"{table.heading(store.here())}\n\n"
+        f"{markdown.heading(store.here())}\n\n"
         f"One thread, {isa}: at best {roofs.fma / 1e9:.1f} GFLOP/s of multiply-adds, {roofs.read / 1e9:.1f} GB/s of "
         f"reading memory and {roofs.copy / 1e9:.1f} GB/s of copying it. Thread time, median of interleaved rounds; a "
         "share is of the roof as it was in the same round, by the arithmetic that the op means and, where a kernel "
@@ -416,9 +416,9 @@ def main() -> None:
             json.dumps({"isa": options.isa, "roofs": roofs._asdict(), "rows": [asdict(row) for row in found]}, indent=1)
         )
     elif options.into:
-        table.write_between(options.into, MARKER.format(isa=options.isa), markdown(options.isa, roofs, found))
+        markdown.write_between(options.into, MARKER.format(isa=options.isa), write_page(options.isa, roofs, found))
     elif options.markdown:
-        print(markdown(options.isa, roofs, found))
+        print(write_page(options.isa, roofs, found))
 
 
 def _write(stream: IO[str] | None, text: str) -> None:

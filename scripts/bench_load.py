@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from suites.harness.present import table
+from suites.harness.present import markdown, units
 from suites.harness.record import store
 
 MODELS = "bert,qwen3"
@@ -76,9 +76,9 @@ def one(way: str, name: str, path: str) -> dict[str, float]:
 def row(name: str, way: str, rounds: list[dict[str, float]]) -> str:
     """A line of the table: medians of the times, the largest peak."""
     first = rounds[0]
-    own, system = (table.seconds(statistics.median(r[what] for r in rounds)) for what in ("own", "system"))
+    own, system = (units.seconds(statistics.median(r[what] for r in rounds)) for what in ("own", "system"))
     peak = max(r["peak"] for r in rounds)
-    sizes = [table.size(n) for n in (first["weights"], first["largest"], peak)]
+    sizes = [units.size(n) for n in (first["weights"], first["largest"], peak)]
     beyond = (peak - first["largest"]) / first["weights"]
     return "| " + " | ".join([name, WAYS[way], own, system, *sizes, f"{beyond:.2f}"]) + " |"
 
@@ -110,7 +110,7 @@ def main() -> None:
                 print(lines[-1], flush=True)
     if options.into:
         text = "\n".join(lines)
-        table.write_between(options.into, "load", f"{table.heading(store.here())}\n\n{text}")
+        markdown.write_between(options.into, "load", f"{markdown.heading(store.here())}\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 import engine
 from suites import models
 from suites.harness.judge import stats
-from suites.harness.present import table
+from suites.harness.present import markdown, units
 from suites.harness.record import store
 
 CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
@@ -71,7 +71,7 @@ def row(label: str, launches: int, seconds: float, logs: list[float]) -> str:
     """A line of the table: the median ratio and its 95% interval."""
     found = stats.within_process(logs)
     interval = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-    return f"| {label} | {launches} | {table.seconds(seconds)} | {interval} |"
+    return f"| {label} | {launches} | {units.seconds(seconds)} | {interval} |"
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
     text = "\n".join(lines)
     print(text)
     if options.into:
-        table.write_between(options.into, "profile", f"{table.heading(store.here())}\n\n{text}")
+        markdown.write_between(options.into, "profile", f"{markdown.heading(store.here())}\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One model at its default size, every backend that is installed here: who is how fast, and what it costs to get there.
+"""One model at its default size, every backend that is installed here: latency, and what it costs to get there.
 
 python scripts/compare_backends.py [MODEL ...]
 """
@@ -8,36 +8,32 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+import suites
 from suites import backends
 from suites.cli.scripts import chosen_models, measured
 from suites.harness.declare.case import BackendRef
-from suites.harness.present import table
-from suites.harness.record.schema import Summary
+from suites.harness.present import rows
 
-COSTS = ("import_s", "export_s", "compile_s", "first_call_s")
-
-
-def lines(model: str) -> list[Summary]:
-    """Summaries of one model over the installed backends; eager is the baseline."""
-    installed = [name for name in backends.BACKENDS if backends.unavailable(BackendRef(name)) is None]
-    return measured("compare_backends", installed, [{"name": model}]).summaries
+CELLS = {
+    "backend": rows.write_text("backend"),
+    "latency": rows.write_latency,
+    "speed vs eager [95%] verdict": rows.write_speed,
+    "error": rows.write_error,
+    "import": rows.write_seconds("import_s"),
+    "export": rows.write_seconds("export_s"),
+    "compile": rows.write_seconds("compile_s"),
+    "first call": rows.write_seconds("first_call_s"),
+    "peak memory": rows.write_size("run_peak_rss_bytes"),
+    "artifact": rows.write_size("artifact_bytes"),
+}
+CAPTION = "speed above 1 is faster than eager; of all else, less is better; memory above the imports, nothing exported"
 
 
 def show(model: str) -> Table:
-    """The table of one model."""
-    header = ("backend", "latency", "ratio to eager [95%] verdict", "error", *COSTS, "peak memory", "artifact")
-    found = Table(*header, title=model)
-    for line in lines(model):
-        time, ratio = table.cell_time(line)
-        error = f"{line.error.relative:.1e}" if line.error else "-"
-        costs = [table.seconds(getattr(line, name)) for name in COSTS]
-        sizes = [table.size(getattr(line, name)) for name in ("run_peak_rss_bytes", "artifact_bytes")]
-        found.add_row(line.backend, time, ratio.replace("[", "\\["), error, *costs, *sizes)
-    found.caption = (
-        "ratio below 1 is faster than eager; everything else: lower is better; "
-        "memory above the imports, nothing exported"
-    )
-    return found
+    """The table of one model over the installed backends; eager is the baseline."""
+    installed = [name for name in backends.BACKENDS if backends.unavailable(BackendRef(name)) is None]
+    frame = suites.load_runs(measured("compare_backends", installed, [{"name": model}]).path)
+    return rows.make_table(rows.write_lines(rows.read_rows(frame), CELLS), model, CAPTION)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import torch
 
 import engine
 from suites import models
-from suites.harness.present import table
+from suites.harness.present import markdown
 from suites.harness.record import store
 from suites.models.nets import labelled
 
@@ -66,7 +66,7 @@ def main() -> None:
     lines = [list(HEADER), ["---"] * len(HEADER), *(row(name) for name in labelled.LABELLED)]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     if into:
-        table.write_between(into, "labels", f"{table.heading(store.here())}\n\n{text}\n")
+        markdown.write_between(into, "labels", f"{markdown.heading(store.here())}\n\n{text}\n")
     else:
         print(text)
 

@@ -1,32 +1,48 @@
 """ONNX Runtime's levels of optimisation and its offline optimiser, beside the engine, and which fusions fired in each.
 
-    python scripts/compare_onnxruntime.py [MODEL ...] [--stored RUN] [--into docs/ablations.md] [--results DIR]
+    python scripts/compare_onnxruntime.py [MODEL ...] [--stored RUN]... [--into docs/ablations.md] [--results DIR]
 
 Without a model, those of the suite `onnxruntime`, with the variants that it names; any other model at each level.
-Prints two tables of Markdown a model. `--stored` prints them of a stored run of this script or of the suite.
+Prints two tables of Markdown a model. `--stored` prints them of a stored run of this script or of the suite. It may be
+given several times: of a case that several runs have, the rows of the last one are printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import suites
 from suites.cli.scripts import check_models, models_parser, run
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import ModelSweep, Suite
-from suites.harness.present import table
+from suites.harness.present import markdown, rows
+from suites.harness.present.rows import Row
 from suites.harness.record import store
-from suites.harness.record.schema import Environment, Summary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SUITE, NAME, MARKER = "onnxruntime", "compare_onnxruntime", "compare-onnxruntime"
-COSTS = ("export_s", "compile_s", "first_call_s")
+CELLS = {
+    "backend": lambda row: f"`{row['backend']}`",
+    "latency": rows.write_latency,
+    "speed vs onnxruntime": rows.write_speed,
+    "error": rows.write_error,
+    "export": rows.write_seconds("export_s"),
+    "compile": rows.write_seconds("compile_s"),
+    "first call": rows.write_seconds("first_call_s"),
+    "peak memory": rows.write_size("run_peak_rss_bytes"),
+}
 LEGEND = (
-    "ratio: time over that of ONNX Runtime as usual, with its 95% interval, below 1 is faster; times and memory: lower "
-    "is better; peak memory above the imports, nothing exported. Operators: how many more the optimised graph has than "
-    "the exported one; in brackets those that the offline optimiser made, before ONNX Runtime's own optimisations."
+    "Speed: time of ONNX Runtime as usual over that of the row with its 95% interval, above 1 the row is faster. In "
+    "all other columns less is better. Peak memory is above the imports, with nothing exported. Operators: how many "
+    "more the optimised graph has than the exported one; in brackets those that the offline optimiser made, before "
+    "ONNX Runtime's own optimisations."
 )
 
 
@@ -38,40 +54,37 @@ def suite_of(names: Sequence[str]) -> Suite:
     return whole.model_copy(update={"name": NAME, "models": chosen})
 
 
-def markdown(summaries: Sequence[Summary], environment: Environment) -> str:
-    """Both tables of every case."""
-    by_case: dict[str, list[Summary]] = {}
-    for line in summaries:
-        by_case.setdefault(line.case, []).append(line)
-    found = [table.heading(environment)]
-    for case, lines in by_case.items():
-        found += [f"**`{case}`**", table.pipes(speeds(lines)), table.pipes(fusions(lines))]
-    return "\n\n".join([*found, LEGEND]) + "\n"
+def load(paths: Sequence[Path]) -> pd.DataFrame:
+    """The rows of some runs; of a case that several of them have, those of the last one, in its first place."""
+    import pandas as pd
+
+    frame = pd.concat([suites.load_runs(path) for path in paths])
+    return frame[frame["run"] == frame.groupby("case")["run"].transform("last")]
 
 
-def speeds(lines: Sequence[Summary]) -> list[list[str]]:
-    """Rows of the table of times: one a backend."""
-    header = ["backend", "latency", "ratio", "error", *COSTS, "peak memory"]
-    rows = [header, ["---"] * len(header)]
-    for line in lines:
-        time, ratio = table.cell_time(line)
-        error = f"{line.error.relative:.1e}" if line.error else "-"
-        costs = [table.seconds(getattr(line, name)) for name in COSTS]
-        rows.append([f"`{line.backend}`", time, ratio, error, *costs, table.size(line.run_peak_rss_bytes)])
-    return rows
+def write_markdown(frame: pd.DataFrame, headings: Sequence[str]) -> str:
+    """Both tables of every case.
+
+    Args:
+        frame: rows of the runs, as `suites.load_runs` gives them; a case has the rows of one run.
+        headings: machine, commit and versions of each run.
+    """
+    parts = list(dict.fromkeys(headings))
+    for case, part in frame.groupby("case", sort=False):
+        found = rows.read_rows(part)
+        parts += [f"**`{case}`**", markdown.pipes(rows.write_lines(found, CELLS)), markdown.pipes(list_fusions(found))]
+    return "\n\n".join([*parts, LEGEND]) + "\n"
 
 
-def fusions(lines: Sequence[Summary]) -> list[list[str]]:
-    """Rows of the table of fusions: one an operator, a column for each variant of ONNX Runtime."""
-    refs = [BackendRef.parse(line.backend) for line in lines]
-    of = {line.backend: line for ref, line in zip(refs, lines, strict=True) if ref.name == SUITE and ref.copy == 1}
-    details: dict[str, dict[str, Any]] = {label: line.details or {} for label, line in of.items()}
-    operators = sorted(
-        {name for one in details.values() for key in ("made", "tool_made") for name in one.get(key) or {}}
-    )
-    rows = [["operator", *(f"`{label}`" for label in of)], ["---"] * (1 + len(of))]
-    rows += [[f"`{name}`", *(_count(one, name) for one in details.values())] for name in operators]
-    return [*rows, ["nodes", *(_nodes(line) for line in of.values())]]
+def list_fusions(found: Sequence[Row]) -> list[list[str]]:
+    """Lines of the table of fusions, headings first: one an operator, a column for each variant of ONNX Runtime."""
+    refs = [BackendRef.parse(row["backend"]) for row in found]
+    variants = [row for ref, row in zip(refs, found, strict=True) if ref.name == SUITE and ref.copy == 1]
+    details: list[dict[str, Any]] = [json.loads(row["details"] or "{}") for row in variants]
+    operators = sorted({name for one in details for key in ("made", "tool_made") for name in one.get(key) or {}})
+    lines = [["operator", *(f"`{row['backend']}`" for row in variants)]]
+    lines += [[f"`{name}`", *(_count(one, name) for one in details)] for name in operators]
+    return [*lines, ["nodes", *(_count_nodes(row, one) for row, one in zip(variants, details, strict=True))]]
 
 
 def _count(details: Mapping[str, Any], name: str) -> str:
@@ -80,17 +93,18 @@ def _count(details: Mapping[str, Any], name: str) -> str:
     return f"{made} ({by_tool})" if by_tool else str(made or "")
 
 
-def _nodes(line: Summary) -> str:
+def _count_nodes(row: Row, details: Mapping[str, Any]) -> str:
     """The nodes of the optimised graph, or why nothing is known of it."""
-    if line.status != "ok":
-        return line.status
-    undescribed = (line.details or {}).get("undescribed")
-    return f"not known: {undescribed}" if undescribed else str(line.nodes)
+    if row["status"] != "ok":
+        return str(row["status"])
+    undescribed = details.get("undescribed")
+    return f"not known: {undescribed}" if undescribed else str(row["nodes"])
 
 
 def _arguments() -> argparse.Namespace:
     parser = models_parser(__doc__)
-    parser.add_argument("--stored", metavar="RUN", help="a stored run by name or path, or `last`: measure nothing")
+    stored = "a stored run by name or path, or `last`: measure nothing"
+    parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
     parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {MARKER} of this file")
     parser.add_argument("--results", type=Path, help="where runs lie, instead of the results folder of the checkout")
     arguments = parser.parse_args()
@@ -102,15 +116,15 @@ def main() -> None:
     """Measure, or read what was measured; print it or write it between its markers."""
     arguments = _arguments()
     if arguments.stored:
-        stored = store.find_run(store.results_folder(arguments.results), arguments.stored)
-        summaries, environment = stored.summaries(), stored.environment
+        folder = store.results_folder(arguments.results)
+        paths = [store.find_run(folder, name).path for name in arguments.stored]
     else:
-        outcome = run(suite_of(arguments.model), arguments.results)
-        summaries, environment = outcome.summaries, outcome.environment
+        paths = [run(suite_of(arguments.model), arguments.results).path]
+    text = write_markdown(load(paths), [markdown.heading(store.read(path).environment) for path in paths])
     if arguments.into:
-        table.write_between(arguments.into, MARKER, markdown(summaries, environment))
+        markdown.write_between(arguments.into, MARKER, text)
     else:
-        print(markdown(summaries, environment))
+        print(text)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from suites.harness.judge import simulate, stats
-from suites.harness.present import table
+from suites.harness.present import markdown
 
 GENERATIONS = (2, 3, 4, 5, 6, 8, 10, 20)
 ROUNDS, SAMPLES, PAST = 10, 3, 40
@@ -188,7 +188,7 @@ def main() -> None:
     if options.figures:
         draw(rows, options.trials, options.figures)
     if options.into:
-        table.write_between(options.into, "simulated", "\n".join(lines))
+        markdown.write_between(options.into, "simulated", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 from engine.encodings import INT4, INT8_CHANNEL
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge.verify import MOST_TOLERANCE, Reference
-from suites.harness.present import table
+from suites.harness.present import markdown
 
 WIDTHS = (16, 64, 256, 1024, 4096)
 LAYERS, ROWS = 3, 8
@@ -348,12 +348,6 @@ def fault_rows(results: dict[tuple[str, int], Found]) -> list[list[str]]:
     return rows
 
 
-def markdown(columns: list[str], rows: list[list[str]]) -> str:
-    """A table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main() -> None:
     """Simulate, print, and write the tables where they are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -365,12 +359,13 @@ def main() -> None:
         for width in WIDTHS:
             results[name, width] = simulate(name, width, max(2, arguments.trials * 256 // max(width, 256)))
     columns = ["precision", "K", "eager's error", "bound", "largest over eager's", "of", "largest over the bound"]
-    right = markdown(columns, right_rows(results))
-    faults = markdown(["precision", "fault", *(f"K = {width}" for width in WIDTHS)], fault_rows(results))
+    right = markdown.pipes([columns, *right_rows(results)])
+    headings = ["precision", "fault", *(f"K = {width}" for width in WIDTHS)]
+    faults = markdown.pipes([headings, *fault_rows(results)])
     heading = f"Planted faults, smallest error over the bound (at most {MOST_TOLERANCE:g} in any case)"
     text = f"Right implementations:\n\n{right}\n\n{heading}; **below 1** a fault is not seen:\n\n{faults}"
     if arguments.into is not None:
-        table.write_between(arguments.into, "tolerance", text)
+        markdown.write_between(arguments.into, "tolerance", text)
     print(text)
 
 

@@ -17,7 +17,7 @@ from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.spec import Suite
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
-from suites.harness.present import ablation_table, progress, table
+from suites.harness.present import ablation_table, ablation_terminal, progress
 from suites.harness.record import store
 from suites.harness.record.schema import AblationRecord, Environment
 from suites.harness.run import ablate
@@ -69,13 +69,13 @@ def command(
     with progress.reporter() as reporter:
         outcome = ablate.run(request, folder, reporter, resume=resume)
     if csv is not None:
-        _write(csv, ablation_table.as_csv(outcome.lines))
+        _write(csv, ablation_table.write_csv(outcome.lines))
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
-        print(ablation_table.markdown(outcome.lines, outcome.environment))
+        print(ablation_table.write_markdown(outcome.lines, outcome.environment, ablation_table.GUIDE))
     else:
-        show(outcome.lines, outcome.environment)
+        show(outcome)
         for path in outcome.paths:
             print(f"stored: {path}")
     if not outcome.succeeded:
@@ -91,18 +91,11 @@ def to_dict(paths: Sequence[Path], environment: Environment, lines: Sequence[Abl
     }
 
 
-def show(lines: Sequence[AblationRecord], environment: Environment) -> None:
-    """The tables on a terminal."""
+def show(outcome: ablate.Outcome, *, with_details: bool = False) -> None:
+    """Print the tables of an ablation on a terminal."""
+    started = store.read_start(outcome.paths[0].stem)
     printer = console()
-    printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
-    for case, own in ablation_table.cases(lines).items():
-        printer.print(f"\n{case}: {ablation_table.whole(own)} taken apart", markup=False, highlight=False)
-        for rows in (ablation_table.switches(own), ablation_table.pairs(own)):
-            if rows:
-                printer.print(plain_table(rows))
-        for text in ablation_table.closing(own):
-            printer.print(text, markup=False, highlight=False)
-    printer.print(f"\n{ablation_table.legend(lines)}", markup=False, highlight=False)
+    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started, with_details=with_details)
 
 
 def _configured(backend: str, config: Mapping[str, str]) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, catalogue, data, profile, targets
+from suites.cli import ablation, catalogue, data, profile, show, targets
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, text
 from suites.harness.declare.case import split_labels
-from suites.harness.judge import compare, growth
+from suites.harness.judge import compare
 from suites.harness.judge.history import History
 from suites.harness.measure import roofs
-from suites.harness.present import ablation_table, progress, table
-from suites.harness.record import frame, machine, store, superseded
+from suites.harness.present import progress, units
+from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roof
-from suites.harness.record.schema import AblationRecord, Environment, Summary
 from suites.harness.run import plan, runner
 
 app = typer.Typer(
@@ -30,6 +28,7 @@ app = typer.Typer(
 
 app.add_typer(data.app, name="data")
 app.command("ablate", epilog="Example: enginebench ablate bert --switches pass,planner --pairs 3")(ablation.command)
+app.command("show", epilog="Example: enginebench show last --details --case bert")(show.command)
 app.command("profile", epilog="Example: enginebench profile bert --set sequence=128 --backends onnxruntime,openvino")(
     profile.command
 )
@@ -90,63 +89,10 @@ def run(
     if as_json:
         print_json([one.to_dict() for one in outcomes])
     for outcome in outcomes if not as_json else ():
-        _show(outcome.summaries, outcome.environment)
+        show.print_run(outcome.summaries, outcome.environment, store.read_start(outcome.path.stem))
         print(f"stored: {outcome.path}")
     if not all(outcome.succeeded for outcome in outcomes):
         raise typer.Exit(1)
-
-
-@app.command(epilog="Example: enginebench show last --into README.md")
-def show(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run by name or path, or `last`.")] = "last",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    into: Annotated[Path | None, typer.Option(help="Write the Markdown between the markers of this file.")] = None,
-    marker: Annotated[str, typer.Option(help="Name of the markers: <!-- NAME --> ... <!-- /NAME -->.")] = "table",
-    svg: Annotated[Path | None, typer.Option(help="Draw the table into this SVG file.")] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every row as CSV.")] = False,
-    results: ResultsOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Print a stored run again."""
-    found = store.find_run(store.results_folder(results), name)
-    if as_csv:
-        kind = AblationRecord if found.of(AblationRecord) else Summary
-        print(frame.of_run(found, kind).to_csv(index=False), end="")
-        return
-    _warn_of_faults(found)
-    if found.of(AblationRecord) and svg is None:
-        _show_ablation(found, into, marker, markdown=markdown, as_json=as_json)
-        return
-    summaries = found.summaries()
-    if svg is not None:
-        table.draw(svg, summaries, found.environment)
-    elif into is not None:
-        table.write_between(into, marker, table.markdown(summaries, found.environment))
-    elif as_json:
-        print_json(runner.Outcome(found.path, found.environment, summaries).to_dict())
-    elif markdown:
-        print(table.markdown(summaries, found.environment))
-    else:
-        _show(summaries, found.environment)
-
-
-def _warn_of_faults(run: store.Run) -> None:
-    """Say on standard error which faults of the harness the run is older than."""
-    for fault in superseded.known(run.path).of_run(run.name):
-        print(f"superseded: {run.name}: {fault.reason} (mended in {fault.fixed})", file=sys.stderr)
-
-
-def _show_ablation(found: store.Run, into: Path | None, marker: str, *, markdown: bool, as_json: bool) -> None:
-    lines = found.of(AblationRecord)
-    drawn = ablation_table.markdown(lines, found.environment)
-    if into is not None:
-        table.write_between(into, marker, drawn)
-    elif as_json:
-        print_json(ablation.to_dict([found.path], found.environment, lines))
-    elif markdown:
-        print(drawn)
-    else:
-        ablation.show(lines, found.environment)
 
 
 @app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")
@@ -163,7 +109,7 @@ def compare_(
     folder = store.results_folder(results)
     runs = [store.find_run(folder, name) for name in (before, after)]
     for one in runs:
-        _warn_of_faults(one)
+        show.warn_of_faults(one)
     found = compare.compare(runs[0], runs[1], History(folder))
     if as_json:
         print_json(found.to_dict())
@@ -227,7 +173,7 @@ def _roof_row(one: Roof) -> dict[str, Any]:
     return {
         "roof": one.name,
         "threads": one.threads,
-        "each reads": table.size(one.thread_bytes),
+        "each reads": units.size(one.thread_bytes),
         "rate": None if one.rate is None else f"{one.rate / 1e9:.1f} G{one.unit}",
         "a cycle": None if one.per_cycle is None else f"{one.per_cycle:.1f}",
         "instructions": None if one.instructions is None else f"{one.instructions:.2f}",
@@ -262,15 +208,3 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
         minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
         print(f"about {minutes:.1f} minutes ({basis})")
-
-
-def _show(summaries: Sequence[Summary], environment: Environment) -> None:
-    printer = console()
-    printer.print(table.heading(environment).replace("`", ""), markup=False, highlight=False)
-    printer.print(table.rich_table(summaries))
-    grown = growth.rows(growth.fitted(summaries))
-    if grown:
-        printer.print(plain_table(grown))
-    failed = [f"{line.case}  {table.sentence(line)}" for line in summaries if line.status != "ok"]
-    for line in (*table.notes(summaries), *failed):
-        printer.print(line, markup=False, highlight=False)

@@ -7,21 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.runtime.report import Profile, bar
+from engine.runtime.report import Profile
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, stdout_as_stderr
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, stdout_as_stderr
 from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.errors import UsageError
+from suites.harness.judge import standing
 from suites.harness.measure import roofs
-from suites.harness.present import progress, table
+from suites.harness.present import overview_terminal, progress, ranked
 from suites.harness.record import store
-from suites.harness.record.schema import Summary
 from suites.harness.run import plan, runner
 
 ENGINE = "engine"
+LEGEND = (
+    "Each backend as a whole, in turns, a process each. Of roof: the least time that this machine needs for the work "
+    "of the case, over the latency. The work is the same for all backends, so the engine's share differs from that of "
+    "its launches above if they execute less. Every word: docs/reading-results.md"
+)
 
 
 def command(
@@ -86,30 +91,8 @@ def _plan(model: str, chosen: Sequence[str], threads: int, backends: str, config
 
 def _show(outcome: runner.Outcome) -> None:
     printer = console()
-    printer.print(plain_table(rows(outcome.summaries)))
-    printer.print(
-        "in turns, a process each; over engine: time over the engine's with its 95% interval, above 1 is slower; "
-        "at the roof: the least time that this machine needs for what the case means over the latency, the same work "
-        "for everybody, so more than the engine's launches need where it executes less; - where no roof is known",
-        markup=False,
-        highlight=False,
-    )
+    for one in standing.judge_cases(outcome.summaries):
+        printer.print()
+        ranked.print_block(printer, one)
+    overview_terminal.write_paragraph(printer, LEGEND, style="dim")
     print(f"stored: {outcome.path}")
-
-
-def rows(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
-    """One row a backend: latency, ratio to the engine, share of the roof and its bar, or why there are none."""
-    found = []
-    for line in summaries:
-        time, judged = table.cell_time(line)
-        share = line.roof_share
-        found.append(
-            {
-                "as a whole": line.backend,
-                "latency": time,
-                "over engine": judged,
-                "at the roof": None if share is None else f"{share:.1%}",
-                "": bar(share or 0.0),
-            }
-        )
-    return found

@@ -51,12 +51,12 @@ def _run(options: argparse.Namespace) -> int:
     print(text)
     print(summary.findings(results, options.folder))
     if options.into:
-        from suites.harness.present import table
+        from suites.harness.present import markdown
         from suites.harness.record import machine
 
         sanitized = "ASan and UBSan" if campaign.is_sanitized(options.native) else "no sanitizers"
-        heading = f"{table.heading(machine.environment())} Built with {sanitized}."
-        table.write_between(options.into, "fuzz", f"{heading}\n\n{text}")
+        heading = f"{markdown.heading(machine.environment())} Built with {sanitized}."
+        markdown.write_between(options.into, "fuzz", f"{heading}\n\n{text}")
     return 1 if results.findings else 0
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
 from suites import fronts, models
 from suites.backends.base import Backend, Generator, NotApplicable
@@ -16,7 +14,7 @@ from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.measure import job as jobs
-from suites.harness.present import table
+from suites.harness.present import details, overview
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs, Work
 from suites.harness.run import plan
@@ -161,16 +159,17 @@ def summary(facts, seconds):
     return summarise(Question(case("gpt2-tiny", "decode"), refs, "eager", 0.02, MACHINE), lines, History())
 
 
-def test_times_are_stated_a_token_and_rates_in_the_table(monkeypatch):
+def test_times_are_stated_a_token_and_rates_in_the_details(monkeypatch):
     monkeypatch.setattr(roofs, "last_level_bytes", lambda: 32 << 20)
     facts = {"tokens": {"decode": 16}, "steps": 16, "flops": 10, "bytes": int(16 * 40e6)}
     *_, line = summary(facts, 0.064)
     assert (line.s_per_token.prefill, line.s_per_token.decode) == (None, pytest.approx(0.004))
     assert line.ttft_s is None
     assert line.roof_share == pytest.approx(16 * 40e6 / BANDWIDTH / 0.064), "of reading the weights in each step"
-    console = Console(record=True, width=200, file=io.StringIO())
-    console.print(table.rich_table([line]))
-    assert "250 tokens/s" in console.export_text()
+    shown = overview.describe([line], records.environment(), None).lines[0]
+    assert (shown.unit, shown.times[0].text) == ("ms/token", "4.00")
+    assert details.QUANTITIES["tokens/s"](line) == "250"
+    assert details.QUANTITIES["tokens/s of prompt"](line) == "-"
 
 
 def test_the_call_that_prefills_ends_with_the_first_token():

@@ -9,15 +9,21 @@ import pytest
 from suites.cli import main, profile
 from suites.harness.judge import stats
 from suites.harness.record import store
-from suites.harness.record.schema import Ratio
+from suites.harness.record.schema import Compared, Ratio
 from suites.harness.run.runner import Outcome
 from tests.harness import records
 
 TIMES = [stats.latency([[[seconds]]]) for seconds in (8e-6, 10e-6)]
 LINES = [
-    records.summary(backend="engine", latency=TIMES[0], roof_share=0.75),
-    records.summary(latency=TIMES[1], ratio=Ratio(1.25, 1.2, 1.3), verdict="slower", roof_share=0.6),
-    records.summary(backend="openvino", status="unavailable", reason="pip install openvino"),
+    records.summary(
+        backend="engine",
+        baseline="engine",
+        latency=TIMES[0],
+        roof_share=0.75,
+        best_peer=Compared(backend="eager", ratio=Ratio(0.8, 0.77, 0.83), verdict="faster"),
+    ),
+    records.summary(baseline="engine", latency=TIMES[1], ratio=Ratio(1.25, 1.2, 1.3), verdict="slower", roof_share=0.6),
+    records.summary(backend="openvino", baseline="engine", status="unavailable", reason="pip install openvino"),
 ]
 PROFILE = ["profile", "mlp", "--set", "widths=16-16", "--backends", "eager,openvino"]
 
@@ -45,16 +51,18 @@ def test_the_engine_and_the_others_take_turns_on_the_very_case_that_is_profiled(
     assert [ref.label for ref in refs] == ["engine", "engine#2", "eager", "openvino"]
     assert (plan.suite.name, results) == ("profile_mlp", tmp_path)
     out = capsys.readouterr().out
-    assert "at the roof" in out
-    assert "1.250 [1.200, 1.300] slower" in out
+    assert "engine first, 1.25x ahead of eager [1.20, 1.30]" in out
     assert "pip install openvino" in out
 
 
-def test_a_row_shows_its_share_of_the_roof_and_a_bar_of_that_length():
-    engine, eager, missing = profile.rows(LINES)
-    assert (engine["at the roof"], len(engine[""])) == ("75.0%", 30)
-    assert (eager["at the roof"], len(eager[""])) == ("60.0%", 24)
-    assert (missing["at the roof"], missing[""]) == (None, "")
+def test_each_backend_shows_its_share_of_the_roof(capsys, measured):
+    with pytest.raises(SystemExit):
+        main([*PROFILE])
+    out = capsys.readouterr().out
+    assert " of roof " in out
+    for backend, share in (("engine", "75%"), ("eager", "60%")):
+        (line,) = [line for line in out.splitlines() if line.startswith(f"  {backend} ")]
+        assert share in line.split()
 
 
 def test_for_machines_the_summaries_lie_beside_the_nodes(capsys, measured):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import re
-
 import pytest
-from rich.console import Console
 
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import Question, _disturbed, _neighbours, summarise
-from suites.harness.present import table
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs
 from suites.harness.record.schema import Contention
@@ -112,23 +107,6 @@ def test_the_work_of_a_case_is_that_of_this_checkout_where_it_took_part():
     assert {line.flops for line in rows_of_versions(labels=labels[:3], facts=facts).values()} == {2}
 
 
-def test_tables_show_other_versions_between_peers_and_ours():
-    *others, other = rows_of_versions().values()
-    lines = [other, *others]
-    assert table.columns(lines) == ["eager", "torch_compile", "onnxruntime", VERSION, *LABELS[-2:]]
-    text = table.markdown(lines, ENVIRONMENT)
-    assert "engine / other version" in text
-    assert re.search(rf"engine:<br>0\.833 \[0\.\d+, 0\.\d+\]<br>faster: {VERSION} \|", text)
-    assert "engine / other version" not in table.markdown(list(rows().values()), ENVIRONMENT)
-
-
-def test_the_heading_says_what_the_environment_of_another_version_has_otherwise():
-    told = {"version": "0.0.7", "python": "3.11.7", "digest": "0", "packages": {"torch": "2.9", "numpy": "1"}}
-    here = {"enginebench": "1", "torch": "3.0", "numpy": "1"}
-    heading = table.heading(records.environment(versions=here, plan={"engines": {VERSION: told}}))
-    assert heading.endswith(f" `{VERSION}`: enginebench 0.0.7, with torch 2.9.")
-
-
 def test_details_of_a_backend_come_into_its_row_alone():
     facts = {"torch_compile": {"graph_breaks": 1, "details": {"kernels": 3}}}
     labels = LABELS[:3]
@@ -162,43 +140,6 @@ def test_without_a_believed_roof_or_a_count_there_is_no_share(given):
     assert {line.roof_share for line in rows(**given).values()} == {None}
 
 
-def drawn(found):
-    console = Console(width=300, file=io.StringIO())
-    console.print(table.rich_table(list(found.values())))
-    return console.file.getvalue()
-
-
-ENVIRONMENT = records.environment()
-
-
-def test_tables_show_the_best_peer_and_the_share():
-    for text in (drawn(rows()), table.markdown(list(rows().values()), ENVIRONMENT)):
-        assert "engine / best peer" in text
-        assert "faster: onnxruntime" in text
-        assert "0.750 [" in text
-        assert "67% of roof" in text
-        assert "counting error" not in text
-
-
-def test_a_column_bears_the_whole_label_and_ours_come_last():
-    found = rows()
-    variant = found["onnxruntime"].model_copy(update={"backend": "onnxruntime[without=SkipLayerNormFusion]"})
-    header = drawn({**found, "variant": variant}).splitlines()
-    assert "onnxruntime[without=SkipLayerNormFusion]" in "".join(header).replace(" ", "")
-    assert [label.partition("[")[0] for label in table.columns([*found.values(), variant])][-3:] == [
-        "onnxruntime",
-        "engine",
-        "engine",
-    ]
-
-
-def test_more_than_the_roof_is_never_shown_without_a_word():
-    assert "133% of roof: less is executed, or it is miscounted" in drawn(rows(flops=int(240e9)))
-    assert table._executed(1.33, 0.7) == " (70% executed)"
-    assert table._executed(1.33, 1.2) == ": counting error"
-    assert table._executed(0.7, 0.7) == ""
-
-
 def test_what_neighbours_cost_comes_from_turns_that_lie_close_together():
     drifting = [1.0, 1.3, 0.8]  # the machine, between the pairs
     alone = [[1.0 * speed] for speed in drifting]
@@ -223,42 +164,6 @@ def test_what_neighbours_cost_is_not_flagged_where_it_is_little_or_unsure(gaps):
     assert _neighbours([line])[1] is False
 
 
-def test_what_neighbours_cost_is_shown_with_its_flag():
-    row = rows()["engine"]
-    for gap, flagged, shown in ((0.061, True, "neighbours +6.1%!"), (-0.01, False, "neighbours -1.0%")):
-        assert shown in table.cell(row.model_copy(update={"neighbours": gap, "neighbours_flagged": flagged}))
-
-
-def test_a_reference_that_is_not_float64_is_told_below_the_table():
-    found = list(rows().values())
-    assert table.notes(found) == []
-    text = "reference in the model's own dtype: RuntimeError: no double here"
-    found[-1].note = text
-    assert table.notes(found) == [f"{found[-1].case}: {text}"]
-    assert text in table.markdown(found, ENVIRONMENT)
-
-
 def test_rounds_that_stay_disturbed_are_marked():
     lines = [records.samples(seconds=[[1.0]] * 10, contention=told) for told in (Contention(disturbed=3), None)]
     assert _disturbed(lines) == pytest.approx(0.3)
-    row = rows()["engine"]
-    assert "30% of rounds disturbed" in table.cell(row.model_copy(update={"disturbed": 0.3}))
-
-
-def test_what_says_nothing_says_from_where_on_it_would():
-    found = rows()
-    # These rounds vary by the same factor everywhere, so nothing is left to chance but what the floor hides.
-    assert found["engine"].detectable == pytest.approx(found["engine"].floor)
-    unsure = found["torch_compile"]
-    unsure.verdict, unsure.detectable = "inconclusive", 0.034
-    assert "inconclusive, sees 3%" in drawn(found)
-    unsure.detectable = None
-    assert "sees 3%" not in drawn(found)
-
-
-def test_records_from_before_there_were_peers_still_draw():
-    old = rows()
-    for line in old.values():
-        line.best_peer = None
-    assert "engine / best peer" not in drawn(old).replace(table.BETTER, "").splitlines()[1]
-    assert "A/A floor" in table.markdown(list(old.values()), ENVIRONMENT)

@@ -21,7 +21,7 @@ from suites.cli import main
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
-from suites.harness.present import table
+from suites.harness.present import overview, overview_markdown
 from suites.harness.record import store
 from suites.harness.run import plan, reporter, runner
 from suites.harness.run.session import Worker, WorkerFailed
@@ -180,12 +180,15 @@ def test_the_record_names_the_version_and_no_folder(old, outcome, rows):
 
 def test_tables_head_a_column_with_the_version_before_ours_and_show_the_ratio(outcome, rows):
     label = rows["other"].backend
-    assert table.columns(outcome.summaries) == ["eager", label, "engine"]
-    text = table.markdown(outcome.summaries, outcome.environment)
-    header, _, row = text.splitlines()[2:5]
-    assert header.endswith(f"| eager | {label} | engine | engine / best peer | engine / other version | A/A floor |")
+    described = overview.describe(outcome.summaries, outcome.environment, None)
+    assert described.columns == ("eager", label, "engine")
+    assert described.leads == ("vs best other", f"vs {label}")
     ratio = rows["engine"].versions[0].ratio
-    assert f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]<br>faster: {label} |" in row
+    cell = described.lines[0].leads[1]
+    assert cell.value == f"{1 / ratio.value:.2f}x" if 1 / ratio.value < 9.995 else cell.value
+    assert cell.word == "ahead"
+    text = overview_markdown.write_markdown(described, outcome.environment, "guide.md")
+    assert f"| `{label}` | `engine` | vs best other |  | vs {label} |" in text
     assert f"`{label}`: enginebench 0.0.7, with the same packages." in text
 
 

@@ -1,101 +1,189 @@
-"""An ablation for people and for spreadsheets: a terminal table, the same as Markdown, CSV. Reads records only."""
+"""What an ablation says: rows for a terminal and for Markdown, and CSV for spreadsheets. Reads records only.
+
+`suites.harness.present.ablation_terminal` prints the rows.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, DELTAS, LEAVE_ONE_OUT, PAIR
-from suites.harness.present import table
+from suites.harness.present import markdown, units
 from suites.harness.record.schema import AblationRecord, Environment
 
+GUIDE = "docs/reading-results.md#ablations"
 LEGEND = (
-    "ratio: time without the switch over time with it and its 95% interval, above 1 the switch pays; left out: of "
-    "everything else on, alone: of nothing else on; for a switch `name=value` it is the time with that value over the "
-    "time as usual, above 1 the usual one pays; verdicts hold for the whole table (p raised by Holm's rule, below 5%); "
-    "sees: the smallest true difference found nine times in ten; counts: without the switch, and how they differ from "
-    "everything on"
+    "left out: time without the switch over time with it and the 95% interval, above 1 the switch pays; alone: the "
+    "same with everything else off"
 )
 PAIR_LEGEND = (
-    "interaction: what both save together over what each saves by itself, with its 95% interval; above 1 the two are "
-    "redundant (either does the other's work), below 1 they help each other; of `name=value` the usual value is meant; "
-    "their p values are a family of their own"
+    "interaction: what two switches save together over what each saves by itself; above 1 they are redundant, below 1 "
+    "they help each other"
 )
-_COUNTS = {"nodes": "nodes", "launches": "launches", "arena": "arena_bytes", "flops": "flops", "bytes": "bytes"}
+_COUNTS = {
+    "nodes": "nodes",
+    "launches": "launches",
+    "arena": "arena_bytes",
+    "operations": "flops",
+    "bytes": "bytes",
+}
+_WORDS = {"inconclusive": "unclear"}
 
 
-def cases(lines: Iterable[AblationRecord]) -> dict[str, list[AblationRecord]]:
-    """Lines by case."""
+@dataclass(frozen=True)
+class Row:
+    """A switch in both modes.
+
+    Attributes:
+        switch, kind: its name and its kind, such as `pass`.
+        left_out, alone: its records; None for a mode that was not run.
+    """
+
+    switch: str
+    kind: str
+    left_out: AblationRecord | None
+    alone: AblationRecord | None
+
+
+def group_cases(records: Iterable[AblationRecord]) -> dict[str, list[AblationRecord]]:
+    """Case -> its records."""
     found: dict[str, list[AblationRecord]] = {}
-    for line in lines:
-        found.setdefault(line.case, []).append(line)
+    for record in records:
+        found.setdefault(record.case, []).append(record)
     return found
 
 
-def switches(lines: Sequence[AblationRecord]) -> list[dict[str, str]]:
-    """Rows of one case: a switch in both modes, those that move time most first; unreached ones are left out."""
-    of: dict[tuple[str, str], dict[str, AblationRecord]] = {}
-    for line in lines:
-        if line.mode != PAIR:
-            of.setdefault((line.switch_kind, line.switch), {})[line.mode] = line
-    shown = {key: modes for key, modes in of.items() if any(_is_shown(line) for line in modes.values())}
-    order = sorted(shown, key=lambda key: (key[1] != ALL, -_weight(shown[key].get(LEAVE_ONE_OUT))))
-    alone = any(ADD_ONE_IN in modes for modes in shown.values())
-    return [_row(*key, shown[key], alone=alone) for key in order]
+def list_switches(records: Sequence[AblationRecord]) -> list[Row]:
+    """Rows of one case: everything first, then the largest effects; switches that change nothing are left out."""
+    modes: dict[tuple[str, str], dict[str, AblationRecord]] = {}
+    for record in records:
+        if record.mode != PAIR:
+            modes.setdefault((record.switch_kind, record.switch), {})[record.mode] = record
+    shown = {key: found for key, found in modes.items() if any(map(_is_shown, found.values()))}
+    order = sorted(shown, key=lambda key: (key[1] != ALL, -_weigh(shown[key].get(LEAVE_ONE_OUT))))
+    return [Row(key[1], key[0], shown[key].get(LEAVE_ONE_OUT), shown[key].get(ADD_ONE_IN)) for key in order]
 
 
-def pairs(lines: Sequence[AblationRecord]) -> list[dict[str, str]]:
-    """Rows of one case: two switches."""
-    found = [line for line in lines if line.mode == PAIR and _is_shown(line)]
-    return [{"pair": line.switch.replace("+", " + "), "interaction": _judged(line)} for line in found]
+def list_pairs(records: Sequence[AblationRecord]) -> list[Row]:
+    """Rows of one case, a pair of switches each; the record stands in `left_out`."""
+    found = [record for record in records if record.mode == PAIR and _is_shown(record)]
+    return [Row(record.switch.replace("+", " + "), "pair", record, None) for record in found]
 
 
-def unreached(lines: Sequence[AblationRecord]) -> list[str]:
-    """Names of switches without which, and with nothing but which, the program stays the same."""
-    reached = {line.switch for line in lines if line.reached or line.status != "ok"}
-    return list(dict.fromkeys(line.switch for line in lines if line.mode != PAIR and line.switch not in reached))
+def list_unreached(records: Sequence[AblationRecord]) -> list[str]:
+    """Names of switches that leave the program as it is, in every mode."""
+    reached = {record.switch for record in records if record.reached or record.status != "ok"}
+    names = (record.switch for record in records if record.mode != PAIR and record.switch not in reached)
+    return list(dict.fromkeys(names))
 
 
-def floors(lines: Sequence[AblationRecord]) -> str:
-    """The A/A floor of the case."""
-    found = next((line.floor for line in lines if line.floor is not None), None)
-    return "-" if found is None else f"{found:.1%}"
+def describe_floor(records: Sequence[AblationRecord]) -> str:
+    """The A/A floor of the case as a factor."""
+    floor = next((record.floor for record in records if record.floor is not None), None)
+    return "A/A floor not measured" if floor is None else f"A/A floor {units.times(1 + floor)}"
 
 
-def closing(lines: Sequence[AblationRecord]) -> list[str]:
+def get_whole(records: Sequence[AblationRecord]) -> str:
+    """Label of the program that is taken apart."""
+    return next((one.with_ for one in records if one.mode in (LEAVE_ONE_OUT, PAIR)), records[0].with_)
+
+
+def write_notes(records: Sequence[AblationRecord]) -> list[str]:
     """What stands below the table of a case."""
-    quiet = unreached(lines)
-    found = [f"A/A floor {floors(lines)}"]
-    found += [f"not reached (the same program, not timed): {', '.join(quiet)}"] if quiet else []
-    found += [f"{line.switch}: {line.status}: {line.reason}" for line in lines if line.status != "ok"]
-    return found
+    return list(_notes(records))
 
 
-def markdown(lines: Sequence[AblationRecord], environment: Environment) -> str:
-    """All cases, opened by machine and commit, closed by how to read it."""
-    found = [table.heading(environment)]
-    for case, own in cases(lines).items():
-        found.append(f"**`{case}`**, `{whole(own)}` taken apart:")
-        found += [_markdown(rows) for rows in (switches(own), pairs(own)) if rows]
-        found.append(".\n".join(closing(own)) + ".")
-    found.append(legend(lines) + ".")
-    return "\n\n".join(found) + "\n"
+def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
+    everything = next((one for one in records if one.switch == ALL and one.mode == LEAVE_ONE_OUT), None)
+    if everything is not None:
+        alone = {one.switch_kind for one in records if one.mode == ADD_ONE_IN}
+        kept = sorted({one.switch_kind for one in records if one.mode == LEAVE_ONE_OUT} - alone - {"all"})
+        stays = f"; it changes no switch of the kinds {', '.join(kept)}" if kept and alone else ""
+        yield f"{ALL}: {everything.without} against {everything.with_}{stays}."
+    unreached = list_unreached(records)
+    if unreached:
+        yield f"Not reached (the same program, so not timed): {', '.join(unreached)}."
+    for record in records:
+        if record.status != "ok":
+            yield f"{record.switch}: {record.status}: {record.reason}"
 
 
-def legend(lines: Sequence[AblationRecord]) -> str:
-    """How to read the tables."""
-    modes = {line.mode for line in lines}
+def write_effect(record: AblationRecord | None) -> str:
+    """``1.23x [1.10, 1.36]``; empty if the switch was not timed."""
+    return "" if record is None or record.ratio is None or not record.reached else units.factor(record.ratio)
+
+
+def write_word(record: AblationRecord | None) -> str:
+    """The verdict, or why there is none."""
+    if record is None:
+        return ""
+    if record.status != "ok":
+        return str(record.status)
+    if not record.reached:
+        return "not reached"
+    return _WORDS.get(str(record.verdict), str(record.verdict))
+
+
+def write_counts(row: Row) -> dict[str, str]:
+    """Heading -> the count without the switch, and in brackets how much more that is: ``128 (+12)``."""
+    record = row.left_out or row.alone
+    deltas = record.deltas if record is not None else {}
+    counts = {name: _write_delta(deltas[column], name) for name, column in _COUNTS.items() if column in deltas}
+    if record is not None and record.detectable is not None and record.verdict == "inconclusive":
+        counts["detects"] = units.percent(record.detectable)
+    return counts
+
+
+def write_markdown(records: Sequence[AblationRecord], environment: Environment, guide: str) -> str:
+    """All cases; `guide` is the link to the page that explains the words, from the page that will have the text."""
+    parts = []
+    for case, own in group_cases(records).items():
+        parts.append(f"**`{case}`**, `{get_whole(own)}` taken apart; {describe_floor(own)}:")
+        parts += [_write_table(rows, heading) for rows, heading in _tables(own) if rows]
+        parts += [f"- {note}" for note in write_notes(own)]
+        parts.append(_write_count_table(list_switches(own)))
+    legend = f"{write_legend(records)} ([every word explained]({guide}))."
+    versions = f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"
+    return "\n\n".join(filter(None, [*parts, legend, versions])) + "\n"
+
+
+def write_legend(records: Sequence[AblationRecord]) -> str:
+    """How to read the tables, in one or two lines."""
+    modes = {record.mode for record in records}
     return "; ".join(([LEGEND] if modes - {PAIR} else []) + ([PAIR_LEGEND] if PAIR in modes else []))
 
 
-def whole(lines: Sequence[AblationRecord]) -> str:
-    """Label of what is taken apart."""
-    return next((line.with_ for line in lines if line.mode in (LEAVE_ONE_OUT, PAIR)), lines[0].with_)
+def _tables(records: Sequence[AblationRecord]) -> list[tuple[list[Row], str]]:
+    return [(list_switches(records), "left out"), (list_pairs(records), "interaction")]
 
 
-def as_csv(lines: Sequence[AblationRecord]) -> str:
+def _write_table(rows: Sequence[Row], heading: str) -> str:
+    has_alone = any(row.alone is not None for row in rows)
+    lines = [["switch", "kind", heading, "", *(["alone", ""] if has_alone else [])]]
+    for row in rows:
+        cells = [f"`{row.switch}`", row.kind, write_effect(row.left_out), write_word(row.left_out)]
+        lines.append([*cells, *([write_effect(row.alone), write_word(row.alone)] if has_alone else [])])
+    return markdown.pipes(lines)
+
+
+def _write_count_table(rows: Sequence[Row]) -> str:
+    """Counts without each switch, folded away; empty if none differs."""
+    counts = {row.switch: write_counts(row) for row in rows}
+    names = [name for name in (*_COUNTS, "detects") if any(name in one for one in counts.values())]
+    if not names:
+        return ""
+    lines = [
+        ["without", *names],
+        *([f"`{name}`", *(one.get(key, "") for key in names)] for name, one in counts.items()),
+    ]
+    return f"<details><summary>Counts without each switch</summary>\n\n{markdown.pipes(lines)}\n\n</details>"
+
+
+def write_csv(lines: Sequence[AblationRecord]) -> str:
     """One line a switch, mode and case, with plain numbers."""
     fixed = ("case", "switch", "switch_kind", "mode", "reached", "status", "reason", "with", "without")
     counts = [f"{name}_{side}" for name in DELTAS for side in ("with", "without")]
@@ -114,43 +202,15 @@ def as_csv(lines: Sequence[AblationRecord]) -> str:
     return stream.getvalue()
 
 
-def _is_shown(line: AblationRecord) -> bool:
-    return bool(line.reached) or line.status != "ok"
+def _is_shown(record: AblationRecord) -> bool:
+    return bool(record.reached) or record.status != "ok"
 
 
-def _weight(line: AblationRecord | None) -> float:
-    return 0.0 if line is None or line.ratio is None else line.ratio.value
+def _weigh(record: AblationRecord | None) -> float:
+    return 0.0 if record is None or record.ratio is None else record.ratio.value
 
 
-def _row(kind: str, switch: str, modes: Mapping[str, AblationRecord], *, alone: bool) -> dict[str, str]:
-    out = modes.get(LEAVE_ONE_OUT)
-    counts = out or modes[ADD_ONE_IN]
-    row = {"switch": switch, "kind": kind}
-    row |= {name: _delta(counts.deltas.get(column), name) for name, column in _COUNTS.items()}
-    row["left out"] = _judged(out)
-    if alone:
-        row["alone"] = _judged(modes.get(ADD_ONE_IN))
-    return row
-
-
-def _judged(line: AblationRecord | None) -> str:
-    if line is None:
-        return ""
-    if line.status != "ok":
-        return str(line.status)
-    return table.judged(line) if line.reached else "not reached"
-
-
-def _delta(pair: Sequence[Any] | None, name: str) -> str:
-    """``128 (+12)``: without the switch, and how much more that is than with it."""
-    if pair is None:
-        return ""
+def _write_delta(pair: Sequence[Any], name: str) -> str:
     on, off = pair
-    if name in ("arena", "bytes"):
-        return f"{table.size(off)} ({'+' if off > on else '-'}{table.size(abs(off - on))})"
-    return f"{table.count(off)} ({'+' if off > on else '-'}{table.count(abs(off - on))})"
-
-
-def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    header = list(rows[0])
-    return table.pipes([header, ["---"] * len(header), *([row[name] for name in header] for row in rows)])
+    write = units.size if name in ("arena", "bytes") else units.count
+    return f"{write(off)} ({'+' if off > on else '-'}{write(abs(off - on))})"

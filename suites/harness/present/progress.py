@@ -17,29 +17,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from suites.harness.present import table
+from suites.harness.judge import standing
+from suites.harness.present import ranked, units
 from suites.harness.record.schema import Summary
 from suites.harness.run.reporter import Reporter
 
 QUIET_S = 60.0
 """A log gets a line at least about as often, where a case takes long."""
-
-
 WHOLE_RUN_S = 1e6
 """Longer than any run, in seconds."""
+LOG_WIDTH = 100
+"""Columns of a log."""
 
 
-class _Summaries(Reporter):
-    """Says a line for each row of a finished case."""
-
-    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
-        """The case, its place among all, and a sentence for each backend."""
-        self.say(f"{case}  ({number} of {cases})")
-        for line in summaries:
-            self.say(f"    {table.sentence(line)}")
-
-
-class PlainReporter(_Summaries):
+class PlainReporter(Reporter):
     """Lines with the time since the start, for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -62,6 +53,11 @@ class PlainReporter(_Summaries):
             left = (now - self._started) / self._done * (self._units - self._done)
             self.say(f"about {max(left / 60, 1):.0f} min left at this pace")
 
+    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
+        """The case, its place among all, and its rows, best first."""
+        self.say(f"{case}  ({number} of {cases})")
+        _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries)
+
     def say(self, text: str) -> None:
         """Print at once, so that a log can be followed."""
         self._said = time.monotonic()
@@ -70,7 +66,7 @@ class PlainReporter(_Summaries):
         print(f"[{passed // 60:02d}:{passed % 60:02d}{counted}] {text}", file=self._stream, flush=True)
 
 
-class LiveReporter(_Summaries):
+class LiveReporter(Reporter):
     """A table of the case in flight and a bar below it, both redrawn in place; lines that stay go above.
 
     Redrawn once a second, because that takes a processor away from what is measured for some milliseconds.
@@ -121,7 +117,12 @@ class LiveReporter(_Summaries):
     def row(self, label: str, state: str, latency: float | None = None) -> None:
         """Rewrite one row."""
         before = self._rows.get(label, ("", ""))
-        self._rows[label] = (state, before[1] if latency is None else table.seconds(latency))
+        self._rows[label] = (state, before[1] if latency is None else units.seconds(latency))
+
+    def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
+        """The rows of the case, best first; its place among all is in the bar."""
+        del case, number, cases
+        _print_case(self._live.console, summaries)
 
     def say(self, text: str) -> None:
         """Print above the table."""
@@ -135,6 +136,12 @@ class LiveReporter(_Summaries):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+
+
+def _print_case(console: Console, summaries: Sequence[Summary]) -> None:
+    for one in standing.judge_cases(summaries):
+        ranked.print_block(console, one)
+        console.print()
 
 
 def reporter(*, quiet: bool = False) -> Reporter:

@@ -13,7 +13,6 @@ import typing
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,20 +157,12 @@ def _about(run: store.Run) -> dict[str, Any]:
         "run": run.name,
         "machine": known.machine,
         "suite": known.suite,
-        "started": _started(run.name),
+        "started": run.started,
         "commit": known.commit,
         "dirty": known.dirty,
         "superseded": None,
         "best_peer_superseded": None,
     }
-
-
-def _started(name: str) -> datetime | None:
-    """When a run of that name began; None for a file that somebody renamed."""
-    try:
-        return datetime.strptime(name.partition("_")[0].partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return None
 
 
 def _columns(kind: type[Part], path: tuple[str, ...], before: Column | None = None) -> Iterator[Column]:

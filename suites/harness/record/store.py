@@ -47,6 +47,11 @@ class Run:
         """File name without its ending: what `enginebench list runs` shows."""
         return self.path.stem
 
+    @property
+    def started(self) -> datetime | None:
+        """When the run began."""
+        return read_start(self.name)
+
     def of(self, kind: type[R]) -> list[R]:
         """Records of one kind, in order."""
         return [record for record in self.records if isinstance(record, kind)]
@@ -54,6 +59,14 @@ class Run:
     def summaries(self) -> list[Summary]:
         """The last summary of each case and backend: a resumed run may have written one again."""
         return list({(line.case, line.backend): line for line in self.of(Summary)}.values())
+
+
+def read_start(name: str) -> datetime | None:
+    """When the run of that name began; None for a file that somebody renamed."""
+    try:
+        return datetime.strptime(name.partition("_")[0].partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def here() -> Where:

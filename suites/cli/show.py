@@ -1,0 +1,159 @@
+"""``enginebench show``: a stored run again, as tables, pictures, Markdown, CSV or JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.suggest import unknown
+from suites.cli import ablation
+from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json
+from suites.harness.errors import UsageError
+from suites.harness.judge import growth, standing
+from suites.harness.present import (
+    ablation_table,
+    ablation_terminal,
+    details,
+    markdown,
+    names,
+    overview,
+    overview_markdown,
+    overview_terminal,
+    picture,
+    plot,
+    ranked,
+)
+from suites.harness.record import frame, machine, store, superseded
+from suites.harness.record.schema import AblationRecord, Environment, Summary
+from suites.harness.run import runner
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run by name or path, or `last`.")] = "last",
+    with_details: Annotated[
+        bool, typer.Option("--details", help="Print everything that was measured, case by case.")
+    ] = False,
+    case: Annotated[
+        str | None, typer.Option(help="Only cases whose name contains this; prints each with its rows, best first.")
+    ] = None,
+    as_plot: Annotated[
+        bool, typer.Option("--plot", help="Plot the engine's lead in every case, with intervals.")
+    ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    into: Annotated[Path | None, typer.Option(help="Write the Markdown between the markers of this file.")] = None,
+    marker: Annotated[str, typer.Option(help="Name of the markers: <!-- NAME --> ... <!-- /NAME -->.")] = "table",
+    svg: Annotated[
+        Path | None,
+        typer.Option(help="Draw the engine's leads into this SVG file, and for dark pages into NAME-dark.svg."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every row as CSV.")] = False,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print a stored run again: the overview, or with --details or --case everything of each case."""
+    found = store.find_run(store.results_folder(results), name)
+    is_ablation = bool(found.of(AblationRecord))
+    if as_csv:
+        print(frame.of_run(found, AblationRecord if is_ablation else Summary).to_csv(index=False), end="")
+        return
+    warn_of_faults(found)
+    if is_ablation:
+        for option, is_given in {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}.items():
+            if is_given:
+                raise UsageError(f"{option} is for runs of a suite or model, and {found.name} is an ablation")
+        _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
+        return
+    chosen = choose_cases(found.summaries(), case)
+    if svg is not None:
+        picture.draw(svg, chosen, found.environment, found.started)
+    elif into is not None:
+        markdown.write_between(into, marker, _write_markdown(chosen, found, into))
+    elif as_json:
+        print_json(runner.Outcome(found.path, found.environment, chosen).to_dict())
+    elif as_markdown:
+        print(_write_markdown(chosen, found, None))
+    elif as_plot:
+        plot.print_leads(console(), chosen, found.environment, found.started)
+    elif with_details or case is not None:
+        print_cases(chosen, found.environment, found.started)
+    else:
+        print_run(chosen, found.environment, found.started)
+
+
+def choose_cases(summaries: Sequence[Summary], text: str | None) -> list[Summary]:
+    """The rows of the cases whose id or short name is `text`, or else contains it; all of them for None.
+
+    Raises:
+        UsageError: no case fits.
+    """
+    if text is None:
+        return list(summaries)
+    short = names.shorten_names(summaries)
+    for fits in (lambda one: text in (one, short[one]), lambda one: text in one or text in short[one]):
+        cases = {one for one in short if fits(one)}
+        if cases:
+            return [row for row in summaries if row.case in cases]
+    raise UsageError(unknown("--case", text, [*short.values(), *short]))
+
+
+def print_run(summaries: Sequence[Summary], environment: Environment, started: datetime | None) -> None:
+    """Print the overview, and how latency grows with a size that was swept."""
+    printer = console()
+    overview_terminal.print_overview(printer, overview.describe(summaries, environment, started))
+    grown = growth.rows(growth.fitted(summaries))
+    if grown:
+        printer.print()
+        printer.print(plain_table(grown))
+
+
+def print_cases(summaries: Sequence[Summary], environment: Environment, started: datetime | None) -> None:
+    """Print everything that was measured, a case at a time."""
+    printer = console()
+    overview_terminal.write_paragraph(printer, overview.describe_place(environment, started))
+    overview_terminal.write_paragraph(printer, markdown.heading(environment).replace("`", ""), style="dim")
+    for one in standing.judge_cases(summaries):
+        printer.print()
+        ranked.print_block(printer, one)
+        details.print_details(printer, one, environment)
+    printer.print()
+    overview_terminal.write_paragraph(printer, f"Every word: {overview.GUIDE}.", style="dim")
+
+
+def warn_of_faults(run: store.Run) -> None:
+    """Say on standard error which faults of the harness the run is older than."""
+    for fault in superseded.known(run.path).of_run(run.name):
+        print(f"superseded: {run.name}: {fault.reason} (mended in {fault.fixed})", file=sys.stderr)
+
+
+def link_to(guide: str, page: Path | None) -> str:
+    """The link to a page of this checkout, from the page at `page`; as it is where the page is somewhere else."""
+    root = machine.checkout()
+    if page is None or root is None or not page.resolve().is_relative_to(root):
+        return guide
+    return os.path.relpath(root / guide, page.resolve().parent)
+
+
+def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | None) -> str:
+    described = overview.describe(summaries, run.environment, run.started)
+    return overview_markdown.write_markdown(described, run.environment, link_to(overview.GUIDE, page))
+
+
+def _show_ablation(
+    run: store.Run, into: Path | None, marker: str, *, with_details: bool, as_markdown: bool, as_json: bool
+) -> None:
+    records = run.of(AblationRecord)
+    text = ablation_table.write_markdown(records, run.environment, link_to(ablation_table.GUIDE, into))
+    if into is not None:
+        markdown.write_between(into, marker, text)
+    elif as_json:
+        print_json(ablation.to_dict([run.path], run.environment, records))
+    elif as_markdown:
+        print(text)
+    else:
+        ablation_terminal.print_ablation(console(), records, run.environment, run.started, with_details=with_details)

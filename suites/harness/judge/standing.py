@@ -1,0 +1,202 @@
+"""Who is ahead in each case, and what a reader must know before believing it. Pure: reads summaries only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from suites.backends.versions import ENGINE
+from suites.harness.declare.case import BackendRef
+from suites.harness.record.schema import Compared, Ratio, Summary, Verdict
+
+NOISY_FLOOR = 0.2
+"""A case is marked noisy if two copies of its baseline differ by more than this share."""
+NEAR_TOLERANCE = 0.5
+"""A row is marked if its error is more than this share of what is allowed."""
+
+Word = Literal["ahead", "behind", "level", "unclear"]
+WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "inconclusive": "unclear"}
+"""Verdict on a ratio of times -> what is said of the engine."""
+Mark = Literal["noisy", "disturbed", "neighbours", "error"]
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The engine against one other backend in one case.
+
+    Attributes:
+        other: label of the other backend.
+        speed: time of the other over time of the engine, with its 95% interval: above 1 the engine is faster.
+        word: `ahead` and `behind` are told from noise, `level` is within the suite's `same_within`, else `unclear`.
+        detectable: smallest true difference, relative, that the comparison detects in 9 of 10 runs.
+    """
+
+    other: str
+    speed: Ratio
+    word: Word
+    detectable: float | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One case: its rows, the engine's place among them, and marks.
+
+    Attributes:
+        case: its id.
+        rows: label -> row, in the order of the record, without the second copy of the baseline.
+        floor: A/A floor, relative; None if it was not measured.
+        engine: the row of the engine as it is used; None if the engine took no part or has no time.
+        lead: the engine against the fastest competitor; None if there is none.
+        versions: the engine against each other version of it.
+        marks: label -> what is to be known of that row; the key ``""`` is for the whole case.
+    """
+
+    case: str
+    rows: Mapping[str, Summary]
+    floor: float | None
+    engine: Summary | None
+    lead: Lead | None
+    versions: tuple[Lead, ...]
+    marks: Mapping[str, frozenset[Mark]]
+
+    @property
+    def timed(self) -> list[Summary]:
+        """Rows that have a time, fastest first."""
+        return sorted((row for row in self.rows.values() if row.latency), key=get_latency)
+
+    @property
+    def is_first(self) -> bool:
+        """True if no competitor has a shorter median latency than the engine."""
+        peers = [row for row in self.timed if row.role == "peer"]
+        return self.engine is not None and all(get_latency(self.engine) <= get_latency(row) for row in peers)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True if the times of the case are noisy or were disturbed."""
+        return any(mark in ("noisy", "disturbed") for marks in self.marks.values() for mark in marks)
+
+    def best_forms(self) -> dict[str, Summary]:
+        """Column -> row: competitors that differ only in their options share a column, which has the fastest one.
+
+        Forms of the engine, and its other versions, have a column each. A column is named after the backend, or
+        after the label if it is the engine's.
+        """
+        found: dict[str, Summary] = {}
+        for row in self.rows.values():
+            column = get_column(row)
+            best = found.get(column)
+            if best is None or (row.latency and (not best.latency or get_latency(row) < get_latency(best))):
+                found[column] = row
+        return found
+
+
+def get_latency(row: Summary) -> float:
+    """The median latency of a row, in seconds; ValueError if it has none."""
+    if row.latency is None:
+        raise ValueError(f"{row.case}, {row.backend}: {row.status}, so it has no latency")
+    return row.latency.p50
+
+
+def get_column(row: Summary) -> str:
+    """The column of a row in an overview: see `Standing.best_forms`."""
+    return BackendRef.parse(row.backend).name if row.role == "peer" else row.backend
+
+
+def judge_cases(summaries: Sequence[Summary]) -> list[Standing]:
+    """The standing of every case, in the order of the record."""
+    cases: dict[str, dict[str, Summary]] = {}
+    for row in summaries:
+        if row.backend != BackendRef.parse(row.baseline).again().label:
+            cases.setdefault(row.case, {})[row.backend] = row
+    return [_judge_case(case, rows) for case, rows in cases.items()]
+
+
+def _judge_case(case: str, rows: Mapping[str, Summary]) -> Standing:
+    engine = _find_engine(rows)
+    peer = engine.best_peer if engine is not None else None
+    floor = next((row.floor for row in rows.values() if row.floor is not None), None)
+    marks = {label: _mark_row(row) for label, row in rows.items()}
+    marks[""] = frozenset({"noisy"} if floor is not None and floor > NOISY_FLOOR else ())
+    versions = (engine.versions or []) if engine is not None else []
+    return Standing(
+        case=case,
+        rows=rows,
+        floor=floor,
+        engine=engine,
+        lead=_lead_over(peer) if peer is not None else None,
+        versions=tuple(lead for lead in map(_lead_over, versions) if lead is not None),
+        marks={label: found for label, found in marks.items() if found},
+    )
+
+
+def _find_engine(rows: Mapping[str, Summary]) -> Summary | None:
+    """The row of the engine without options; without such a row, the fastest one of this checkout's engine."""
+    ours = [row for row in rows.values() if row.role == "engine" and row.latency]
+    plain = [row for row in ours if row.backend == ENGINE]
+    return min(plain or ours, key=get_latency, default=None)
+
+
+def _lead_over(compared: Compared) -> Lead | None:
+    if compared.ratio is None or compared.verdict is None:
+        return None
+    ratio = compared.ratio
+    speed = Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
+    return Lead(compared.backend, speed, WORDS[compared.verdict], compared.detectable)
+
+
+def _mark_row(row: Summary) -> frozenset[Mark]:
+    found: set[Mark] = set()
+    if row.latency and row.disturbed:
+        found.add("disturbed")
+    if row.latency and row.neighbours_flagged:
+        found.add("neighbours")
+    if row.latency and row.error and row.error.relative > NEAR_TOLERANCE * row.error.tolerance:
+        found.add("error")
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often the engine is first.
+
+    Attributes:
+        cases: cases in which the engine and a competitor have a time.
+        first: cases in which no competitor has a shorter median.
+        ahead: those in which that is told from noise.
+        behind: cases in which a competitor has a shorter median.
+        surely_behind: those in which that is told from noise.
+        without: cases in which the engine or every competitor has no time.
+    """
+
+    cases: int
+    first: int
+    ahead: int
+    behind: int
+    surely_behind: int
+    without: int
+
+    def __str__(self) -> str:
+        """One sentence: ``Engine first in 8 of 8 cases, told from noise in 6.``, or what else is true."""
+        if not self.cases:
+            return "No case has a time of the engine and of a competitor."
+        text = f"Engine first in {self.first} of {self.cases} case{'s' if self.cases > 1 else ''}"
+        text += f", told from noise in {self.ahead}" if self.first else ""
+        if self.behind:
+            text += f"; behind in {self.behind}, told from noise in {self.surely_behind}"
+        return f"{text}." + (f" {self.without} further without a comparison." if self.without else "")
+
+
+def count_firsts(standings: Sequence[Standing]) -> Tally:
+    """How often the engine is first, over the cases that have a time of the engine and of a competitor."""
+    compared = [one for one in standings if one.lead is not None]
+    first = [one for one in compared if one.is_first]
+    behind = [one for one in compared if not one.is_first]
+    return Tally(
+        cases=len(compared),
+        first=len(first),
+        ahead=sum(one.lead is not None and one.lead.word == "ahead" for one in first),
+        behind=len(behind),
+        surely_behind=sum(one.lead is not None and one.lead.word == "behind" for one in behind),
+        without=len(standings) - len(compared),
+    )

@@ -1,0 +1,122 @@
+"""An ablation on a terminal: a line a switch with its effect, verdict and interval. Reads records only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from suites.harness.present import ablation_table, markdown
+from suites.harness.present.ablation_table import Row
+from suites.harness.present.overview import describe_place
+from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.present.terminal import choose_box, choose_reach, draw_interval, is_ascii, measure_width
+from suites.harness.record.schema import AblationRecord, Environment
+
+PLOT = 21
+"""Characters of the axis of intervals."""
+_STYLES = {"pays": "green", "costs": "red", "unclear": "dim", "not reached": "dim"}
+_PARTS = (("kind", "plot", "alone"), ("plot", "alone"), ("plot",), ())
+"""Columns beside switch, effect and verdict; the first ones that fit are printed."""
+
+
+def print_ablation(
+    console: Console,
+    records: Sequence[AblationRecord],
+    environment: Environment,
+    started: datetime | None,
+    *,
+    with_details: bool = False,
+) -> None:
+    """Print the tables of all cases; with details, also versions and the counts without each switch.
+
+    Args:
+        console: where to.
+        records: of one run, or of the runs of one ablation.
+        environment: of the run.
+        started: when it began.
+        with_details: whether to print the details.
+    """
+    write_paragraph(console, describe_place(environment, started))
+    if with_details:
+        write_paragraph(console, markdown.heading(environment).replace("`", ""), style="dim")
+    for case, own in ablation_table.group_cases(records).items():
+        whole = ablation_table.get_whole(own)
+        console.print()
+        console.print(Text.assemble((case, "bold"), f"  {whole} taken apart; {ablation_table.describe_floor(own)}"))
+        for rows, heading in (
+            (ablation_table.list_switches(own), "left out"),
+            (ablation_table.list_pairs(own), "both"),
+        ):
+            if rows:
+                _print_fitting(console, rows, heading)
+        if with_details:
+            _print_counts(console, ablation_table.list_switches(own))
+        for note in ablation_table.write_notes(own):
+            write_paragraph(console, note, indent=2)
+    console.print()
+    details = "" if with_details else " Counts: enginebench show RUN --details."
+    legend = f"{ablation_table.write_legend(records)}. Every word: {ablation_table.GUIDE}.{details}"
+    write_paragraph(console, legend, style="dim")
+
+
+def _print_fitting(console: Console, rows: Sequence[Row], heading: str) -> None:
+    for parts in _PARTS:
+        table = _make_table(console, rows, heading, parts)
+        if measure_width(console, table) + 2 <= console.width:
+            break
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _make_table(console: Console, rows: Sequence[Row], heading: str, parts: Sequence[str]) -> Table:
+    table = Table(box=choose_box(console), show_edge=False, padding=(0, 0, 0, 1), pad_edge=False)
+    has_alone = "alone" in parts and any(row.alone is not None for row in rows)
+    names = ["switch", *(["kind"] if "kind" in parts else []), heading, ""]
+    names += ([""] if "plot" in parts else []) + (["alone", ""] if has_alone else [])
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    timed = [row.left_out.ratio for row in rows if row.left_out is not None and row.left_out.ratio is not None]
+    reach = choose_reach(timed)
+    for row in rows:
+        cells = [Text(row.switch), *([Text(row.kind)] if "kind" in parts else []), *_write_verdict(row.left_out)]
+        if "plot" in parts:
+            ratio = row.left_out.ratio if row.left_out is not None and row.left_out.reached else None
+            cells.append(Text(draw_interval(ratio, reach, PLOT, ascii_only=is_ascii(console)) if ratio else ""))
+        cells += _write_verdict(row.alone) if has_alone else []
+        table.add_row(*cells)
+    return table
+
+
+def _write_verdict(record: AblationRecord | None) -> Iterator[Text]:
+    word = ablation_table.write_word(record)
+    yield Text(ablation_table.write_effect(record))
+    yield Text(word, _STYLES.get(word, ""))
+
+
+def _print_counts(console: Console, rows: Sequence[Row]) -> None:
+    counts = {row.switch: ablation_table.write_counts(row) for row in rows}
+    names = list(dict.fromkeys(name for one in counts.values() for name in one))
+    while names:
+        fitting = len(names)
+        while (
+            fitting > 1 and measure_width(console, _make_counts(console, counts, names[:fitting])) + 2 > console.width
+        ):
+            fitting -= 1
+        table = _make_counts(console, counts, names[:fitting])
+        console.print(Padding(table, (0, 0, 0, 2), expand=False))
+        names = names[fitting:]
+
+
+def _make_counts(console: Console, counts: dict[str, dict[str, str]], names: Sequence[str]) -> Table:
+    table = Table(box=choose_box(console), show_edge=False, padding=(0, 0, 0, 1), pad_edge=False)
+    table.add_column("without", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for switch, one in counts.items():
+        if any(name in one for name in names):
+            table.add_row(Text(switch), *(Text(one.get(name, "")) for name in names))
+    return table

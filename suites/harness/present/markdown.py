@@ -1,0 +1,55 @@
+"""Markdown: tables, the line that says where a run was measured, and blocks of a page that a command rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from suites.harness.errors import UsageError
+from suites.harness.record.schema import Environment, Where
+
+
+def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
+    """A table, its first line the headings.
+
+    Args:
+        lines: text of each cell.
+        align: one character a column: ``r`` aligns it to the right; missing ones to the left.
+    """
+    rules = ["---:" if mark == "r" else "---" for mark in align.ljust(len(lines[0]))]
+    escaped = ([text.replace("|", "\\|") for text in line] for line in (lines[0], rules, *lines[1:]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
+
+
+def write_between(path: Path, marker: str, text: str) -> None:
+    """Replace what lies between ``<!-- marker -->`` and ``<!-- /marker -->`` in a file; UsageError without the pair."""
+    before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {marker} -->")
+    _, closing, after = rest.partition(f"<!-- /{marker} -->")
+    if not opening or not closing:
+        raise UsageError(f"{path}: expected the markers <!-- {marker} --> and <!-- /{marker} -->")
+    path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+
+
+def heading(environment: Where) -> str:
+    """One line: machine, commit and versions; of other versions of the engine, their version and other packages."""
+    commit = f"{environment.commit}{' (dirty)' if environment.dirty else ''}"
+    versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    further = _describe_versions(environment) if isinstance(environment, Environment) else ""
+    machine = f"{environment.cpu}, {environment.cores} cores, {environment.kernel}"
+    return (
+        f"Machine `{environment.machine}` ({machine}), "
+        f"commit `{commit}`, Python {environment.python}, {versions}.{further}"
+    )
+
+
+def _describe_versions(environment: Environment) -> str:
+    """A sentence for each other version of the engine; empty if there is none."""
+    mine = {"Python": environment.python, **environment.versions}
+    sentences = []
+    for name, record in environment.plan.engines.items():
+        theirs = {"Python": record.python, **record.packages}
+        differing = [f"{key} {theirs.get(key, 'missing')}" for key in mine | theirs if mine.get(key) != theirs.get(key)]
+        differing = [text for text in differing if not text.startswith("enginebench ")]
+        packages = f", with {', '.join(differing)}" if differing else ", with the same packages"
+        sentences.append(f" `{name}`: enginebench {record.version}{packages}.")
+    return "".join(sentences)

@@ -1,0 +1,185 @@
+"""The overview of a run: one line a case, who wins, by how much, and what a reader must know. Reads records only.
+
+`describe` says what is in it; `suites.harness.present.overview_terminal` and `overview_markdown` say how it looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from suites.harness.judge import standing
+from suites.harness.judge.standing import Standing, get_latency
+from suites.harness.present import names, notes, units
+from suites.harness.record.schema import Environment, Summary
+
+GUIDE = "docs/reading-results.md"
+"""The page that explains every word of a table."""
+_FOLDED = {"torch_compile": ("torch_", "compile"), "onnxruntime": ("onnx", "runtime")}
+"""Name of a backend -> its parts that may stand one below the other."""
+_STATUS_WORDS = {"unavailable": "n/a", "not applicable": "n/a"}
+
+
+@dataclass(frozen=True)
+class Time:
+    """A latency in a cell.
+
+    Attributes:
+        text: the number in the unit of its line, or what happened instead.
+        is_best: True for the fastest of its line.
+    """
+
+    text: str
+    is_best: bool = False
+
+
+@dataclass(frozen=True)
+class LeadCell:
+    """The engine against another backend.
+
+    Attributes:
+        value: how many times as fast: ``1.08x``; empty if nothing was compared.
+        interval: its 95% interval: ``[1.00, 1.17]``.
+        word: ahead, behind, level or unclear.
+    """
+
+    value: str = ""
+    interval: str = ""
+    word: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One case.
+
+    Attributes:
+        name: short name of the case.
+        unit: of the times.
+        times: one a column, in order; None where the backend took no part.
+        leads: one a column of `Overview.leads`.
+        marks: a letter for each thing that a reader must know.
+        is_doubtful: True if the times are noisy or were disturbed.
+    """
+
+    name: str
+    unit: str
+    times: tuple[Time | None, ...]
+    leads: tuple[LeadCell, ...]
+    marks: str
+    is_doubtful: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What an overview says.
+
+    Attributes:
+        heading: machine, commit, date, and the A/A floor.
+        columns: backends, competitors first.
+        leads: headings of comparisons of the engine: with the best other backend, and with its other versions.
+        lines: one a case.
+        closing: how often the engine is first.
+        notes: what the marks mean, and why rows have no time.
+    """
+
+    heading: str
+    columns: tuple[str, ...]
+    leads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    closing: str
+    notes: tuple[str, ...]
+
+
+BEST_OTHER = "vs best other"
+
+
+def describe(summaries: Sequence[Summary], environment: Environment, started: datetime | None) -> Overview:
+    """The overview of the rows of a run that began at `started`."""
+    standings = standing.judge_cases(summaries)
+    short = names.shorten_names(summaries)
+    columns = _order_columns(standings)
+    versions = list(dict.fromkeys(lead.other for one in standings for lead in one.versions))
+    has_lead = any(one.lead is not None for one in standings)
+    lines = tuple(_describe_line(one, short[one.case], columns, versions, has_lead=has_lead) for one in standings)
+    common = names.describe_common(summaries)
+    is_compared = has_lead or any(row.role == "engine" for row in summaries)
+    return Overview(
+        heading=f"{describe_place(environment, started, common)}; {describe_floor(standings)}",
+        columns=tuple(columns),
+        leads=(*([BEST_OTHER] if has_lead else []), *(f"vs {label}" for label in versions)),
+        lines=lines,
+        closing=str(standing.count_firsts(standings)) if is_compared else "",
+        notes=tuple(notes.explain(standings, short)),
+    )
+
+
+def describe_place(environment: Environment, started: datetime | None, common: str = "") -> str:
+    """Machine, commit, date, and what all cases have in common."""
+    commit = f"commit {environment.commit}{' (dirty)' if environment.dirty else ''}" if environment.commit else ""
+    day = f"{started:%Y-%m-%d}" if started is not None else ""
+    return ", ".join(filter(None, [f"{environment.cpu}, {environment.cores} cores", commit, day, common]))
+
+
+def describe_floor(standings: Sequence[Standing]) -> str:
+    """The A/A floors of all cases as factors: ``A/A floor 1.07x to 1.21x``."""
+    floors = sorted(1 + one.floor for one in standings if one.floor is not None)
+    if not floors:
+        return "A/A floor not measured"
+    low, high = units.times(floors[0]), units.times(floors[-1])
+    return f"A/A floor {low}" if low == high else f"A/A floor {low} to {high}"
+
+
+def _order_columns(standings: Sequence[Standing]) -> list[str]:
+    """Competitors, then other versions of the engine, then the engine, each in order of appearance."""
+    roles = {column: row.role for one in standings for column, row in one.best_forms().items()}
+    places = {"peer": 0, "version": 1, "engine": 2}
+    return sorted(roles, key=lambda column: places[roles[column]])
+
+
+def _describe_line(
+    one: Standing, name: str, columns: Sequence[str], versions: Sequence[str], *, has_lead: bool
+) -> Line:
+    forms = one.best_forms()
+    fastest = one.timed[0] if one.timed else None
+    per_token = fastest is not None and fastest.s_per_token is not None and fastest.s_per_token.decode is not None
+    unit, step = units.time_unit(_get_time(fastest)) if fastest is not None else ("", 1.0)
+    others = {lead.other: lead for lead in one.versions}
+    leads = [one.lead] if has_lead else []
+    leads += [others.get(label) for label in versions]
+    return Line(
+        name=name,
+        unit=f"{unit}/token" if per_token else unit,
+        times=tuple(_write_time(forms.get(column), fastest, step) for column in columns),
+        leads=tuple(_write_lead(lead) for lead in leads),
+        marks=notes.write_marks(one),
+        is_doubtful=one.is_doubtful,
+    )
+
+
+def _get_time(row: Summary) -> float:
+    """Seconds of a call, or of a token where the case generates text."""
+    decode = row.s_per_token.decode if row.s_per_token is not None else None
+    return decode or get_latency(row)
+
+
+def _write_time(row: Summary | None, fastest: Summary | None, step: float) -> Time | None:
+    if row is None:
+        return None
+    if row.latency is None:
+        return Time(_STATUS_WORDS.get(row.status, row.status))
+    return Time(units.digits(_get_time(row) / step), is_best=row is fastest)
+
+
+def _write_lead(lead: standing.Lead | None) -> LeadCell:
+    if lead is None:
+        return LeadCell()
+    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.word)
+
+
+def fold_label(label: str) -> list[str]:
+    """A label in parts that may stand one below another: after ``torch_``, before ``@`` and before ``[``."""
+    plain, bracket, options = label.partition("[")
+    name, at, commit = plain.partition("@")
+    parts = [*_FOLDED.get(name, (name,)), at + commit, bracket + options]
+    return [part for part in parts if part]

@@ -1,0 +1,68 @@
+"""An overview as Markdown: for pages of the documentation and README."""
+
+from __future__ import annotations
+
+from suites.harness.present import markdown
+from suites.harness.present.overview import BEST_OTHER, Line, Overview, Time
+from suites.harness.record.schema import Environment
+
+
+def write_markdown(overview: Overview, environment: Environment, guide: str) -> str:
+    """The closing sentence, the table, its notes, and the machine with all versions.
+
+    Args:
+        overview: what to write.
+        environment: of the run.
+        guide: link to the page that explains the words, from the page that will have the text.
+    """
+    has_marks = any(line.marks for line in overview.lines)
+    headings = ["case", "", *(f"`{column}`" for column in overview.columns)]
+    for heading in overview.leads:
+        headings += [heading, ""]
+    headings += [""] if has_marks else []
+    lines = [headings, *(_write_line(line, has_marks=has_marks) for line in overview.lines)]
+    table = markdown.pipes(lines, align=" " * 2 + "r" * len(overview.columns))
+    legend = "Median latency of a call, lower is better, the fastest in bold"
+    if BEST_OTHER in overview.leads:
+        legend += (
+            f"; {BEST_OTHER}: time of the fastest other backend over the engine's with its 95% interval, "
+            "above 1 the engine is faster"
+        )
+    notes = "".join(f"- {_escape(note)}\n" for note in overview.notes)
+    place = f"{overview.heading}."
+    parts = [
+        overview.closing,
+        table,
+        f"{legend} ([every word explained]({guide})).",
+        notes,
+        place,
+        _versions(environment),
+    ]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _versions(environment: Environment) -> str:
+    return f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"
+
+
+def _write_line(line: Line, *, has_marks: bool) -> list[str]:
+    cells = [_doubt(f"`{line.name}`", line), line.unit, *(_write_time(time) for time in line.times)]
+    for lead in line.leads:
+        cells += [_doubt(f"{lead.value} {lead.interval}".strip(), line), _doubt(lead.word, line)]
+    return [*cells, *([line.marks] if has_marks else [])]
+
+
+def _doubt(text: str, line: Line) -> str:
+    """Text of a doubtful line in italics."""
+    return f"*{text}*" if line.is_doubtful and text else text
+
+
+def _write_time(time: Time | None) -> str:
+    if time is None:
+        return ""
+    return f"**{time.text}**" if time.is_best else time.text
+
+
+def _escape(text: str) -> str:
+    """Text whose signs at the beginning of a line mean nothing in Markdown."""
+    return text.replace("~", "\\~").replace("*", "\\*").replace("<", "&lt;")

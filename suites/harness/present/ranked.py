@@ -1,0 +1,118 @@
+"""The rows of one case, best first, with a bar each. Reads records only.
+
+Fits 80 columns; on narrower outputs bars are left out first, then the share of the roof, then the speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from string import ascii_lowercase
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from suites.harness.judge.standing import Standing, get_latency
+from suites.harness.present import names, notes, units
+from suites.harness.present.overview_terminal import WORD_STYLES, write_paragraph
+from suites.harness.present.terminal import draw_bar, is_ascii, measure_width
+from suites.harness.record.schema import Summary
+
+BAR = 16
+"""Characters of the longest bar."""
+LABEL = 24
+"""A label that is longer has a letter instead of its options."""
+
+
+def print_block(console: Console, one: Standing) -> None:
+    """Print the case: title, verdict, a line a backend, and what a reader must know."""
+    _print_title(console, one)
+    labels = shorten_labels(list(one.rows))
+    for parts in (("speed", "roof", "bar"), ("speed", "roof"), ("speed",), ()):
+        table = _make_table(console, one, labels, parts)
+        if measure_width(console, table) + 2 <= console.width:
+            break
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for text in (*explain_labels(labels), *notes.explain_case(one)):
+        write_paragraph(console, text, indent=2, style="dim")
+
+
+def shorten_labels(labels: Sequence[str]) -> dict[str, str]:
+    """Label -> the label, or the name and a letter for options that are long: ``onnxruntime[a]``."""
+    letters = iter(ascii_lowercase)
+    found = {}
+    for label in labels:
+        name, bracket, _ = label.partition("[")
+        letter = next(letters, "") if bracket and len(label) > LABEL else ""
+        found[label] = f"{name}[{letter}]" if letter else label
+    return found
+
+
+def explain_labels(labels: Mapping[str, str]) -> list[str]:
+    """What each letter of `shorten_labels` stands for."""
+    return [
+        f"{short[short.index('[') :]} {label.partition('[')[2][:-1]}"
+        for label, short in labels.items()
+        if short != label
+    ]
+
+
+def describe_outcome(one: Standing) -> tuple[str, str]:
+    """Who is first and by how much, and the word of it: ``engine first, 1.10x ahead of openvino [1.03, 1.17]``."""
+    if not one.timed:
+        return "no backend has a time", ""
+    if one.engine is None or one.lead is None:
+        return f"{one.timed[0].backend} first", ""
+    lead = one.lead
+    if one.is_first:
+        value, interval = units.times(lead.speed.value), units.interval(lead.speed)
+        text = f"{one.engine.backend} first, {value} ahead of {lead.other} {interval}"
+    else:
+        slower = units.inverse(lead.speed)
+        value, interval = units.times(slower.value), units.interval(slower)
+        text = f"{lead.other} first, {one.engine.backend} {value} behind {interval}"
+    suffix = {"unclear": ": not told from noise", "level": ": level"}.get(lead.word, "")
+    return text + suffix, lead.word
+
+
+def _print_title(console: Console, one: Standing) -> None:
+    row = next(iter(one.rows.values()))
+    outcome, word = describe_outcome(one)
+    title = Text.assemble((row.model, "bold"), f"  {names.describe_case(row)}")
+    verdict = Text(outcome, WORD_STYLES.get(word, ""))
+    if title.cell_len + 2 + verdict.cell_len <= console.width:
+        console.print(Text.assemble(title, "  ", verdict), highlight=False)
+        return
+    console.print(title, highlight=False)
+    write_paragraph(console, outcome, indent=2, style=WORD_STYLES.get(word, ""))
+
+
+def _make_table(console: Console, one: Standing, labels: Mapping[str, str], parts: Sequence[str]) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("latency", justify="right", no_wrap=True)
+    baseline = next(iter(one.rows.values())).baseline
+    writers: dict[str, Callable[[Summary], Text]] = {
+        "speed": lambda row: Text("1.00x" if row.ratio is None else units.speed(row.ratio)),
+        "roof": lambda row: Text(units.percent(row.roof_share)),
+        "bar": lambda row: _write_bar(console, one, row),
+    }
+    headings = {"speed": f"speed vs {baseline}", "roof": "of roof", "bar": "time"}
+    shown = [part for part in parts if part != "roof" or any(row.roof_share for row in one.timed)]
+    for part in shown:
+        table.add_column(headings[part], justify="right" if part == "roof" else "left", no_wrap=True)
+    for row in one.timed:
+        style = "bold" if row is one.timed[0] else ""
+        latency = Text(units.seconds(get_latency(row)), style)
+        table.add_row(Text(labels[row.backend], style), latency, *(writers[part](row) for part in shown))
+    for row in one.rows.values():
+        if row.latency is None:
+            table.add_row(Text(labels[row.backend], "dim"), Text(row.status, "dim"))
+    return table
+
+
+def _write_bar(console: Console, one: Standing, row: Summary) -> Text:
+    longest = max(get_latency(other) for other in one.timed)
+    style = "green" if row.role == "engine" else "cyan"
+    return Text(draw_bar(get_latency(row) / longest, BAR, ascii_only=is_ascii(console)), style)

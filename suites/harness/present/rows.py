@@ -1,0 +1,87 @@
+"""Tables of the rows of `suites.load_runs`: which column stands under which heading, and how its value is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from suites.harness.present import units
+from suites.harness.record.schema import Ratio
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = Mapping[Any, Any]
+"""Column -> value of one row; None where the value is unknown."""
+Cell = Callable[[Row], str]
+"""Writes one cell of a table."""
+
+
+def read_rows(frame: pd.DataFrame) -> list[Row]:
+    """The rows of a frame, with None for every missing value."""
+    plain = frame.astype(object)
+    return [*plain.where(frame.notna(), None).to_dict("records")]
+
+
+def write_lines(rows: Sequence[Row], cells: Mapping[str, Cell]) -> list[list[str]]:
+    """The headings of `cells`, then the text of every row below them."""
+    return [list(cells), *([write(row) for write in cells.values()] for row in rows)]
+
+
+def make_table(lines: Sequence[Sequence[str]], title: str, caption: str) -> Table:
+    """The table of `lines` (headings first) for a terminal."""
+    table = Table(*lines[0], title=title, caption=caption)
+    for line in lines[1:]:
+        table.add_row(*map(Text, line))
+    return table
+
+
+def write_text(column: str) -> Cell:
+    """Writes the value as it is."""
+    return lambda row: units.UNKNOWN if row[column] is None else str(row[column])
+
+
+def write_seconds(column: str) -> Cell:
+    """Writes a time."""
+    return lambda row: units.seconds(row[column])
+
+
+def write_size(column: str) -> Cell:
+    """Writes a number of bytes."""
+    return lambda row: units.size(row[column])
+
+
+def write_error(row: Row) -> str:
+    """Writes the relative error against float64."""
+    return units.error(row["error_relative"])
+
+
+def write_latency(row: Row) -> str:
+    """Writes the median of a call, or the status of a row that has none."""
+    return str(row["status"]) if row["latency_p50"] is None else units.seconds(row["latency_p50"])
+
+
+def write_speed(row: Row) -> str:
+    """Writes how many times as fast as the baseline, with interval and verdict, or why the row has no time."""
+    if row["latency_p50"] is None:
+        return shorten(row["reason"] or "")
+    if row["ratio"] is None:
+        return ""
+    ratio = Ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
+    return f"{units.speed(ratio)} {describe_verdict(row['verdict'], row['detectable'])}"
+
+
+def describe_verdict(verdict: str | None, detectable: float | None) -> str:
+    """The verdict; if it is ``inconclusive``, also the smallest difference that this comparison detects."""
+    if verdict == "inconclusive" and detectable is not None:
+        return f"inconclusive, detects {detectable:.0%}"
+    return str(verdict)
+
+
+def shorten(reason: str) -> str:
+    """The beginning of a reason, on one line of at most 60 characters."""
+    text = " ".join(reason.split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

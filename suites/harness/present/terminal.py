@@ -1,0 +1,86 @@
+"""What tables on a terminal share: rules, bars and intervals; in ASCII where other characters cannot be written."""
+
+from __future__ import annotations
+
+import math
+
+from rich.box import SIMPLE_HEAD, Box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from suites.harness.record.schema import Ratio
+
+_ASCII_HEAD = Box(
+    "    \n"
+    "    \n"
+    " -- \n"
+    "    \n"
+    "    \n"
+    "    \n"
+    "    \n"
+    "    \n",
+    ascii=True,
+)  # fmt: skip
+_EIGHTHS = ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")
+
+
+def is_ascii(console: Console) -> bool:
+    """True if the output cannot show other characters than ASCII."""
+    return console.options.ascii_only
+
+
+def is_plain(console: Console) -> bool:
+    """True if the output has no styles, so that nothing is bold."""
+    return console.color_system is None
+
+
+def measure_width(console: Console, table: Table) -> int:
+    """Columns that a table needs if nothing in it is wrapped."""
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+
+
+def choose_box(console: Console) -> Box:
+    """One rule below the headings."""
+    return _ASCII_HEAD if is_ascii(console) else SIMPLE_HEAD
+
+
+def draw_bar(share: float, width: int, *, ascii_only: bool = False) -> str:
+    """A bar of blocks for a share of 1, which is `width` characters: to an eighth of a character, or whole ``#``."""
+    share = max(0.0, min(1.0, share))
+    if ascii_only:
+        return "#" * max(1, round(share * width))
+    eighths = max(1, round(share * width * 8))
+    return "\u2588" * (eighths // 8) + _EIGHTHS[eighths % 8]
+
+
+def draw_interval(ratio: Ratio, reach: float, width: int, *, ascii_only: bool = False) -> str:
+    """A factor and its 95% interval on a logarithmic axis with 1 in the middle: ``      |  --o--   ``.
+
+    Args:
+        ratio: the factor.
+        reach: the axis goes from 1 / reach to reach; what lies outside is drawn at its end as an arrow.
+        width: characters, odd.
+        ascii_only: draw it with ``|``, ``-`` and ``o``.
+    """
+    axis, line, point = ("|", "-", "o") if ascii_only else ("\u2502", "\u2500", "\u25cf")
+    half = width // 2
+    low, value, high = (half + math.log(x) / math.log(reach) * half for x in (ratio.low, ratio.value, ratio.high))
+    cells = [" "] * width
+    cells[half] = axis
+    for place in range(max(0, round(low)), min(width - 1, round(high)) + 1):
+        cells[place] = line
+    if low <= half <= high:
+        cells[half] = "+" if ascii_only else "\u253c"
+    if round(low) < 0:
+        cells[0] = "<"
+    if round(high) > width - 1:
+        cells[-1] = ">"
+    cells[min(max(round(value), 0), width - 1)] = point
+    return "".join(cells)
+
+
+def choose_reach(ratios: list[Ratio], *, least: float = 1.1, most: float = 16.0) -> float:
+    """The end of an axis of factors that shows these intervals, between `least` and `most`."""
+    ends = [max(one.high, 1 / one.low) for one in ratios] or [least]
+    return min(most, max(least, *ends)) ** 1.02

@@ -1,0 +1,385 @@
+"""The overview of a run and its blocks: who wins, in words and marks, at every width."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from suites.harness.judge import standing
+from suites.harness.present import (
+    details,
+    names,
+    notes,
+    overview,
+    overview_markdown,
+    overview_terminal,
+    picture,
+    plot,
+    ranked,
+    units,
+)
+from suites.harness.record import store
+from suites.harness.record.schema import Compared, Error, Latency, PerToken, Ratio
+from tests.harness import records
+
+PEERS = {"eager": 4.0, "torch_compile": 3.0, "onnxruntime": 2.0, "onnxruntime[without=SkipLayerNormFusion]": 1.9}
+VERDICTS = {"ahead": "faster", "behind": "slower", "level": "same", "unclear": "inconclusive"}
+
+
+def row(backend, seconds, **fields):
+    latency = Latency(p50=seconds, p90=seconds, p99=seconds, min=seconds, n=30) if seconds else None
+    return records.summary(**{"backend": backend, "latency": latency, "floor": 0.05} | fields)
+
+
+def case(name="mlp", engine=1e-3, word="ahead", peers=PEERS, engine_fields=(), **fields):
+    """Rows of a case in which the engine takes `engine` seconds and the peers multiples of a millisecond."""
+    fields = {"case": f"{name}/b1/t1/fp32", "model": name} | fields
+    rows = [row(label, seconds * 1e-3, **fields) for label, seconds in peers.items()]
+    best = min(peers, key=peers.get)
+    value = engine / (peers[best] * 1e-3)
+    peer = Compared(backend=best, ratio=Ratio(value, value * 0.9, value * 1.1), verdict=VERDICTS[word], detectable=0.1)
+    return [*rows, row("engine", engine, **fields, best_peer=peer, **dict(engine_fields))]
+
+
+def described(*cases, **environment):
+    rows = [line for lines in cases for line in lines]
+    return overview.describe(rows, records.environment(**environment), datetime(2026, 11, 22, tzinfo=UTC))
+
+
+def printed(described, width, **options):
+    console = Console(width=width, file=io.StringIO(), **options)
+    overview_terminal.print_overview(console, described)
+    return console.file.getvalue()
+
+
+# --- what it says -----------------------------------------------------------------------
+
+
+def test_the_lead_is_the_time_of_the_fastest_other_backend_over_the_engines():
+    (line,) = described(case()).lines
+    assert line.leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "ahead"),)
+
+
+@pytest.mark.parametrize("word", VERDICTS)
+def test_a_verdict_is_one_word_from_the_engines_side(word):
+    assert described(case(word=word)).lines[0].leads[0].word == word
+
+
+def test_one_unit_holds_for_a_line_and_the_fastest_is_marked_in_it():
+    (line,) = described(case(engine=0.95e-3)).lines
+    assert line.unit == "us"
+    assert [time.text for time in line.times] == ["4,000", "3,000", "1,900", "950"]
+    assert [time.is_best for time in line.times] == [False, False, False, True]
+
+
+def test_forms_of_a_competitor_share_a_column_that_has_the_fastest_and_a_mark():
+    found = described(case())
+    assert found.columns == ("eager", "torch_compile", "onnxruntime", "engine")
+    assert "f" in found.lines[0].marks
+    assert any("onnxruntime[without=SkipLayerNormFusion] in mlp" in note for note in found.notes)
+    plain = {label: seconds for label, seconds in PEERS.items() if "[" not in label}
+    assert "f" not in described(case(peers=plain)).lines[0].marks
+
+
+def test_forms_of_the_engine_have_columns_of_their_own():
+    rows = [*case(), row("engine[only=none]", 1.5e-3)]
+    assert described(rows).columns[-2:] == ("engine", "engine[only=none]")
+
+
+def test_the_sentence_counts_who_is_first_and_what_is_told_from_noise():
+    slow = case("bert", engine=3e-3, word="behind")
+    found = described(case("a"), case("b", word="unclear"), slow)
+    assert found.closing == "Engine first in 2 of 3 cases, told from noise in 1; behind in 1, told from noise in 1."
+    missing = case("c")
+    missing[-1] = row("engine", None, case="c/b1/t1/fp32", model="c", status="failed", reason="no room")
+    assert described(case("a"), missing).closing.endswith("1 further without a comparison.")
+
+
+def test_without_the_engine_there_is_no_lead_and_no_sentence():
+    found = described(case()[:-1])
+    assert (found.leads, found.closing) == ((), "")
+
+
+def test_the_heading_has_machine_commit_date_and_the_floor_as_a_factor():
+    found = described(case(floor=0.07), case("bert", floor=0.213), commit="0123abc", dirty=True)
+    assert found.heading == "x, 2 cores, commit 0123abc (dirty), 2026-11-22, 1 thread, fp32; A/A floor 1.07x to 1.21x"
+
+
+def test_a_token_is_the_unit_where_text_is_generated():
+    lines = case(s_per_token=PerToken(decode=4e-3))
+    assert described(lines).lines[0].unit == "ms/token"
+
+
+# --- marks ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "sign", "said"),
+    [
+        ({"floor": 0.25}, "~", "noisy"),
+        ({"engine_fields": {"disturbed": 0.3}}, "d", "30% of rounds"),
+        ({"engine_fields": {"neighbours": 0.061, "neighbours_flagged": True}}, "n", "engine +6.1%"),
+        ({"engine_fields": {"error": Error(relative=6e-6, max_abs=1, tolerance=1e-5)}}, "e", "6.0e-06 of 1.0e-05"),
+    ],
+)
+def test_a_mark_is_explained_below_where_it_occurs_and_nowhere_else(fields, sign, said):
+    clean = described(case())
+    found = described(case(), case("bert", **fields))
+    assert sign not in clean.lines[0].marks + found.lines[0].marks
+    assert sign in found.lines[1].marks
+    (note,) = [note for note in found.notes if note.startswith(f"{sign} ")]
+    assert said in note
+    assert "bert" in note
+    assert not any(note.startswith(f"{sign} ") for note in clean.notes)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"floor": 0.19},
+        {"engine_fields": {"disturbed": 0.0}},
+        {"engine_fields": {"neighbours": 0.3, "neighbours_flagged": False}},
+        {"engine_fields": {"error": Error(relative=4e-6, max_abs=1, tolerance=1e-5)}},
+    ],
+)
+def test_what_is_within_bounds_has_no_mark(fields):
+    assert described(case(**fields)).lines[0].marks == "f"
+
+
+def test_noisy_and_disturbed_lines_do_not_look_like_clean_ones():
+    clean, noisy = described(case(), case("bert", floor=0.25)).lines
+    assert (clean.is_doubtful, noisy.is_doubtful) == (False, True)
+    text = overview_markdown.write_markdown(
+        described(case(), case("bert", floor=0.25)), records.environment(), "guide.md"
+    )
+    assert "| `mlp b1`" in text
+    assert "| *`bert b1`*" in text
+    in_colour = printed(described(case("bert", floor=0.25)), 120, force_terminal=True, color_system="truecolor")
+    assert re.search(r"\x1b\[2m.*bert", in_colour), "dim"
+
+
+def test_a_row_without_a_time_says_what_happened_and_why():
+    broken = case("bert")
+    broken[1] = row("torch_compile", None, case="bert/b1/t1/fp32", model="bert", status="wrong", reason="off by 1")
+    broken[0] = row("eager", None, case="bert/b1/t1/fp32", model="bert", status="unavailable", reason="no torch")
+    found = described(case(), broken)
+    assert [time.text for time in found.lines[1].times[:2]] == ["n/a", "wrong"]
+    assert "torch_compile wrong (bert b1): off by 1" in found.notes
+    assert "eager unavailable (bert b1): no torch" in found.notes
+
+
+def test_why_the_reference_is_not_float64_is_said_below():
+    assert "mlp b1: RuntimeError: no double here" in described(case(note="RuntimeError: no double here")).notes
+
+
+# --- names ------------------------------------------------------------------------------
+
+
+def test_short_names_keep_what_tells_cases_apart_and_drop_what_most_share():
+    shape = {"batch": 1, "sequence": 16}
+    rows = [
+        records.summary(case="1", shape={"batch": 1}, options={"widths": "small"}),
+        records.summary(case="2", shape={"batch": 1}, options={"widths": "small"}, io="numpy"),
+        records.summary(case="3", shape={"batch": 32}, options={"widths": "large"}, threads=2),
+        records.summary(case="4", model="transformer", shape=shape, options={"heads": 4, "width": 256}),
+    ]
+    short = names.shorten_names(rows)
+    assert list(short.values()) == ["mlp b1 small", "mlp b1 small numpy", "mlp b32 large t2", "transformer b1 s16"]
+    assert names.describe_common(rows) == "1 thread unless named, fp32"
+
+
+def test_numbers_of_options_are_named_where_two_names_would_be_equal():
+    rows = [records.summary(case=str(width), options={"width": width}) for width in (64, 128)]
+    assert list(names.shorten_names(rows).values()) == ["mlp b1 width=64", "mlp b1 width=128"]
+
+
+def test_names_of_a_stored_run_are_unique(root):
+    for path in sorted((root / "results").glob("runs/*/*.jsonl")):
+        rows = store.read(path).summaries()
+        short = names.shorten_names(rows) if rows else {}
+        assert len(set(short.values())) == len({line.case for line in rows}), path.name
+
+
+# --- how it looks -----------------------------------------------------------------------
+
+
+def stored(root, suite):
+    path = max((root / "results").glob(f"runs/*/*_{suite}.jsonl"))
+    run = store.read(path)
+    return run.summaries(), run.environment, run.started
+
+
+def all_forms(console, found):
+    """Print everything that has a terminal form."""
+    summaries, environment, started = found
+    overview_terminal.print_overview(console, overview.describe(summaries, environment, started))
+    plot.print_leads(console, summaries, environment, started)
+    for one in standing.judge_cases(summaries):
+        ranked.print_block(console, one)
+        details.print_details(console, one, environment)
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 160])
+@pytest.mark.parametrize("suite", ["default", "stages", "generation", "models", "bert"])
+def test_no_name_or_number_is_cut_at_any_width(root, suite, width):
+    console = Console(width=width, file=io.StringIO())
+    found = stored(root, suite)
+    all_forms(console, found)
+    lines = console.file.getvalue().splitlines()
+    assert not [line for line in lines if len(line.rstrip()) > width]
+    assert "\u2026" not in console.file.getvalue()
+    words = set(re.split(r"[\s,;:]+", console.file.getvalue()))
+    for line in found[0]:
+        for part in overview.fold_label(line.backend.partition("[")[0].partition("#")[0]):
+            assert any(part in word for word in words), part
+
+
+@pytest.mark.parametrize("suite", ["default", "bert", "models"])
+def test_a_case_is_one_line_of_at_most_110_columns_with_the_default_backends(root, suite):
+    summaries, environment, started = stored(root, suite)
+    text = printed(overview.describe(summaries, environment, started), 110)
+    for name in names.shorten_names(summaries).values():
+        assert [line for line in text.splitlines() if line.startswith(f"{name} ")], name
+
+
+def test_an_output_that_has_only_ascii_gets_only_ascii(root):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    console = Console(width=80, file=stream)
+    all_forms(console, stored(root, "default"))
+    stream.flush()
+    text = stream.buffer.getvalue().decode("ascii")
+    assert "####" in text
+    assert "--" in text
+    assert "\x1b" not in text
+
+
+def test_the_fastest_is_bold_or_starred_where_nothing_can_be_bold():
+    assert "1.00*" in printed(described(case()), 110)
+    in_colour = printed(described(case()), 110, force_terminal=True, color_system="truecolor")
+    assert re.search(r"\x1b\[1m\s*1\.00", in_colour)
+    assert "1.00*" not in in_colour
+
+
+def test_markdown_is_one_line_a_case_with_the_fastest_in_bold_and_a_link_to_the_words():
+    text = overview_markdown.write_markdown(described(case(), case("bert")), records.environment(), "guide.md")
+    table = [line for line in text.splitlines() if line.startswith("| `")]
+    assert table == [
+        f"| `{name} b1` | ms | 4.00 | 3.00 | 1.90 | **1.00** | 1.90x [1.73, 2.11] | ahead | f |"
+        for name in ("mlp", "bert")
+    ]
+    assert "<br>" not in text
+    assert "(guide.md)" in text
+    assert text.startswith("Engine first in 2 of 2 cases, told from noise in 2.")
+
+
+# --- blocks -----------------------------------------------------------------------------
+
+
+def block(one, width=80):
+    console = Console(width=width, file=io.StringIO())
+    (found,) = standing.judge_cases(one)
+    ranked.print_block(console, found)
+    return console.file.getvalue()
+
+
+def test_a_block_ranks_the_rows_and_says_who_leads_by_how_much():
+    text = block(case("bert", shape={"batch": 1, "sequence": 128}), 100)
+    title, header, *lines = text.splitlines()
+    assert title == "bert  batch 1, sequence 128, 1 thread, fp32"
+    assert header.strip().startswith("engine first, 1.90x ahead of onnxruntime[without=SkipLayerNormFusion]")
+    order = [line.split()[0] for line in lines[1:6]]
+    assert order == ["engine", "onnxruntime[a]", "onnxruntime", "torch_compile", "eager"]
+    assert "[a] without=SkipLayerNormFusion" in text
+
+
+def test_a_block_says_when_the_engine_is_behind_or_not_told_from_noise():
+    assert "onnxruntime[without=SkipLayerNormFusion] first, engine 1.58x behind [1.42, 1.74]" in block(
+        case(engine=3e-3, word="behind"), 160
+    )
+    assert block(case(word="unclear"), 160).splitlines()[0].endswith("[1.73, 2.11]: not told from noise")
+
+
+def test_bars_are_as_long_as_the_times():
+    lines = block(case(peers={"eager": 4.0, "onnxruntime": 2.0})).splitlines()
+    bars = [line.count("\u2588") for line in lines if "\u2588" in line]
+    assert bars == [ranked.BAR // 4, ranked.BAR // 2, ranked.BAR]
+
+
+def test_speeds_are_baseline_over_row():
+    lines = case(peers={"eager": 4.0})
+    lines[-1].ratio = Ratio(0.25, 0.2, 0.5)
+    assert "4.00x [2.00, 5.00]" in block(lines)
+
+
+def test_details_have_what_the_overview_leaves_out():
+    lines = case(peers={"eager": 4.0, "onnxruntime": 2.0})
+    lines[-1] = lines[-1].model_copy(
+        update={"launches": 1234, "arena_bytes": 1 << 20, "compile_s": 1.5, "executed_share": 0.5, "neighbours": 0.061}
+    )
+    console = Console(width=80, file=io.StringIO())
+    details.print_details(console, standing.judge_cases(lines)[0], records.environment())
+    text = console.file.getvalue()
+    for name, value in (("launches", "1,234"), ("arena", "1.00 MiB"), ("compile", "1.50 s"), ("beside", "+6.1%")):
+        (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
+        assert value in line
+    assert "fallbacks" not in text, "a line that no row has"
+    assert "2 generations of processes, 30 samples a backend; A/A floor 1.05x" in " ".join(text.split())
+
+
+# --- pictures ---------------------------------------------------------------------------
+
+
+def test_a_picture_is_drawn_for_light_and_dark_pages_and_is_the_same_again(tmp_path):
+    pytest.importorskip("matplotlib", reason="pictures need the extra plots")
+    lines = [*case("bert"), *case("mlp", engine=3e-3, word="behind")]
+    target = tmp_path / "lead.svg"
+    picture.draw(target, lines, records.environment(), None)
+    first = target.read_text()
+    for text in (first, (tmp_path / "lead-dark.svg").read_text()):
+        assert "1.90x ahead" in text
+        assert "0.63x behind" in text
+        assert "bert b1" in text
+    assert picture.LIGHT.text in first
+    picture.draw(target, lines, records.environment(), None)
+    assert target.read_text() == first
+
+
+def test_a_plot_has_the_axis_in_the_middle_and_the_interval_on_its_side():
+    console = Console(width=80, file=io.StringIO())
+    plot.print_leads(console, case(peers={"eager": 2.0}), records.environment(), None)
+    (line,) = [line for line in console.file.getvalue().splitlines() if line.startswith("mlp b1 ")]
+    assert line.index("\u2502") < line.index("\u25cf")
+    assert "2.00x eager" in line
+    assert line.endswith("ahead")
+
+
+# --- numbers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.5, "0.5"), (2.764, "2.76"), (9.996, "10.0"), (39.0, "39.0"), (99.96, "100"), (1120.4, "1,120")],
+)
+def test_numbers_have_three_digits(value, text):
+    assert units.digits(value) == text
+
+
+def test_times_sizes_and_factors_have_their_unit():
+    assert [units.seconds(value) for value in (None, 2.5, 4.15e-3, 4e-6, 3e-10)] == [
+        "-", "2.50 s", "4.15 ms", "4.00 us", "0.3 ns"
+    ]  # fmt: skip
+    assert [units.size(value) for value in (None, 12, 1536, 3 << 20)] == ["-", "12 B", "1.50 KiB", "3.00 MiB"]
+    assert [units.times(value) for value in (1.084, 12.34, 123.4)] == ["1.08x", "12.3x", "123x"]
+
+
+def test_a_speed_is_the_inverse_of_a_ratio_of_times():
+    assert units.speed(Ratio(0.5, 0.4, 0.8)) == "2.00x [1.25, 2.50]"
+
+
+def test_marks_are_single_signs():
+    assert all(len(sign) == 1 for sign in notes.LETTERS.values())
+    assert len(set(notes.LETTERS.values())) == len(notes.LETTERS)
