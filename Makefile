@@ -19,10 +19,11 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-models test lint format kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+.PHONY: help venv bench bench-full bench-models test lint format kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
+	@echo "make bench-full    the same with more cases"
 	@echo "make bench-models  the same for every model in its published size (an hour or more)"
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
@@ -46,6 +47,9 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 
 bench: $(STAMP)
 	$(BIN)/enginebench run $(SUITE) $(RUN_OPTIONS)
+
+bench-full: $(STAMP)
+	$(BIN)/enginebench run full $(RUN_OPTIONS)
 
 bench-models: $(STAMP)
 	$(BIN)/enginebench run models $(RUN_OPTIONS)

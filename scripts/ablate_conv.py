@@ -33,7 +33,7 @@ ROUNDS = 25
 CELLS = {
     "program": rows.write_text("backend"),
     "latency": rows.write_latency,
-    "speed vs the choice [95%] verdict": rows.write_speed,
+    "speed vs the choice": rows.write_speed,
     "error": rows.write_error,
     "peak memory": rows.write_size("run_peak_rss_bytes"),
 }

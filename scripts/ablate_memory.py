@@ -1,19 +1,13 @@
-"""Planner strategies against the least that any plan needs, and everybody's peak memory. Prints one table a model.
+"""Planner strategies against the least that any plan needs, and the peak memory of all backends. A table a model.
 
-    python scripts/ablate_memory.py [MODEL ...]
-
-arena: memory for what lives between nodes; of the bound: over the largest sum of what is alive at once, which no plan
-can go below; peak: of a process that reads what another one exported or compiled, above its imports: weights, whatever
-a runtime keeps, and the model in torch that each process builds first; what exporting takes is not in it.
+python scripts/ablate_memory.py [MODEL ...] [--stored RUN]... [--into docs/ablations.md]
 """
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from pathlib import Path
 
-import suites
-from suites.cli.scripts import chosen_models, measured
+from suites.cli.scripts import measured, show_rows
 from suites.harness.present import rows, units
 
 LABELS = ("engine", "engine[planner=in_order]", "engine[planner=no_reuse]")
@@ -30,18 +24,20 @@ CELLS = {
     "backend": rows.write_text("backend"),
     "arena": rows.write_size("arena_bytes"),
     "of the bound": write_share,
-    "peak": rows.write_size("run_peak_rss_bytes"),
-    "speed vs eager [95%] verdict": rows.write_speed,
+    "peak memory": rows.write_size("run_peak_rss_bytes"),
+    "speed vs eager": rows.write_speed,
 }
-CAPTION = "peak: above the imports, nothing exported; less memory is better; speed above 1 is faster"
+LEGEND = (
+    "Arena: memory of all tensors between launches. Of the bound: the arena over the largest sum of tensors that are "
+    "needed at the same time. Peak memory: of a process that reads what another one exported or compiled, above the "
+    "imports. Speed: time of eager over that of the row with its 95% interval, above 1 the row is faster."
+)
 
 
-def show(model: str) -> Table:
-    """The table of one model."""
-    frame = suites.load_runs(measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}]).path)
-    return rows.make_table(rows.write_lines(rows.read_rows(frame), CELLS), model, CAPTION)
+def measure(model: str) -> Path:
+    """Run one model with each planner and the competitors."""
+    return measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}]).path
 
 
 if __name__ == "__main__":
-    for chosen in chosen_models(__doc__, ("transformer", "minilm", "resnet18")):
-        Console(width=130).print(show(chosen))
+    show_rows(__doc__, ("transformer", "minilm", "resnet18"), measure, CELLS, LEGEND, "ablate-memory")

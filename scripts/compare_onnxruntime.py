@@ -9,14 +9,11 @@ given several times: of a case that several runs have, the rows of the last one 
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import suites
-from suites.cli.scripts import check_models, models_parser, run
+from suites.cli.scripts import check_models, find_stored, load_latest, output_parser, run
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import ModelSweep, Suite
@@ -52,14 +49,6 @@ def suite_of(names: Sequence[str]) -> Suite:
     known = {sweep.name: sweep for sweep in whole.models}
     chosen = [known.get(name) or ModelSweep(name=name) for name in names or known]
     return whole.model_copy(update={"name": NAME, "models": chosen})
-
-
-def load(paths: Sequence[Path]) -> pd.DataFrame:
-    """The rows of some runs; of a case that several of them have, those of the last one, in its first place."""
-    import pandas as pd
-
-    frame = pd.concat([suites.load_runs(path) for path in paths])
-    return frame[frame["run"] == frame.groupby("case")["run"].transform("last")]
 
 
 def write_markdown(frame: pd.DataFrame, headings: Sequence[str]) -> str:
@@ -101,26 +90,13 @@ def _count_nodes(row: Row, details: Mapping[str, Any]) -> str:
     return f"not known: {undescribed}" if undescribed else str(row["nodes"])
 
 
-def _arguments() -> argparse.Namespace:
-    parser = models_parser(__doc__)
-    stored = "a stored run by name or path, or `last`: measure nothing"
-    parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
-    parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {MARKER} of this file")
-    parser.add_argument("--results", type=Path, help="where runs lie, instead of the results folder of the checkout")
-    arguments = parser.parse_args()
-    check_models(parser, arguments.model)
-    return arguments
-
-
 def main() -> None:
     """Measure, or read what was measured; print it or write it between its markers."""
-    arguments = _arguments()
-    if arguments.stored:
-        folder = store.results_folder(arguments.results)
-        paths = [store.find_run(folder, name).path for name in arguments.stored]
-    else:
-        paths = [run(suite_of(arguments.model), arguments.results).path]
-    text = write_markdown(load(paths), [markdown.heading(store.read(path).environment) for path in paths])
+    parser = output_parser(__doc__, MARKER)
+    arguments = parser.parse_args()
+    check_models(parser, arguments.model)
+    paths = find_stored(arguments) or [run(suite_of(arguments.model), arguments.results).path]
+    text = write_markdown(load_latest(paths), [markdown.heading(store.read(path).environment) for path in paths])
     if arguments.into:
         markdown.write_between(arguments.into, MARKER, text)
     else:

@@ -69,7 +69,8 @@ class Checked:
         Raises:
             WrongResult: a result before the warm-up, or that of a timed call, is wrong.
         """
-        self._refuse(self.job.warm()["suspects"], "a call before the warm-up")
+        self._refuse(self.job.soak()["suspects"], "a call before the warm-up")
+        self.job.warm()
         turns = [self.job.sample(samples_per_round, keep=True) for _ in range(rounds)]
         self._refuse([turn["output"] for turn in turns], "a timed call")
         return [seconds for turn in turns for seconds in turn["seconds"]]

@@ -44,7 +44,7 @@ class Exported:
         input_tree: torch's structure of ``(args, kwargs)``; None is a leaf there.
         output_tree: torch's structure of the result.
         input_slots: for each leaf of `input_tree` the position of a graph input, or ``{"constant": value}`` for an
-            argument that is no tensor: the graph is valid for this value only.
+            argument that is not a tensor: the graph is valid for this value only.
         output_slots: for each leaf of `output_tree` the position of a graph output, or ``{"constant": value}``.
         export_seconds: spent in torch.export, decomposition included.
         translate_seconds: spent making the graph.

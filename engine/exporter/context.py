@@ -51,7 +51,7 @@ def tensor_type(meta: Any, size: Sizes) -> TensorType:
     """Element type and shape of a (fake) tensor.
 
     Raises:
-        Refusal: `meta` is no tensor, or its element type, layout, rank or sizes are not supported.
+        Refusal: `meta` is not a tensor, or its element type, layout, rank or sizes are not supported.
     """
     if not isinstance(meta, torch.Tensor):
         raise Refusal(f"the result is a {type(meta).__name__} that depends on the values of tensors")

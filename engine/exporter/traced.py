@@ -32,7 +32,7 @@ class Traced(NamedTuple):
     Attributes:
         graph: an input for each placeholder that is a tensor and no weight, in order.
         results: for each result of the module the position of a graph output as ``[position]``, or the result itself
-            if it is no tensor: a number, a formula of sizes, None.
+            if it is not a tensor: a number, a formula of sizes, None.
     """
 
     graph: Graph

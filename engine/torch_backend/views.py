@@ -112,7 +112,7 @@ def find_base(node: Node) -> Node | None:
 
 
 def memory(node: Any) -> Any:
-    """Equal for nodes that are views of the same tensor; None for what is no tensor."""
+    """Equal for nodes that are views of the same tensor; None for what is not a tensor."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None

@@ -185,6 +185,13 @@ class Backend(ABC):
         """Where an exported model may be kept, so that later processes need not export again; None: nowhere."""
         return self.exports / name if self.exports is not None else None
 
+    def needs_model(self) -> bool:
+        """False if an earlier process kept all that `prepare` needs of the model; it may then be given None.
+
+        Asked only for models that do not generate text.
+        """
+        return True
+
     @abstractmethod
     def load(self) -> None:
         """Import what else the runtime needs, set its threads. Timed as `import_s`, with the declared imports."""
@@ -224,7 +231,7 @@ def through_torch(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def flatten(outputs: Any) -> list[Tensor]:
-    """Tensors of nested outputs in order; None is skipped; TypeError for anything that is no tensor."""
+    """Tensors of nested outputs in order; None is skipped; TypeError for anything that is not a tensor."""
     import torch
 
     found: list[Tensor] = _leaves(outputs, torch.Tensor)

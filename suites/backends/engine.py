@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -112,6 +111,15 @@ class Engine(Backend):
         """No passes."""
         return {"only": "none"}
 
+    @property
+    def _kept_program(self) -> Path | None:
+        """Where processes with the same options share the compiled program; None if they share nothing."""
+        return None if self.programs is None else self.programs / "model.engine"
+
+    def needs_model(self) -> bool:
+        """False once the program is compiled."""
+        return self._kept_program is None or not self._kept_program.is_file()
+
     def load(self) -> None:
         """Nothing beyond the import, which does not need torch."""
 
@@ -122,7 +130,7 @@ class Engine(Backend):
         import engine
 
         torch.set_num_threads(self.threads)
-        kept = None if self.programs is None else self.programs / "model.engine"
+        kept = self._kept_program
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
             call, ready = _with_state(program)
@@ -132,12 +140,11 @@ class Engine(Backend):
         facts = facts_of(report)
         if "fallback" not in self.options or hasattr(compiled, "artifact"):  # a file cannot hold what torch runs
             with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model.engine"
+                path = Path(folder) / "model.engine" if kept is None else kept.with_suffix(".partial")
                 compiled.save(path)
                 facts["artifact_bytes"] = path.stat().st_size
                 if kept is not None:
-                    shutil.copy(path, kept.with_suffix(".partial"))
-                    kept.with_suffix(".partial").rename(kept)  # appears only when it is complete
+                    path.rename(kept)  # appears only when it is complete
         call, ready = _with_state(compiled)
         seconds = report.get("export_seconds"), report.get("compile_seconds")
         return Prepared(call, *seconds, facts, ready, precision=self.precision)

@@ -74,6 +74,11 @@ class OnnxRuntime(Backend):
             *(BackendSwitch("tool", f"tool={name}", {"tool": name}, usual=name in FAMILIES[:2]) for name in FAMILIES),
         ]
 
+    def needs_model(self) -> bool:
+        """False once the model is exported."""
+        kept = self.kept("onnx")
+        return kept is None or not kept.is_dir()
+
     def load(self) -> None:
         """Silence the runtime below errors. The exporter (torch.onnx, onnxscript) is imported when it exports."""
         import onnxruntime
@@ -120,10 +125,13 @@ class OnnxRuntime(Backend):
         kept = self.kept("onnx")
         reused = own is not None or (kept is not None and kept.is_dir())
         with tempfile.TemporaryDirectory() as temporary:
-            folder = kept if kept is not None and reused else Path(temporary) / "onnx"
+            folder = kept or Path(temporary) / "onnx"
             if not reused:
-                folder.mkdir()
-                export(folder / "model.onnx")
+                partial = folder.with_name("onnx.partial")
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir()
+                export(partial / "model.onnx")
+                partial.rename(folder)  # appears only when it is complete
             exported = time.perf_counter()
             source = model = folder / "model.onnx" if own is None else own.path
             options, optimised = self._session_options(), Path(temporary) / "facts.onnx"
@@ -143,9 +151,6 @@ class OnnxRuntime(Backend):
             facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in files)}
             facts |= graph.described(optimised, model) if self.wants_facts else self._described(source, model)
             facts["details"] |= {"tool_made": tool_made} if tool_made is not None else {}
-            if kept is not None and not reused:
-                shutil.copytree(folder, kept.with_name("onnx.partial"), dirs_exist_ok=True)
-                kept.with_name("onnx.partial").rename(kept)  # appears only when it is complete
         return _Made(session, None if reused else exported - start, compiled - exported, facts)
 
     def _described(self, source: Path, exported: Path) -> dict[str, Any]:

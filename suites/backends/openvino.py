@@ -76,6 +76,11 @@ class OpenVino(Backend):
             for value in values
         ]
 
+    def needs_model(self) -> bool:
+        """False once the model is converted."""
+        kept = self.kept("openvino_ir")
+        return kept is None or not kept.is_dir()
+
     def load(self) -> None:
         """Nothing beyond the import."""
 

@@ -14,7 +14,7 @@ from suites.backends import versions
 from suites.cli import targets
 from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json
 from suites.harness.declare.case import BackendRef, Case, split_labels
-from suites.harness.declare.spec import Suite
+from suites.harness.declare.spec import Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.present import ablation_table, ablation_terminal, progress
@@ -127,7 +127,9 @@ def _declared(
     if targets.is_model(target):
         suite = targets.suite_of_model(target, chosen, threads, precision, backends=[backend], baseline=backend)
     else:
-        suite = targets.suite_of_file(target, chosen, threads, precision)
+        of_model = {"--threads": threads, "--set": chosen, "--precision": precision}
+        targets.check_suite(target, [option for option, value in of_model.items() if value])
+        suite = load(find(target))
     cases = [case for case, _ in make(suite, only).cases]
     for case in cases:
         reason = backends.cannot_run(BackendRef.parse(backend), models.get(case.model).form)

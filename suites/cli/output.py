@@ -43,10 +43,10 @@ def stdout_as_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def console() -> Console:
-    """Standard output; wide where it is no terminal and COLUMNS does not say how wide, so that logs are not folded."""
-    found = Console()
-    return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=180)
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or standard error: 180 columns wide unless it is a terminal or COLUMNS says how wide."""
+    found = Console(stderr=stderr)
+    return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=180, stderr=stderr)
 
 
 def plain_table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import suites
 from engine.errors import EngineError
 from suites import models
+from suites.cli.output import console
 from suites.harness.declare.case import Scalar
 from suites.harness.declare.spec import Suite, of_model
 from suites.harness.judge import ablation
-from suites.harness.present import progress
+from suites.harness.present import markdown, progress, rows
+from suites.harness.present.rows import Cell
 from suites.harness.record import store
 from suites.harness.run import ablate, plan, runner
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def models_parser(description: str | None) -> argparse.ArgumentParser:
@@ -41,6 +47,75 @@ def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
     return names or list(default)
 
 
+def output_parser(description: str | None, marker: str) -> argparse.ArgumentParser:
+    """A parser of a command line that names models, or stored runs, and a file that the tables go into."""
+    parser = models_parser(description)
+    stored = "a stored run by name or path, or `last`: measure nothing; may be given several times"
+    parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
+    parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {marker} of this file")
+    parser.add_argument("--results", type=Path, help="where runs lie, instead of the results folder of the checkout")
+    return parser
+
+
+def find_stored(arguments: argparse.Namespace) -> list[Path]:
+    """The files of the runs that ``--stored`` names."""
+    folder = store.results_folder(arguments.results)
+    return [store.find_run(folder, name).path for name in arguments.stored or ()]
+
+
+def load_latest(paths: Sequence[Path]) -> pd.DataFrame:
+    """The rows of some runs; of a case that several of them have, those of the last one, in its first place."""
+    import pandas as pd
+
+    frame = pd.concat([suites.load_runs(path) for path in paths])
+    return frame[frame["run"] == frame.groupby("case")["run"].transform("last")]
+
+
+def write_tables(paths: Sequence[Path], cells: Mapping[str, Cell], legend: str) -> str:
+    """A table a case in Markdown, of the rows of some runs.
+
+    Args:
+        paths: files of the runs.
+        cells: heading -> how its cells are written.
+        legend: below all tables.
+    """
+    parts = list(dict.fromkeys(markdown.heading(store.read(path).environment) for path in paths))
+    for case, part in load_latest(paths).groupby("case", sort=False):
+        lines = rows.write_lines(rows.read_rows(part), cells)
+        parts += [f"**`{case}`**", markdown.pipes(lines)]
+    return "\n\n".join([*parts, legend]) + "\n"
+
+
+def show_rows(
+    description: str | None,
+    default: Sequence[str],
+    measure: Callable[[str], Path],
+    cells: Mapping[str, Cell],
+    legend: str,
+    marker: str,
+) -> None:
+    """The command line of a script that prints a table a model, measured or stored.
+
+    Args:
+        description: of the script.
+        default: models, if the command line names none.
+        measure: model -> the file of a new run.
+        cells: as of `write_tables`.
+        legend: as of `write_tables`.
+        marker: name of the markers of ``--into``.
+    """
+    parser = output_parser(description, marker)
+    arguments = parser.parse_args()
+    check_models(parser, arguments.model)
+    paths = find_stored(arguments) or [measure(name) for name in arguments.model or default]
+    if arguments.into:
+        markdown.write_between(arguments.into, marker, write_tables(paths, cells, legend))
+        return
+    printer = console()
+    for case, part in load_latest(paths).groupby("case", sort=False):
+        printer.print(rows.make_table(rows.write_lines(rows.read_rows(part), cells), str(case), legend))
+
+
 def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], **settings: Any) -> runner.Outcome:
     """A run of a suite that is declared here: ``[[models]]`` entries, and the other keys of a suite file."""
     return run(Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings}))
@@ -64,8 +139,8 @@ def taken_apart(
     generations: int = 4,
 ) -> ablate.Outcome:
     """A backend taken apart on a model at its default size, stored as run `name`."""
-    fields = {"backends": [backend], "baseline": backend, "threads": threads, "generations": generations}
-    suite = of_model(model, options or {}, name=name, **fields)
+    fields: dict[str, Any] = {"threads": threads, "generations": generations}
+    suite = of_model(model, options or {}, name=name, backends=[backend], baseline=backend, **fields)
     cases = [case for case, _ in suite.cases()]
     request = ablate.Request(suite, cases, ablate.of_backend(backend, switches), modes)
     with progress.reporter() as reporter:

@@ -1,4 +1,4 @@
-"""What a command is asked to measure: a suite, or a model that becomes a suite of one case; and fields of the engine's
+"""What a command is asked to measure: a suite, or a model that becomes a suite of its own; and fields of the engine's
 Config. Knows no command.
 """
 
@@ -13,7 +13,7 @@ from engine.suggest import unknown
 from suites import models
 from suites.cli.output import setting
 from suites.harness.declare.precision import PRECISIONS
-from suites.harness.declare.spec import Suite, find, load, of_model, shipped
+from suites.harness.declare.spec import Suite, of_model, shipped
 from suites.harness.errors import UsageError
 
 BACKENDS = ("eager", "torch_compile", "onnxruntime", "openvino", "engine")
@@ -25,6 +25,12 @@ MODEL = "A model, path.py:factory[?option=value&...], path.pt2 or path.onnx"
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")]
 PrecisionOption = Annotated[
     str | None, typer.Option(help=f"Precision of the case, for a model: {', '.join(PRECISIONS)}.", show_default="fp32")
+]
+SizeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--size", metavar="NAME=N[,N...]", help="A size of the model and the values to sweep: sequence=16,128,512."
+    ),
 ]
 ConfigOption = Annotated[
     list[str] | None,
@@ -42,37 +48,97 @@ def is_model(target: str) -> bool:
     return models.is_path(target) or target in models.names()
 
 
-def suite_of_file(target: str, chosen: Sequence[str], threads: int | None, precision: str | None) -> Suite:
-    """The suite `target`.
+def check_suite(target: str, given: Sequence[str]) -> None:
+    """Check that `target` is a suite and that no option is given that only models have.
+
+    Args:
+        target: what the user named.
+        given: options of models that were given, such as ``--set``.
 
     Raises:
-        UsageError: no such suite, or an option that only a model has.
+        UsageError: no such suite, or `given` is not empty.
     """
-    given = {"--set": bool(chosen), "--threads": threads is not None, "--precision": precision is not None}
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(f"{option} is for a model; a suite says it itself (see --only), and {target} is a suite")
     if not is_suite(target):
         raise UsageError(f"{unknown('suite or model', target, {*shipped(), *models.names()})}, or {models.FILES}")
-    return load(find(target))
+    if given:
+        raise UsageError(f"{given[0]} is for a model; a suite says it itself (see --only), and {target} is a suite")
 
 
 def suite_of_model(
-    target: str, chosen: Sequence[str], threads: int | None, precision: str | None = None, **fields: Any
+    target: str,
+    chosen: Sequence[str],
+    threads: int | Sequence[int] | None,
+    precision: str | None = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    **fields: Any,
 ) -> Suite:
-    """The suite of the one case of the model `target`; `fields` are those of a `Suite`.
+    """The suite of the model `target`: one case, or one for every combination of `threads`, precisions and `sizes`.
+
+    Args:
+        target: a model's name, or a user's file.
+        chosen: ``key=value`` each.
+        threads: of a call; 1 for None.
+        precision: one or more, separated by commas.
+        sizes: size -> values.
+        fields: further ones of a `Suite`.
 
     Raises:
         ModelError: an unknown model, size or option.
-        UsageError: `chosen` is not ``key=value``, or gives a key twice or again.
+        UsageError: `chosen` is not ``key=value``, or gives a key twice or again; an unknown precision.
     """
     arguments = arguments_of(target, chosen)
+    for name in sizes or {}:
+        if name in arguments:
+            raise UsageError(f"--size {name}: {name} is given twice; give it once")
     form = models.get(target).form
     fields = {"backends": BACKENDS, "baseline": BASELINES.get(form, "eager"), **fields}
-    asked = "fp32" if precision is None else precision
-    if asked not in PRECISIONS:
-        raise UsageError(f"--precision: {unknown('precision', asked, PRECISIONS)}")
-    return of_model(target, arguments, threads=1 if threads is None else threads, precision=asked, **fields)
+    asked = split_list("--precision", precision or "fp32")
+    for name in asked:
+        if name not in PRECISIONS:
+            raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
+    return of_model(target, arguments, sizes, threads=1 if threads is None else threads, precision=asked, **fields)
+
+
+def split_list(option: str, text: str) -> list[str]:
+    """Values that commas separate, each once.
+
+    Raises:
+        UsageError: an empty value, or one that is given twice.
+    """
+    values = [value.strip() for value in text.split(",")]
+    for value in values:
+        if not value or values.count(value) > 1:
+            raise UsageError(f"{option} {text!r}: expected values separated by commas, each once")
+    return values
+
+
+def read_counts(option: str, text: str) -> list[int]:
+    """Whole numbers of at least 1 that commas separate, each once.
+
+    Raises:
+        UsageError: anything else.
+    """
+    values = split_list(option, text)
+    if not all(value.isdecimal() and int(value) > 0 for value in values):
+        raise UsageError(f"{option} {text!r}: expected whole numbers of at least 1, separated by commas")
+    return [int(value) for value in values]
+
+
+def read_sizes(texts: Sequence[str] | None) -> dict[str, list[int]]:
+    """Size -> values, of the texts of ``--size``.
+
+    Raises:
+        UsageError: text that is not ``name=N[,N...]``, or a name that is given twice.
+    """
+    found: dict[str, list[int]] = {}
+    for text in texts or ():
+        name, equals, values = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--size {text!r}: expected NAME=N[,N...], such as sequence=16,128,512")
+        if name in found:
+            raise UsageError(f"--size {text!r}: {name} is given twice; give it once, such as {name}=16,128")
+        found[name] = read_counts(f"--size {name}", values)
+    return found
 
 
 def arguments_of(target: str, chosen: Sequence[str]) -> dict[str, Any]:

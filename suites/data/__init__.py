@@ -6,13 +6,13 @@ and read from there, never imported. Knows no model and no harness. Imports noth
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from engine.errors import EngineError
 from engine.suggest import unknown
+from suites import paths
 
 
 class DataError(EngineError):
@@ -127,8 +127,7 @@ def get(name: str) -> Source:
 
 def cache() -> Path:
     """Where sources lie: a per-user cache folder. Not created here."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "enginebench" / "data"
+    return paths.user_cache() / "data"
 
 
 def folder(name: str) -> Path:

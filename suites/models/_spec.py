@@ -163,6 +163,10 @@ class ModelSpec:
             raise ModelError(f"model {self.name}: {reason}")
         return MappingProxyType(full)
 
+    def generates(self, arguments: Arguments) -> bool:
+        """True if the model with these arguments generates text (see nets/generation.py)."""
+        return self.complete(arguments).get("phase", "score") != "score"
+
     def _check_missing(self, arguments: Arguments) -> None:
         """ModelError that lists every size and option without a default that is not given, and how to give it."""
         sizes = [name for name, default in self.shape_keys.items() if default is None and name not in arguments]

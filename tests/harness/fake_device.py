@@ -14,8 +14,8 @@ GONE = "ENGINEBENCH_TEST_DEVICE_GONE"
 
 
 class Quiet:
-    def look(self):
-        fake_queue.LOG.append(("look",))
+    def read(self):
+        fake_queue.LOG.append(("read",))
         return Used(1.0)
 
 
@@ -32,9 +32,9 @@ class Asynchronous(Device):
         fake_queue.LOG.append(("stop", group))
         super().stop(group)
 
-    def go_on(self, group):
+    def resume(self, group):
         fake_queue.LOG.append(("go on", group))
-        super().go_on(group)
+        super().resume(group)
 
     def watch(self, own):
         return Quiet()
@@ -46,10 +46,10 @@ class Asynchronous(Device):
         self._check()
         return tuple(tensor.clone() for tensor in tensors)
 
-    def holds(self, tensor):
+    def has(self, tensor):
         return not hasattr(tensor, "on_the_host")
 
-    def bring(self, tensors):
+    def fetch(self, tensors):
         fake_queue.finish()
         return list(tensors)
 

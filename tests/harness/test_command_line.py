@@ -104,6 +104,19 @@ def test_listing_backends_imports_none_of_them(root):
         (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
         (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
         (["run", "default", "--resume"], "nothing to resume"),
+        (["run", "qwen4", "--threads", "1"], "unknown suite or model 'qwen4'"),
+        (["run", "default", "--threads", "1"], "--threads is for a model"),
+        (["run", "default", "--size", "batch=1,2"], "--size is for a model"),
+        (["run", "minilm", "--threads", "1,1"], "each once"),
+        (["run", "minilm", "--threads", "0"], "whole numbers of at least 1"),
+        (["run", "minilm", "--threads", "all"], "whole numbers of at least 1"),
+        (["run", "minilm", "--size", "sequence"], "expected NAME=N[,N...]"),
+        (["run", "minilm", "--size", "sequence=16,x"], "whole numbers of at least 1"),
+        (["run", "minilm", "--size", "sequence=16,9999"], "at most 512"),
+        (["run", "minilm", "--size", "sequense=16"], "did you mean 'sequence'"),
+        (["run", "minilm", "--size", "sequence=16", "--set", "sequence=8"], "sequence is given twice"),
+        (["run", "minilm", "--size", "sequence=16", "--size", "sequence=8"], "sequence is given twice"),
+        (["run", "minilm", "--precision", "fp32,bf61"], "did you mean 'bf16'"),
         (["list", "modles"], "did you mean 'models'"),
         (["profile", "mpl"], "did you mean 'mlp'"),
         (["profile", "mlp", "--set", "bach=1"], "did you mean 'batch'"),
@@ -258,7 +271,8 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     readme.write_text("before\n<!-- table -->\nold\n<!-- /table -->\nafter\n")
     assert call(capsys, "show", "--into", str(readme), "--results", str(results))[0] == 0
     text = readme.read_text()
-    assert text.startswith("before\n<!-- table -->\nEngine first in ")
+    assert text.startswith("before\n<!-- table -->\n")
+    assert "**Engine first in " in text
     assert "old" not in text
     assert "| `mlp b2 " in text
     assert text.endswith("<!-- /table -->\nafter\n")

@@ -23,16 +23,16 @@ def test_what_the_run_did_not_use_itself_is_foreign(tmp_path):
     counters(tmp_path, 100, 5, 20)
     watch = Watch(lambda: [7], tmp_path)
     counters(tmp_path, 103, 5, 21)
-    found = watch.look()
+    found = watch.read()
     assert found.foreign == pytest.approx(2, abs=0.05)  # 3 busy, 1 of them its own, and what this test itself takes
     assert found.stolen == 0
     counters(tmp_path, 104, 6, 22)
-    assert watch.look().stolen == pytest.approx(1)
+    assert watch.read().stolen == pytest.approx(1)
 
 
 def test_a_process_that_is_gone_and_a_system_without_counters_disturb_nothing(tmp_path):
     watch = Watch(lambda: [7, 8], tmp_path)
-    assert not watch.look().disturbed
+    assert not watch.read().disturbed
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_round_is_disturbed_by_a_share_of_it_that_ticks_can_show(used, disturb
 def test_a_busy_neighbour_is_seen_on_a_real_machine():
     watch = Watch(list)
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True)
-    found = watch.look()
+    found = watch.read()
     assert found.foreign > 0.2
     assert found.disturbed
 

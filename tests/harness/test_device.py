@@ -124,7 +124,7 @@ def test_the_parent_asks_the_device(tmp_path):
     assert all((line.device == on_fake) == line.case.endswith(f"/device={on_fake}") for line in samples)
     assert found.environment.devices[on_fake] == {"model": "a fake", "memory_bytes": 64}
     done = [entry[0] for entry in fake_queue.LOG]
-    assert done.count("look") >= 6, "once a round"
+    assert done.count("read") >= 6, "once a round"
     assert done.count("stop") >= done.count("go on") > 6
     for (before, *one), (after, *other) in zip(fake_queue.LOG, fake_queue.LOG[1:], strict=False):
         if (before, after) == ("go on", "go on"):

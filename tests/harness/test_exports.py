@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from suites import backends
+from suites.backends.base import flatten
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.measure.job import Job
 from suites.harness.run.runner import _Exports
 
 
@@ -35,6 +37,36 @@ def test_an_exported_model_is_read_by_the_next_process(name, tmp_path):
     for prepared in (first, again):
         torch.testing.assert_close(prepared.call(x)[0], expected)
     assert torch.equal(first.call(x)[0], again.call(x)[0])
+
+
+@pytest.mark.parametrize("name", ["engine", "onnxruntime", "openvino"])
+def test_a_process_that_reads_what_another_one_kept_does_not_build_the_model(name, tmp_path, monkeypatch):
+    case, ref = Case("mlp", {"batch": 1}, options={"widths": "16-16"}), BackendRef(name)
+    if backends.unavailable(ref) is not None:
+        pytest.skip(backends.unavailable(ref))
+
+    def job():
+        made = Job(case, ref, tmp_path, tmp_path, tmp_path)
+        made.load()
+        return made
+
+    first = job()
+    first.prepare()
+    again = job()
+    monkeypatch.setattr(Job, "_build", lambda _self: pytest.fail("the model was built"))
+    again.prepare()
+    x = first.inputs[0]
+    assert torch.equal(flatten(first.call(*x))[0], flatten(again.call(*x))[0])
+
+
+def test_a_model_that_generates_text_is_always_built(tmp_path):
+    case = Case("gpt2-tiny", {"batch": 1, "sequence": 8}, options={"phase": "decode", "steps": 2})
+    for _ in range(2):
+        made = Job(case, BackendRef("onnxruntime"), tmp_path, tmp_path, tmp_path)
+        made.load()
+        made.prepare()
+    assert not made._backend.needs_model()
+    assert made.call(*made.inputs[0])
 
 
 def test_a_run_exports_a_model_once_for_all_threads_and_every_time_for_another_size(tmp_path):

@@ -273,7 +273,8 @@ def test_markdown_is_one_line_a_case_with_the_fastest_in_bold_and_a_link_to_the_
     ]
     assert "<br>" not in text
     assert "(guide.md)" in text
-    assert text.startswith("Engine first in 2 of 2 cases, told from noise in 2.")
+    assert text.index("A/A floor") < text.index("| `mlp b1`")
+    assert text.index("| `bert b1`") < text.index("**Engine first in 2 of 2 cases, told from noise in 2.**")
 
 
 # --- blocks -----------------------------------------------------------------------------

@@ -103,7 +103,7 @@ WRONG = {
     "a name and no path": (NOTHING, "fuse_gelu", "expected path.py:function"),
     "no text": (NOTHING, 7, "as text, got 7"),
     "a file that raises": ("1 / 0", "mine.py:run", "raised ZeroDivisionError"),
-    "a file that is no Python": ("def", "mine.py:run", "raised SyntaxError"),
+    "a file that is not valid Python": ("def", "mine.py:run", "raised SyntaxError"),
     "not callable": ("run = 3", "mine.py:run", r"expected a function run\(graph\).*got int"),
     "no argument": ("def run():\n    return 0\n", "mine.py:run", "with one argument: too many positional"),
     "two arguments": ("def run(a, b):\n    return 0\n", "mine.py:run", "with one argument: missing"),

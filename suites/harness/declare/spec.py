@@ -220,12 +220,15 @@ def relabelled(suite: Suite, change: Callable[[str], str]) -> Suite:
     return suite.model_copy(update={"models": sweeps, "backends": named(suite.backends), "baseline": baseline})
 
 
-def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
-    """A suite of the one case that a model makes, called after the model or its file unless `fields` say otherwise.
+def of_model(
+    model: str, arguments: Mapping[str, Any], sizes: Mapping[str, Sequence[int]] | None = None, **fields: Any
+) -> Suite:
+    """A suite of one model, called after the model or its file unless `fields` say otherwise.
 
     Args:
         model: a name or a user's file, as in `ModelSweep`.
         arguments: its sizes and options, over those of the name.
+        sizes: sizes that are swept. What a user's function takes as an option may be one of them.
         fields: those of a `Suite`; ``backends`` at least.
 
     Raises:
@@ -234,12 +237,13 @@ def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
     """
     known = models.get(model)
     model, options = models.split(model)
-    arguments = {**options, **arguments}
-    known.complete(arguments)
+    arguments, sizes = {**options, **arguments}, sizes or {}
+    for chosen in _product(sizes):
+        known.complete({**arguments, **chosen})
     stem = re.sub(r"[^\w-]", "_", Path(model.partition(":")[0]).stem, flags=re.ASCII).strip("_-")
     sweep = {
         "name": model,
-        "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
+        "shape": {**{key: value for key, value in arguments.items() if key in known.shape_keys}, **sizes},
         "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
     }
     try:

@@ -54,7 +54,7 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
 
 
 def _outputs(proto: Any, feeds: Iterable[dict[str, np.ndarray]], *, wide: bool = False) -> list[list[np.ndarray]]:
-    """Outputs of one run for each feed. TypeError where an output is no tensor, or a `wide` run leaves float64."""
+    """Outputs of one run for each feed. TypeError where an output is not a tensor, or a `wide` run leaves float64."""
     from onnx.reference import ReferenceEvaluator
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):

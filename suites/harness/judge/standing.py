@@ -23,11 +23,11 @@ Mark = Literal["noisy", "disturbed", "neighbours", "error"]
 
 @dataclass(frozen=True)
 class Lead:
-    """The engine against one other backend in one case.
+    """One row, mostly the engine's, against that of one other backend in a case.
 
     Attributes:
         other: label of the other backend.
-        speed: time of the other over time of the engine, with its 95% interval: above 1 the engine is faster.
+        speed: time of the other over time of the row, with its 95% interval: above 1 the row is faster.
         word: `ahead` and `behind` are told from noise, `level` is within the suite's `same_within`, else `unclear`.
         detectable: smallest true difference, relative, that the comparison detects in 9 of 10 runs.
     """
@@ -75,6 +75,12 @@ class Standing:
     def is_doubtful(self) -> bool:
         """True if the times of the case are noisy or were disturbed."""
         return any(mark in ("noisy", "disturbed") for marks in self.marks.values() for mark in marks)
+
+    @property
+    def margin(self) -> Lead | None:
+        """The fastest row over the fastest row of another backend; None if they were not compared."""
+        found = self.timed[0].runner_up if self.timed else None
+        return None if found is None else lead_over(found)
 
     def best_forms(self) -> dict[str, Summary]:
         """Column -> row: competitors that differ only in their options share a column, which has the fastest one.
@@ -124,8 +130,8 @@ def _judge_case(case: str, rows: Mapping[str, Summary]) -> Standing:
         rows=rows,
         floor=floor,
         engine=engine,
-        lead=_lead_over(peer) if peer is not None else None,
-        versions=tuple(lead for lead in map(_lead_over, versions) if lead is not None),
+        lead=lead_over(peer) if peer is not None else None,
+        versions=tuple(lead for lead in map(lead_over, versions) if lead is not None),
         marks={label: found for label, found in marks.items() if found},
     )
 
@@ -137,7 +143,8 @@ def _find_engine(rows: Mapping[str, Summary]) -> Summary | None:
     return min(plain or ours, key=get_latency, default=None)
 
 
-def _lead_over(compared: Compared) -> Lead | None:
+def lead_over(compared: Compared) -> Lead | None:
+    """A row over another one as a lead of the first; None if no rounds of the two pair."""
     if compared.ratio is None or compared.verdict is None:
         return None
     ratio = compared.ratio

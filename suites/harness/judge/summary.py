@@ -77,6 +77,11 @@ def summarise(question: Question, lines: Sequence[Samples], history: History) ->
             line.best_peer = over(ref.label, peer)
         if others and ref.name == ENGINE and ref.label != question.twin:
             line.versions = [over(ref.label, label) for label in others]
+    ranked = _rank(question, found)
+    name = BackendRef.parse(ranked[0].backend).name if ranked else ""
+    second = next((line for line in ranked if BackendRef.parse(line.backend).name != name), None)
+    if second is not None:
+        ranked[0].runner_up = over(ranked[0].backend, second.backend)
     return found
 
 
@@ -108,12 +113,13 @@ def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:
 
 def _best_peer(question: Question, found: Sequence[Summary]) -> str | None:
     """Label of the peer with the shortest median latency; None where none has one."""
-    latencies = {
-        line.backend: line.latency.p50
-        for line in found
-        if line.role == "peer" and line.latency is not None and line.backend != question.twin
-    }
-    return min(latencies, key=latencies.__getitem__) if latencies else None
+    return next((line.backend for line in _rank(question, found) if line.role == "peer"), None)
+
+
+def _rank(question: Question, found: Sequence[Summary]) -> list[Summary]:
+    """Rows that have a median latency, the shortest first, without the second copy of the baseline."""
+    timed = [(line.latency.p50, line) for line in found if line.latency is not None and line.backend != question.twin]
+    return [line for _, line in sorted(timed, key=lambda one: one[0])]
 
 
 def _other_versions(question: Question, found: Sequence[Summary]) -> list[str]:
@@ -176,7 +182,7 @@ def _summary(
         accuracy=_worst_accuracy(mine),
         note=next((one.note for one in mine if one.note), None),
         peak_rss_bytes=_peak(mine),
-        run_peak_rss_bytes=_peak([one for one in mine if one.first_call_s is None]),
+        run_peak_rss_bytes=_peak([one for one in mine[1:] if one.first_call_s is None]),
     )
     for name in PHASES:
         setattr(line, name, next((v for v in (getattr(one, name) for one in mine) if v is not None), None))

@@ -35,7 +35,7 @@ class Used:
 
 
 class Watch:
-    """Looks at the counters from time to time.
+    """Watching at the counters from time to time.
 
     Args:
         own: gives the processes of the run, this one left out.
@@ -47,8 +47,8 @@ class Watch:
         self._proc = proc
         self._last = self._counters()
 
-    def look(self) -> Used:
-        """What was used since the last look; nothing foreign where the kernel does not tell."""
+    def read(self) -> Used:
+        """What was used since the last reading; nothing by others if the kernel does not count it."""
         before, self._last = self._last, self._counters()
         wall, busy, stolen, own = (now - then for now, then in zip(self._last, before, strict=True))
         return Used(wall, max(0.0, busy - own), max(0.0, stolen))

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Looks(Protocol):
-    """What watches a device."""
+class Watching(Protocol):
+    """Reads how much a device is used, and by whom."""
 
-    def look(self) -> Used:
-        """What was used since the last look, and by whom."""
+    def read(self) -> Used:
+        """What was used since the last reading, and by whom."""
 
 
 class Device(ABC):
@@ -56,14 +56,14 @@ class Device(ABC):
         return None
 
     def stop(self, group: int) -> None:
-        """Keep the worker whose process group is `group` from using it, until `go_on`. The worker is between calls."""
+        """Keep the worker whose process group is `group` from using it, until `resume`. The worker is between calls."""
         _signal(group, signal.SIGSTOP)
 
-    def go_on(self, group: int) -> None:
+    def resume(self, group: int) -> None:
         """Let the worker use it again."""
         _signal(group, signal.SIGCONT)
 
-    def watch(self, own: Callable[[], Iterable[int]]) -> Looks:
+    def watch(self, own: Callable[[], Iterable[int]]) -> Watching:
         """What sees others use it, or the processors that feed it. `own` gives the processes of the run."""
         return Watch(own)
 
@@ -78,11 +78,11 @@ class Device(ABC):
         """Tensors of the CPU as tensors of the device."""
 
     @abstractmethod
-    def holds(self, tensor: Tensor) -> bool:
+    def has(self, tensor: Tensor) -> bool:
         """True where `tensor` is on the device."""
 
     @abstractmethod
-    def bring(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def fetch(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Tensors of the device as tensors of the CPU, when the work that makes them is done."""
 
     @abstractmethod
@@ -126,11 +126,11 @@ class Cpu(Device):
         """Where they are."""
         return tuple(tensors)
 
-    def holds(self, tensor: Tensor) -> bool:
+    def has(self, tensor: Tensor) -> bool:
         """True for what torch calls a CPU tensor."""
         return tensor.device.type == "cpu"
 
-    def bring(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def fetch(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The same tensors."""
         return list(tensors)
 

@@ -38,14 +38,16 @@ MIN_SAMPLE_S = 1e-3
 """A sample lasts this long at least, or 100 times the resolution of the clock: calls are repeated inside of it."""
 WARM_BLOCK = 5
 """Samples of one warm-up block; the job is steady when two blocks in a row agree."""
+WARM_BLOCK_S = 0.25
+"""A block ends after this long, also with fewer samples: the share by which calls vary falls with their length."""
 WARM_AGREE = 0.05
 """Two blocks agree when their medians differ by no more than this share."""
 WARM_LIMIT_S = 3.0
 """Warm-up ends after this long, steady or not (the record says which)."""
 
 SOAK_CALLS = 128
-"""Calls before the warm-up whose results are all looked at: who is wrong now and then shows."""
-SOAK_LIMIT_S = 1.0
+"""Calls of a soak, whose results are all compared, so that a backend that is wrong now and then is found."""
+SOAK_LIMIT_S = 0.5
 """They end after this long."""
 MOST_SUSPECTS = 3
 """Results of the soak that differ from what was verified and are written for the parent to judge."""
@@ -112,7 +114,7 @@ class Job:
         return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._example(), options))}
 
     def prepare(self, state: Sequence[str] = ()) -> dict[str, Any]:
-        """Build the model (untimed), export and compile it, call once. Returns these times and facts.
+        """Build the model, export and compile it, call once. Returns these times and facts.
 
         Each call starts from the first values of the buffers that are called as `state` says.
 
@@ -120,7 +122,9 @@ class Job:
             Refused: the backend prepared it for another precision or device than the case's.
         """
         self._backend.state = tuple(state)
-        model = self._build()
+        start = time.perf_counter()
+        model: Any = self._build() if self._needs_model() else None
+        build_s = time.perf_counter() - start
         prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
         self._prepared = _attested(prepare(self._backend, model, self._example()), self._case)
         if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
@@ -129,7 +133,7 @@ class Job:
         self._inputs = self._fresh_inputs()
         seconds = self._time(0, 1)
         phases = {"export_s": self._prepared.export_s, "compile_s": self._prepared.compile_s, "first_call_s": seconds}
-        return {**phases, "facts": dict(self._prepared.facts)}
+        return {**phases, "build_s": build_s, "facts": dict(self._prepared.facts)}
 
     def verify(self) -> dict[str, Any]:
         """Call once for each input set, keep all results, write them. Returns files, inputs_changed."""
@@ -141,7 +145,7 @@ class Job:
             results.append(self._flatten(self.call(*inputs)))
         files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
         self._right = [self._fingerprints(tensors) for tensors in results]
-        used_sets = (self._device.bring(self._flatten(inputs)) for inputs in self._inputs)
+        used_sets = (self._device.fetch(self._flatten(inputs)) for inputs in self._inputs)
         pairs = zip(used_sets, self._fresh_tensors(), strict=True)
         changed = [
             seed
@@ -154,17 +158,16 @@ class Job:
         """Call until two blocks of samples agree. Sets the repetitions of a sample.
 
         Returns:
-            calls, steady, per_call_s, inner, peak_rss_bytes; suspects: results that differ from those that were
-            verified, as `output` of `sample`; facts as of `prepare`, where a backend knows more of them by now.
+            calls, steady, per_call_s, inner, peak_rss_bytes; facts as of `prepare`, if a backend knows more of them now.
         """
         gc.collect()
-        suspects = self._soak()
         start = time.perf_counter()
         calls, steady, medians = 0, False, [self._time(0, 1)]
         self._inner = _repetitions(medians[0])
         while not steady and time.perf_counter() - start < WARM_LIMIT_S:
             block: list[float] = []
-            while len(block) < WARM_BLOCK and (not block or time.perf_counter() - start < WARM_LIMIT_S):
+            began = time.perf_counter()
+            while not block or (len(block) < WARM_BLOCK and time.perf_counter() - began < WARM_BLOCK_S):
                 block.append(self._time(calls, self._inner))
                 calls += self._inner
             medians.append(statistics.median(block))
@@ -172,7 +175,7 @@ class Job:
             steady = abs(medians[-1] / medians[-2] - 1) <= WARM_AGREE
         found = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
         peak = self._device.peak_bytes()
-        return {**found, "peak_rss_bytes": peak, "suspects": suspects, **self._late_facts()}
+        return {**found, "peak_rss_bytes": peak, **self._late_facts()}
 
     def _late_facts(self) -> dict[str, Any]:
         """`facts` again, where calls after the first one have added to them."""
@@ -180,8 +183,12 @@ class Job:
             return {}
         return {"facts": {**self._prepared.facts, **self._prepared.late_facts()}}
 
-    def _soak(self) -> list[dict[str, Any]]:
-        """Look at the result of every call for a while."""
+    def soak(self) -> dict[str, Any]:
+        """Compare the result of every call for a while with the verified one.
+
+        Returns:
+            suspects: results that differ, as `output` of `sample`.
+        """
         found: list[dict[str, Any]] = []
         start, number = time.perf_counter(), 0
         while number < SOAK_CALLS and time.perf_counter() - start < SOAK_LIMIT_S:
@@ -191,7 +198,7 @@ class Job:
             if len(found) < MOST_SUSPECTS and self._differs(seed, result):
                 found.append({"seed": seed, "file": self._write(f"soak_{number}", self._flatten(result))})
             number += 1
-        return found
+        return {"suspects": found}
 
     def sample(self, count: int, *, keep: bool = False) -> dict[str, Any]:
         """One turn: an untimed sample (others have used the caches since), then `count` timed ones.
@@ -285,6 +292,11 @@ class Job:
             return [tuple(tensor.numpy() for tensor in one) for one in sets]
         return [self._device.place(one) for one in sets]
 
+    def _needs_model(self) -> bool:
+        """False if the backend goes on from what an earlier process kept."""
+        spec, arguments = models.get(self._case.model), self._case.build_arguments
+        return spec.generates(arguments) or self._backend.needs_model()
+
     def _build(self) -> Any:
         """The model with the weights of the case's precision, on its device."""
         model, _ = models.get(self._case.model).build(**self._case.build_arguments)
@@ -297,7 +309,7 @@ class Job:
     def _flatten(self, values: Any) -> list[Tensor]:
         """What a call takes or gives, as tensors; TypeError for what is not of the case's kind or on its device."""
         tensors = flatten_arrays(values) if self._case.io == "numpy" else flatten(values)
-        away = next((tensor for tensor in tensors if not self._device.holds(tensor)), None)
+        away = next((tensor for tensor in tensors if not self._device.has(tensor)), None)
         if away is not None:
             raise TypeError(f"a tensor of the call is on {away.device}; expected {label(self._case.device)}")
         return tensors
@@ -311,12 +323,12 @@ class Job:
     def _write(self, name: str, tensors: list[Tensor]) -> str:
         path = self._scratch / f"{name}.npz"
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors]
-        outputs.save(path, [to_numpy(tensor) for tensor in self._device.bring(tensors)], kinds)
+        outputs.save(path, [to_numpy(tensor) for tensor in self._device.fetch(tensors)], kinds)
         return path.name
 
     def _fingerprints(self, tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
         """Type, shape and checksum of each: equal where the bits are."""
-        arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in self._device.bring(tensors)]
+        arrays = [np.ascontiguousarray(to_numpy(tensor)) for tensor in self._device.fetch(tensors)]
         return [(array.dtype.str, array.shape, zlib.crc32(array.data)) for array in arrays]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suites.harness.errors import UsageError
-from suites.harness.record.schema import Environment, Where
+from suites.harness.record.schema import Environment, Surroundings
 
 
 def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
@@ -30,7 +30,7 @@ def write_between(path: Path, marker: str, text: str) -> None:
     path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
 
 
-def heading(environment: Where) -> str:
+def heading(environment: Surroundings) -> str:
     """One line: machine, commit and versions; of other versions of the engine, their version and other packages."""
     commit = f"{environment.commit}{' (dirty)' if environment.dirty else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())

@@ -43,6 +43,30 @@ def shorten_names(rows: Sequence[Summary]) -> dict[str, str]:
     return {case: names[case] for case in cases}
 
 
+def describe_differences(rows: Sequence[Summary]) -> dict[str, str]:
+    """Case -> the sizes, options, precision and threads in which the cases differ: ``with sequence 16 at 2 threads``.
+
+    The text is empty if there is one case only.
+    """
+    cases = {row.case: row for row in rows}
+    own = list(cases.values())
+    sizes = [name for name in dict.fromkeys(name for row in own for name in row.shape) if _varies(own, name)]
+    found = {}
+    for case, row in cases.items():
+        parts = [f"{name} {row.shape[name]}" for name in sizes if name in row.shape]
+        parts += _choose_varying(row, own)
+        parts += [row.precision] if len({other.precision for other in own}) > 1 else []
+        parts += [_place(row)] if len({_place(other) for other in own}) > 1 else []
+        threads = f"at {count_threads(row.threads)}" if len({other.threads for other in own}) > 1 else ""
+        with_parts = f"with {', '.join(filter(None, parts))}" if any(parts) else ""
+        found[case] = f"{with_parts} {threads}".strip()
+    return found
+
+
+def _varies(rows: Sequence[Summary], size: str) -> bool:
+    return len({row.shape.get(size) for row in rows}) > 1
+
+
 def describe_common(rows: Sequence[Summary]) -> str:
     """Threads, precision, and device or kind of arrays that most cases have: ``1 thread unless named, fp32``."""
     usual, common = _find_usual(rows), []

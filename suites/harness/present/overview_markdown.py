@@ -29,13 +29,12 @@ def write_markdown(overview: Overview, environment: Environment, guide: str) -> 
             "above 1 the engine is faster"
         )
     notes = "".join(f"- {_escape(note)}\n" for note in overview.notes)
-    place = f"{overview.heading}."
     parts = [
-        overview.closing,
+        f"{overview.heading}.",
         table,
+        f"**{overview.closing}**" if overview.closing else "",
         f"{legend} ([every word explained]({guide})).",
         notes,
-        place,
         _versions(environment),
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"

@@ -75,10 +75,10 @@ def write_speed(row: Row) -> str:
 
 
 def describe_verdict(verdict: str | None, detectable: float | None) -> str:
-    """The verdict; if it is ``inconclusive``, also the smallest difference that this comparison detects."""
-    if verdict == "inconclusive" and detectable is not None:
-        return f"inconclusive, detects {detectable:.0%}"
-    return str(verdict)
+    """The verdict; if it is ``inconclusive``: ``unclear``, and the smallest difference that this comparison detects."""
+    if verdict != "inconclusive":
+        return str(verdict)
+    return "unclear" if detectable is None else f"unclear, detects {detectable:.0%}"
 
 
 def shorten(reason: str) -> str:

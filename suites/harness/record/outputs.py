@@ -12,7 +12,7 @@ import numpy as np
 def save(path: Path, outputs: Sequence[np.ndarray], dtypes: Sequence[str]) -> None:
     """Write the outputs of one call for another process."""
     arrays = {f"output_{index}": array for index, array in enumerate(outputs)}
-    np.savez(path, dtypes=np.array(json.dumps(list(dtypes))), **arrays)  # type: ignore[arg-type]
+    np.savez(path, dtypes=np.array(json.dumps(list(dtypes))), **arrays)  # type: ignore[arg-type]  # `arrays` may not name allow_pickle
 
 
 def read(path: Path) -> tuple[list[np.ndarray], list[str]]:

@@ -30,7 +30,7 @@ Role = Literal["engine", "version", "peer"]
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """Marks a column whose value a backend reports about its program.
 
     Attributes:
@@ -43,10 +43,10 @@ class Told:
     counted: bool = False
 
 
-_TOLD, _GATES, _COUNTED = Told(), Told(gates=True), Told(gates=True, counted=True)
+_REPORTED, _GATES, _COUNTED = Reported(), Reported(gates=True), Reported(gates=True, counted=True)
 Count = Annotated[int | None, _GATES]
 CountedCount = Annotated[int | None, _COUNTED]
-ToldCount = Annotated[int | None, _TOLD]
+ReportedCount = Annotated[int | None, _REPORTED]
 
 
 class Part(BaseModel):
@@ -159,11 +159,11 @@ class Facts(Part):
     """places where torch.compile left the graph"""
     arena_bytes: CountedCount = None
     """memory that intermediate values share"""
-    arena_lower_bound_bytes: ToldCount = None
+    arena_lower_bound_bytes: ReportedCount = None
     """the most that is alive at once: no plan of the arena is smaller"""
     weight_bytes: CountedCount = None
     """constants"""
-    packed_bytes: ToldCount = None
+    packed_bytes: ReportedCount = None
     """constants in the layouts that kernels take"""
     artifact_bytes: Count = None
     """files of the saved or exported program"""
@@ -173,11 +173,11 @@ class Facts(Part):
     """operations that the engine's kernels execute, for example fewer than `flops` with Winograd's convolution"""
     bytes: CountedCount = None
     """bytes that a call reads and writes, weights included"""
-    steps: ToldCount = None
+    steps: ReportedCount = None
     """passes over the weights in a call: tokens per text in phase decode, 1 in phase prefill"""
-    run_digest: Annotated[str | None, _TOLD] = None
+    run_digest: Annotated[str | None, _REPORTED] = None
     """of the program, its kernels and its threads: equal digests run the same code"""
-    details: Annotated[dict[str, JsonValue] | None, _TOLD] = None
+    details: Annotated[dict[str, JsonValue] | None, _REPORTED] = None
     """what only this kind of backend can tell, such as operators that fusions made, or reasons of graph breaks"""
 
 
@@ -268,7 +268,7 @@ class Record(Part):
     """A line."""
 
 
-class Where(Part):
+class Surroundings(Part):
     """A machine and a checkout."""
 
     machine: str
@@ -311,7 +311,7 @@ class Where(Part):
     is set)"""
 
 
-class Environment(Where, Record):
+class Environment(Surroundings, Record):
     """The first line of a run: where it ran, with what, and what was asked for."""
 
     kind: Literal["environment"] = "environment"
@@ -449,6 +449,8 @@ class Summary(Facts, Record):
     """for rows of the engine: this row over the peer with the shortest median latency in the case"""
     versions: list[Compared] | None = None
     """for rows of the engine: this row over each other version of the engine but the baseline"""
+    runner_up: Compared | None = None
+    """for the row with the shortest median latency in the case: this row over the fastest row of another backend"""
     floor: float | None = None
     """A/A floor of the case: relative difference that two copies of the baseline may show"""
     aa_observations: int = 0
@@ -551,10 +553,10 @@ def names(kind: type[Part]) -> list[str]:
 
 
 def columns(mark: str = "") -> tuple[str, ...]:
-    """Columns that backends tell, in order: all, or those whose `Told` has the mark ``gates`` or ``counted``."""
+    """Columns that backends tell, in order: all, or those whose `Reported` has the mark ``gates`` or ``counted``."""
     told = {name: meta for name, field in Facts.model_fields.items() for meta in field.metadata if _is_told(meta)}
     return tuple(name for name, meta in told.items() if not mark or getattr(meta, mark))
 
 
 def _is_told(meta: Any) -> bool:
-    return isinstance(meta, Told)
+    return isinstance(meta, Reported)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from suites.harness.errors import UsageError
 from suites.harness.record import machine, migrations
-from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, Where, names
+from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, Surroundings, names
 
 R = TypeVar("R", bound=Record)
 
@@ -69,9 +69,9 @@ def read_start(name: str) -> datetime | None:
         return None
 
 
-def here() -> Where:
+def here() -> Surroundings:
     """This machine and this checkout, as the first line of a run states them."""
-    return Where(**machine.environment())
+    return Surroundings(**machine.environment())
 
 
 def results_folder(given: Path | None) -> Path:

@@ -9,12 +9,14 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 from engine.processors import count_processors
@@ -31,7 +33,8 @@ from suites.harness.record.schema import Contention, Error, Samples, Status, fac
 from suites.harness.run import checks
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, scratch_folder, tidy
+from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, find_lanes, scratch_folder, tidy
+from suites.harness.run.stopwatch import Stopwatch
 
 CHECK_EVERY = 5
 """In two rounds of so many, starting with the first, the result of each backend's last timed call is checked.
@@ -55,6 +58,7 @@ class Entry:
     beside_seconds: list[list[float]] = field(default_factory=list)
     involuntary: int = 0
     kept: list[dict[str, Any]] = field(default_factory=list)
+    spent: Stopwatch = field(default_factory=Stopwatch)
 
     @property
     def alive(self) -> bool:
@@ -93,8 +97,10 @@ class CaseWork:
         cache: compiled code that generations share; empty but for what provisioning left.
         references: where right outputs come from.
         reporter: told what happens.
+        stopwatch: told what the time is spent on.
         done: samples of an interrupted run.
         first: number of the first generation.
+        states_phases: False prepares several workers at a time also in the first generation, and states no phases.
     """
 
     def __init__(
@@ -106,16 +112,20 @@ class CaseWork:
         cache: Path,
         references: References,
         reporter: Reporter,
+        stopwatch: Stopwatch,
         done: Sequence[Samples] = (),
         first: int = 0,
+        states_phases: bool = True,
     ) -> None:
         self.case = case
         self._numbers = range(first, first + suite.generations)
+        self._states_phases = states_phases
         self.refs = list(refs)
         self.suite = suite
         self._folder = folder
         self._cache = cache
         self._reporter = reporter
+        self._stopwatch = stopwatch
         self._references = references
         self._device = device.load(case.device)
         self.lines = self._restore(done)
@@ -158,24 +168,31 @@ class CaseWork:
         entries = [Entry(ref, self._empty_samples(ref, generation)) for ref in refs]
         self._reporter.rows(self.case.id, [ref.label for ref in refs])
         with ExitStack() as stack:
-            for entry in entries:
-                stack.callback(entry.close)
+            stack.callback(self._close, entries)
             possible = [entry for entry in entries if self._possible(entry)]
             self._reporter.doing(f"{self.case.id}  float64 reference")
             try:
-                references = self._references.get(self.case) if possible else []
+                with self._stopwatch.time("reference"):
+                    references = self._references.get(self.case) if possible else []
             except WorkerFailed as failure:
                 for entry in possible:
                     entry.fail(failure.status, failure.reason)
                 return [entry.line for entry in entries]
             possible = [entry for entry in possible if self._restores(entry, references[0].state)]
-            if generation == self._numbers.start:
-                self._prepare_in_turn(possible, references, generation)
+            if generation == self._numbers.start and self._states_phases:
+                self._prepare_side_by_side(possible, references, generation)
             else:
                 self._prepare_together(possible, references, generation)
-            self._warm([entry for entry in possible if entry.alive], references, generation)
+            with self._stopwatch.time("warm up"):
+                self._warm([entry for entry in possible if entry.alive], generation)
             self._rounds([entry for entry in possible if entry.alive], references, generation)
         return [entry.line for entry in entries]
+
+    def _close(self, entries: Sequence[Entry]) -> None:
+        """End the workers of a generation."""
+        with self._stopwatch.time("end workers"):
+            for entry in entries:
+                entry.close()
 
     def _empty_samples(self, ref: BackendRef, generation: int) -> Samples:
         place = label(self.case.device)
@@ -195,20 +212,52 @@ class CaseWork:
             entry.fail("unavailable", reason)
         return reason is None
 
-    def _prepare_in_turn(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
-        """The first generation: one after the other, undisturbed, so that its phases are worth stating."""
-        for entry in entries:
-            self._start(entry, generation, pinned=True)
+    def _prepare_side_by_side(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+        """The first generation: each on processors of its own, as many at once as there is room for.
+
+        Its phases are worth stating: scripts/bench_phases.py shows that they take as long as one after the other.
+        """
+        lanes: Queue[list[int]] = Queue()
+        for lane in find_lanes(self.case.threads):
+            lanes.put(lane)
+
+        def prepare(entry: Entry) -> None:
+            lane = lanes.get()
+            if entry.worker is not None:
+                entry.worker.pin(lane)
             self._prepare(entry, references, generation)
+            lanes.put(lane)
+
+        self._prepare_all(entries, generation, prepare, lanes.qsize())
 
     def _prepare_together(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
-        """Later generations: as many at once as there are processors; their phases are not stated."""
+        """Other generations: as many at once as there are processors; their phases are not stated."""
         began = time.monotonic()
+        workers = count_processors()
+        self._prepare_all(entries, generation, lambda entry: self._prepare(entry, references, generation), workers)
         for entry in entries:
-            self._start(entry, generation, pinned=False)
-        pool = ThreadPoolExecutor(count_processors())
+            entry.note(dict.fromkeys(PHASES) | {"elapsed_s": (time.monotonic() - began) / len(entries)})
+
+    def _prepare_all(
+        self, entries: Sequence[Entry], generation: int, prepare: Callable[[Entry], None], at_once: int
+    ) -> None:
+        """Start the workers of `entries` and call `prepare` for each, `at_once` at a time.
+
+        Forms of one backend come one after the other: the first one exports the model for all.
+        """
+        began = time.monotonic()
+        groups: dict[tuple[str, int], list[Entry]] = {}
+        for entry in entries:
+            self._start(entry, generation)  # by this thread: a worker ends with the thread that has started it
+            groups.setdefault((entry.ref.name, entry.ref.copy), []).append(entry)
+
+        def prepare_group(group: Sequence[Entry]) -> None:
+            for entry in group:
+                prepare(entry)
+
+        pool = ThreadPoolExecutor(at_once)
         try:
-            list(pool.map(lambda entry: self._prepare(entry, references, generation), entries))
+            list(pool.map(prepare_group, groups.values()))
         except BaseException:
             for entry in entries:
                 if entry.worker is not None:
@@ -216,33 +265,44 @@ class CaseWork:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+        work: Counter[str] = Counter()
         for entry in entries:
-            entry.note(dict.fromkeys(PHASES) | {"elapsed_s": (time.monotonic() - began) / len(entries)})
+            work.update(entry.spent.seconds)
+        self._stopwatch.divide(time.monotonic() - began, work)
 
-    def _start(self, entry: Entry, generation: int, *, pinned: bool) -> None:
+    def _start(self, entry: Entry, generation: int) -> None:
         scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
-        entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=pinned)
+        entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=False)
 
     def _prepare(self, entry: Entry, references: Sequence[Reference], generation: int) -> None:
-        """Load, prepare, verify; a failure is written on the entry's samples."""
+        """Load, prepare, verify, and in the first generation soak; a failure is written on the entry's samples."""
         began, line, worker = time.monotonic(), entry.line, entry.worker
         if worker is None:
             return
         try:
-            for phase, given in (("load", {}), ("prepare", {"state": references[0].state})):
-                self._doing(generation, phase, entry)
-                answer = worker.ask(phase, getattr(self.suite.timeouts, phase), **given)
-                entry.note(answer)
+            self._doing(generation, "load", entry)
+            with entry.spent.time("start and import"):
+                entry.note(worker.ask("load", self.suite.timeouts.load))
+            self._doing(generation, "prepare", entry)
+            started = time.monotonic()
+            answer = worker.ask("prepare", self.suite.timeouts.prepare, state=references[0].state)
+            _add_parts(entry.spent, answer, time.monotonic() - started)
+            entry.note(answer)
             self._doing(generation, "verify", entry)
-            answer = worker.ask("verify", self.suite.timeouts.verify)
-            self._judge(entry, worker.scratch, answer, references)
+            with entry.spent.time("verify"):
+                answer = worker.ask("verify", self.suite.timeouts.verify)
+                self._judge(entry, worker.scratch, answer, references)
+            if entry.alive and generation == self._numbers.start:
+                with entry.spent.time("soak"):
+                    answer = worker.ask("soak", self.suite.timeouts.verify)
+                    self._check(entry, answer["suspects"], references, "a call before the warm-up")
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
         self._reporter.row(entry.ref.label, "right" if line.status == "ok" else line.status)
         line.elapsed_s = time.monotonic() - began
 
-    def _warm(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
-        """Put each on its processors, look at many of its results, and warm it up, one after the other."""
+    def _warm(self, entries: Sequence[Entry], generation: int) -> None:
+        """Put each on its processors and warm it up, one after the other."""
         for entry in entries:
             began, worker = time.monotonic(), entry.worker
             if worker is None:
@@ -252,7 +312,6 @@ class CaseWork:
                 worker.pin()
                 answer = worker.ask("warm", self.suite.timeouts.warm)
                 entry.note(answer)
-                self._check(entry, answer["suspects"], references, "a call before the warm-up")
             except WorkerFailed as failure:
                 entry.fail(failure.status, failure.reason)
             if not entry.alive:
@@ -277,13 +336,14 @@ class CaseWork:
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
                 break
             self._doing(generation, f"round {number + 1} of {self.suite.rounds}")
-            self._round([entries[index] for index in next(order)], number)
+            with self._stopwatch.time("rounds"):
+                self._round([entries[index] for index in next(order)], number)
             self._show_round(entries, number)
-            used = watch.look()
+            used = watch.read()
             total, disturbed = total + used, [*disturbed, used.disturbed]
             if _ends_a_part(len(disturbed), self.suite.rounds, COMPANY_ROUNDS):
                 self._in_company([entries[index] for index in next(company)], generation)
-                total += watch.look()
+                total += watch.read()
         rounds = kept(disturbed, self.suite.rounds)
         if not any(entry.alone_seconds for entry in entries):
             self._in_company(entries, generation)
@@ -296,7 +356,8 @@ class CaseWork:
             disturbed=sum(disturbed[number] for number in rounds),
         )
         for entry in entries:
-            self._check(entry, entry.kept, references, "a timed call")
+            with self._stopwatch.time("check timed calls"):
+                self._check(entry, entry.kept, references, "a timed call")
             if entry.line.status == "ok":
                 seconds = [entry.seconds[number] for number in rounds]
                 entry.note({"seconds": seconds, "alone": entry.alone_seconds, "beside": entry.beside_seconds})
@@ -307,7 +368,7 @@ class CaseWork:
         """One turn for each, in this order, all others stopped."""
         keep = number % CHECK_EVERY < 2
         for entry in entries:
-            self._go_on([entry])
+            self._resume([entry])
             turn = self._turn(entry, keep=keep)
             self._stop([entry])
             if turn is not None:
@@ -322,14 +383,15 @@ class CaseWork:
         """
         if sum(entry.alive for entry in entries) < 2:
             return
-        self._go_on(entries)
-        for entry in entries:
-            self._doing(generation, "in company", entry)
-            turn = self._turn(entry, keep=False)
-            if turn is not None:
-                entry.alone_seconds.append(entry.seconds[-1])
-                entry.beside_seconds.append(turn["seconds"])
-        self._stop(entries)
+        with self._stopwatch.time("beside neighbours"):
+            self._resume(entries)
+            for entry in entries:
+                self._doing(generation, "in company", entry)
+                turn = self._turn(entry, keep=False)
+                if turn is not None:
+                    entry.alone_seconds.append(entry.seconds[-1])
+                    entry.beside_seconds.append(turn["seconds"])
+            self._stop(entries)
 
     def _turn(self, entry: Entry, *, keep: bool) -> dict[str, Any] | None:
         """The answer to one turn; None where the worker is gone, or now fails."""
@@ -361,11 +423,11 @@ class CaseWork:
             if entry.worker is not None:
                 self._device.stop(entry.worker.pid)
 
-    def _go_on(self, entries: Sequence[Entry]) -> None:
+    def _resume(self, entries: Sequence[Entry]) -> None:
         """Let them use it again."""
         for entry in entries:
             if entry.worker is not None:
-                self._device.go_on(entry.worker.pid)
+                self._device.resume(entry.worker.pid)
 
     def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
@@ -385,6 +447,14 @@ class CaseWork:
         reason = checks.first_fault(entry.worker.scratch, results, references)
         if reason is not None:
             entry.fail("wrong", f"{what}: {reason}")
+
+
+def _add_parts(spent: Stopwatch, answer: Mapping[str, Any], seconds: float) -> None:
+    """Add the `seconds` that a worker took to prepare its model to the parts that it reports, and to what is left."""
+    parts = {"build model": "build_s", "export": "export_s", "compile": "compile_s", "first call": "first_call_s"}
+    known = {part: answer.get(key) or 0.0 for part, key in parts.items()}
+    for part, share in {**known, "prepare, rest": max(0.0, seconds - sum(known.values()))}.items():
+        spent.add(part, share)
 
 
 def _ends_a_part(done: int, rounds: int, parts: int) -> bool:

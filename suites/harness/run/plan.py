@@ -23,6 +23,8 @@ from suites.harness.record.schema import Samples
 
 ASSUMED_WORKER_S = 8.0
 """Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
+CASE_S = 4.0
+"""Seconds a case is assumed to take beside its workers: the reference, and ending processes."""
 
 
 _NOT_ASKED = {"models", "backends", "threads", "precision", "device", "worker_s"}
@@ -95,9 +97,10 @@ class RunPlan:
         """An estimate, and whether it rests on records of this machine.
 
         A row that has none is taken to cost what its model did in other cases of the suite, else of any, with
-        the same backend, else with any; a model that has none costs what the suite says, or `ASSUMED_WORKER_S`.
+        the same backend, else with any. A model that has none costs what the suite says, else what half of the recorded
+        workers took at most, else `ASSUMED_WORKER_S`.
         """
-        known: dict[tuple[str, ...], list[float]] = {}
+        known: dict[tuple[Any, ...], list[float]] = {}
         for path in store.run_files(results)[-10:]:
             try:
                 run = store.read(path)
@@ -105,17 +108,20 @@ class RunPlan:
                 continue
             suite = run.environment.suite
             for line in run.of(Samples):
-                for key in _akin(suite, line.case, line.backend):
-                    known.setdefault(key, []).append(line.elapsed_s)
+                for key in (*_akin(suite, line.case, line.backend), ()):
+                    known.setdefault((line.generation == 0, *key), []).append(line.elapsed_s)
         mean = {key: statistics.fmean(values) for key, values in known.items()}
         found: list[float | None] = []
         for case, refs in self.cases:
             for ref in (one for part in self.parted(case, refs) for one in part):
                 keys = _akin(self.suite.name, case.id, ref.label)
-                found.append(next((mean[key] for key in keys if key in mean), None))
-        usual = self.suite.worker_s or ASSUMED_WORKER_S
+                for number in range(self.suite.generations):
+                    chosen = ((number == 0, *key) for key in keys)
+                    found.append(next((mean[key] for key in chosen if key in mean), None))
+        every = [value for key, values in known.items() if key[1:] == () for value in values]
+        usual = self.suite.worker_s or (statistics.median(every) if every else ASSUMED_WORKER_S)
         seconds = sum(usual if one is None else one for one in found)
-        return seconds * self.suite.generations, any(one is not None for one in found)
+        return seconds + CASE_S * len(self.cases), any(one is not None for one in found)
 
 
 def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:

@@ -24,6 +24,7 @@ from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import EXPORTS, run_folder, scratch_folder
+from suites.harness.run.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def run(
     *,
     resume: bool = False,
     measure_roofs: Callable[[], Roofs] | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Outcome:
     """Measure every case of `plan` into one file under `results`.
 
@@ -78,13 +80,16 @@ def run(
         reporter: told what happens.
         resume: continue the newest unfinished run of the same plan instead of starting one.
         measure_roofs: called when a run starts; without, the run has no roofs and its rows no share of them.
+        stopwatch: told what the time is spent on.
 
     Raises:
         UsageError: nothing to resume.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
+    stopwatch = stopwatch or Stopwatch()
     earlier = _unfinished(plan, results) if resume else None
-    environment = earlier.environment if earlier else _environment(plan, measure_roofs)
+    with stopwatch.time("machine and roofs"):
+        environment = earlier.environment if earlier else _environment(plan, measure_roofs)
     path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
     history = History(results, exclude=path)
     summaries: list[Summary] = []
@@ -93,7 +98,7 @@ def run(
             if earlier is None:
                 writer.append(environment)
             reporter.start(plan.units(), f"suite {plan.suite.name}")
-            for block in _cases(plan, earlier, folder, history, environment, reporter):
+            for block in _cases(plan, earlier, folder, history, environment, reporter, stopwatch):
                 writer.append(*block)
                 summaries += [one for one in block if isinstance(one, Summary)]
     except KeyboardInterrupt:
@@ -117,6 +122,7 @@ def _cases(
     history: History,
     environment: Environment,
     reporter: Reporter,
+    stopwatch: Stopwatch,
 ) -> Iterator[Sequence[Samples] | Sequence[Summary]]:
     """What to write, in blocks that belong together."""
     samples = earlier.of(Samples) if earlier else []
@@ -129,15 +135,18 @@ def _cases(
         if case.id in complete:
             reporter.advance(plan.workers(case, refs))
             continue
-        provision(case, refs, seed, folder, provisioned, reporter)
+        with stopwatch.time("once a machine"):
+            provision(case, refs, seed, folder, provisioned, reporter)
         scratch = scratch_folder(folder, f"case_{number}")
         shutil.copytree(seed, scratch / "cache")
-        exports.lend(case, scratch / "cache")
+        is_repeated = exports.lend(case, scratch / "cache")
         done = [line for line in samples if line.case == case.id]
         lines: list[Samples] = []
         for part, members in enumerate(plan.parted(case, refs)):
             first = part * plan.suite.generations
-            work = CaseWork(case, members, plan.suite, scratch, scratch / "cache", references, reporter, done, first)
+            cache = scratch / "cache"
+            common = (references, reporter, stopwatch, done, first)
+            work = CaseWork(case, members, plan.suite, scratch, cache, *common, states_phases=not is_repeated)
             yield from work.generations()
             lines += work.lines
         question = Question(case, refs, plan.baseline, plan.suite.same_within, _roofs(environment, case.device))
@@ -155,13 +164,15 @@ class _Exports:
         self._folder = folder
         self._of: tuple[str, str] | None = None
 
-    def lend(self, case: Case, cache: Path) -> None:
-        """Move what was exported of the same computation into the cache of a case."""
+    def lend(self, case: Case, cache: Path) -> bool:
+        """Move what was exported of the same computation into the cache of a case; False if there is none."""
+        is_same = self._of == (case.computation, case.device)
         for path in self._folder.iterdir():
-            if self._of == (case.computation, case.device):
+            if is_same:
                 shutil.move(path, cache / path.name)
             else:
                 shutil.rmtree(path)
+        return is_same
 
     def take_back(self, case: Case, cache: Path) -> None:
         """Keep what a case has exported until the next one."""

@@ -13,12 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from engine.processors import allowed_processors
+from engine.processors import allowed_processors, count_processors
 from suites import backends, paths
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
@@ -129,11 +129,12 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):  # every process of the group may be gone already
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def pin(self) -> None:
-        """Keep every thread of the worker on its processors; threads to come inherit it."""
-        for thread in Path(f"/proc/{self._process.pid}/task").glob("*") if self._cpus else ():
+    def pin(self, cpus: Sequence[int] | None = None) -> None:
+        """Keep every thread of the worker on `cpus`, or on those of its case; threads to come inherit it."""
+        chosen = self._cpus if cpus is None else cpus
+        for thread in Path(f"/proc/{self._process.pid}/task").glob("*") if chosen else ():
             with contextlib.suppress(ProcessLookupError):  # a thread may end meanwhile
-                os.sched_setaffinity(int(thread.name), self._cpus)
+                os.sched_setaffinity(int(thread.name), chosen)
 
     def __enter__(self) -> Self:
         return self
@@ -199,6 +200,12 @@ def _environment(version: versions.Version | None, threads: int, cache: Path) ->
 
 def _exporter(ref: BackendRef | None) -> str:
     return BackendRef(ref.name, copy=ref.copy).label if ref else "reference"
+
+
+def find_lanes(threads: int) -> list[list[int]]:
+    """Sets of processors that share none, for workers of so many threads that run side by side; one set at least."""
+    cpus = allowed_processors()[: count_processors()] if hasattr(os, "sched_setaffinity") else []
+    return [cpus[begin : begin + threads] for begin in range(0, len(cpus) - threads + 1, threads)] or [[]]
 
 
 def _pinned(threads: int) -> list[int]:

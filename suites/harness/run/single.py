@@ -144,8 +144,9 @@ def _measure(worker: Worker, suite: Suite, references: Sequence[Reference], *, t
         raise Failed("wrong", tidy(judgement.reason))
     seconds: list[float] = []
     if timed:
-        suspects = worker.ask("warm", limits.warm)["suspects"]
+        suspects = worker.ask("soak", limits.verify)["suspects"]
         _refuse(checks.first_fault(worker.scratch, suspects, references), "a call before the warm-up")
+        worker.ask("warm", limits.warm)
         turns, rounds = _rounds(worker, suite)
         outputs = [turn["output"] for turn in turns if turn["output"]]
         _refuse(checks.first_fault(worker.scratch, outputs, references), "a timed call")
@@ -163,7 +164,7 @@ def _rounds(worker: Worker, suite: Suite) -> tuple[list[dict[str, Any]], list[in
             break
         keep = number % CHECK_EVERY < 2
         turns.append(worker.ask("sample", suite.timeouts.sample, count=suite.samples_per_round, keep=keep))
-        disturbed.append(watch.look().disturbed)
+        disturbed.append(watch.read().disturbed)
     return turns, kept(disturbed, suite.rounds)
 
 

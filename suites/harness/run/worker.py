@@ -21,7 +21,7 @@ from suites.other_engine.launch import check_origin, explain
 PROTOCOL = 1
 """Version of commands and answers; part of the greeting."""
 
-JOB_COMMANDS = ("load", "provision", "facts", "prepare", "verify", "warm", "sample")
+JOB_COMMANDS = ("load", "provision", "facts", "prepare", "verify", "soak", "warm", "sample")
 
 _ERROR_LIMIT = 2000
 

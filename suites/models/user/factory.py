@@ -49,7 +49,7 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
 
     Raises:
         UnknownModel: no factory is named.
-        ModelError: the file is no Python.
+        ModelError: the file is not valid Python.
     """
     if not entry.isidentifier():
         raise UnknownModel(f"model {name!r}: expected path.py:factory, with the name of a function after the colon")
@@ -88,7 +88,7 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
     except OSError as error:
         raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise ModelError(f"model {name!r}: {file.name} is no Python: {type(error).__name__}: {error}") from None
+        raise ModelError(f"model {name!r}: {file.name} is not valid Python: {type(error).__name__}: {error}") from None
     named = [one for one in tree.body if getattr(one, "name", None) == entry]
     if not named or not isinstance(named[-1], ast.FunctionDef) or named[-1].decorator_list:
         return None

@@ -28,7 +28,7 @@ def arranged(where: str, made: Any) -> tuple[nn.Module, tuple[torch.Tensor, ...]
         where: begins messages.
         made: ``(model, inputs)``. The model is an `nn.Module` or an `ExportedProgram`. The inputs are a tensor, a tuple
             of positional arguments, or ``(tuple, dict)`` with keyword arguments; an argument may be nested lists,
-            tuples and dicts. A leaf that is no tensor (None, a number, a text) becomes a part of the model.
+            tuples and dicts. A leaf that is not a tensor (None, a number, a text) becomes a part of the model.
 
     Raises:
         ModelError: `made` is something else.

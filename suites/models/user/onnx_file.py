@@ -166,7 +166,7 @@ def _input(name: str, stream: BinaryIO, declared: _Field, called: str) -> Input:
     kind = _last(stream, declared, _VALUE_TYPE)
     tensor = None if kind is None else _last(stream, kind, _TYPE_TENSOR)
     if tensor is None:
-        raise ModelError(f"model {name!r}: input {called} is no tensor; only tensors can be generated")
+        raise ModelError(f"model {name!r}: input {called} is not a tensor; only tensors can be generated")
     element, shape = _last(stream, tensor, _TENSOR_ELEMENT), _last(stream, tensor, _TENSOR_SHAPE)
     number = 0 if element is None else element.value
     if number not in DTYPES:

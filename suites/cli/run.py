@@ -1,0 +1,164 @@
+"""``enginebench run``: suites, or models against every backend; verified, timed, printed, stored."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.processors import count_processors
+from suites.cli import show, targets
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json
+from suites.harness.declare.case import split_labels
+from suites.harness.declare.spec import Suite, find, load
+from suites.harness.measure import roofs
+from suites.harness.present import answer, progress, timing
+from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.record import store
+from suites.harness.run import plan, runner
+from suites.harness.run.stopwatch import Stopwatch
+
+MODEL_FIELDS = {"rounds": 10, "generation_budget_s": 6.0}
+"""How a model without a suite is measured: as suite default measures."""
+
+
+def command(
+    targets_: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET...",
+            help=f"Suites by name or path. {targets.MODEL}, is measured with every backend.",
+            show_default=False,
+        ),
+    ],
+    only: Annotated[str | None, typer.Option(help="Expression over model, threads, batch, backend, ...")] = None,
+    backends: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated backends instead of the suite's; engine@PATH is the engine of another checkout."
+        ),
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="What ratios are against instead of the suite's.")] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(metavar="N[,N...]", help="Threads of a call, for a model.", show_default="1, and all processors"),
+    ] = None,
+    chosen: targets.SetOption = None,
+    size: targets.SizeOption = None,
+    precision: targets.PrecisionOption = None,
+    config: targets.ConfigOption = None,
+    generations: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Fresh sets of processes instead of the suite's; with 10, most differences of 3% are detected."
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cases and an estimate; run nothing.")] = False,
+    with_timing: Annotated[bool, typer.Option("--timing", help="Print what the time of the run was spent on.")] = False,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure suites or models: verify, time in turns, print who is ahead, store the records.
+
+    A name that is both a suite's and a model's is the suite, unless an option is given that only models have:
+    --threads, --set, --size, --precision.
+    """
+    labels = split_labels(backends) if backends is not None else None
+    asked = {} if generations is None else {"generations": generations}
+    fields = targets.config_options(config)
+    of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
+    given = [option for option, value in of_model.items() if value]
+    plans = []
+    for name in targets_:
+        if _is_model(name, given):
+            suite = _make_suite(name, chosen or [], threads, precision, size)
+        else:
+            suite = _load_suite(name, given)
+        plans.append(plan.make(suite.model_copy(update=asked), only, labels, baseline, fields))
+    folder = store.results_folder(results)
+    if dry_run:
+        _dry_run(plans, folder, as_json=as_json)
+        return
+    stopwatch = Stopwatch()
+    with progress.reporter() as reporter:
+        outcomes = [
+            runner.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch)
+            for one in plans
+        ]
+    if as_json:
+        print_json([one.to_dict() for one in outcomes])
+    else:
+        for name, outcome in zip(targets_, outcomes, strict=True):
+            _show(outcome, with_answer=_is_model(name, given))
+    if with_timing:
+        timing.print_timing(console(stderr=as_json), stopwatch)
+    if not all(outcome.succeeded for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _is_model(name: str, given: Sequence[str]) -> bool:
+    """True if `name` means a model, where the options `given` are of models."""
+    return targets.is_model(name) and (bool(given) or not targets.is_suite(name))
+
+
+def _make_suite(
+    name: str, chosen: Sequence[str], threads: str | None, precision: str | None, size: Sequence[str] | None
+) -> Suite:
+    """The suite of a model: at one thread and at all, unless `threads` says otherwise."""
+    counts = sorted({1, count_processors()}) if threads is None else targets.read_counts("--threads", threads)
+    return targets.suite_of_model(name, chosen, counts, precision, targets.read_sizes(size), **MODEL_FIELDS)
+
+
+def _load_suite(name: str, given: Sequence[str]) -> Suite:
+    """The suite of this name or file.
+
+    Raises:
+        UsageError: no such suite, or an option is given that only models have.
+    """
+    targets.check_suite(name, given)
+    suite = load(find(name))
+    if targets.is_model(name):
+        print(
+            f"{name} is a suite and a model: this runs the suite. The model alone: {name} --threads 1", file=sys.stderr
+        )
+    return suite
+
+
+def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
+    show.print_run(outcome.summaries, outcome.environment, store.read_start(outcome.path.stem))
+    if with_answer:
+        printer = console()
+        printer.print()
+        write_paragraph(printer, answer.write_answer(outcome.summaries), style="bold")
+    print(f"stored: {outcome.path}")
+
+
+def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
+    found: list[dict[str, Any]] = []
+    for one in plans:
+        estimate, recorded = one.seconds(folder)
+        cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
+        found.append(
+            {
+                "suite": one.suite.name,
+                "cases": cases,
+                "workers": one.units(),
+                "estimate_s": round(estimate),
+                "recorded": recorded,
+            }
+        )
+    if as_json:
+        print_json(found)
+        return
+    for entry in found:
+        for case, labels in entry["cases"].items():
+            print(f"{case}  {', '.join(labels)}")
+        each = entry["estimate_s"] / entry["workers"]
+        basis = "from records of this machine" if entry["recorded"] else f"assuming {each:.3g} s each"
+        minutes = entry["estimate_s"] / 60
+        print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
+        print(f"about {minutes:.1f} minutes ({basis})")

@@ -1,0 +1,50 @@
+"""Which backend is the fastest, by how much, and how sure that is, in one sentence. Reads records only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suites.harness.judge import standing
+from suites.harness.judge.standing import Standing
+from suites.harness.present import names, units
+from suites.harness.record.schema import Summary
+
+MOST_CLAUSES = 3
+"""Cases that are answered one by one; of more, only how often each backend is the fastest."""
+HINT = "More processes make it surer: --generations 10 detects most differences of 3%."
+_CERTAINTY = {"ahead": "told from noise", "level": "which is level"}
+
+
+def write_answer(summaries: Sequence[Summary]) -> str:
+    """The sentence, and where it is not sure, what would make it surer."""
+    standings = standing.judge_cases(summaries)
+    timed = [one for one in standings if one.timed]
+    if not timed:
+        return "No backend has a time."
+    if len(timed) > MOST_CLAUSES:
+        text = "; ".join(_count(timed, backend) for backend in dict.fromkeys(one.timed[0].backend for one in timed))
+    else:
+        places = names.describe_differences(summaries)
+        text = "; ".join(_describe(one, places[one.case]) for one in timed)
+    lost = len(standings) - len(timed)
+    sentences = [f"Fastest: {text}."]
+    sentences += [f"No backend has a time in {lost} other case{'s' if lost > 1 else ''}."] if lost else []
+    sentences += [HINT] if any(one.margin is not None and not _is_sure(one) for one in timed) else []
+    return " ".join(sentences)
+
+
+def _is_sure(one: Standing) -> bool:
+    return one.margin is not None and one.margin.word == "ahead"
+
+
+def _count(timed: Sequence[Standing], backend: str) -> str:
+    own = [one for one in timed if one.timed[0].backend == backend]
+    return f"{backend} in {len(own)} of {len(timed)} cases, told from noise in {sum(map(_is_sure, own))}"
+
+
+def _describe(one: Standing, place: str) -> str:
+    text, lead = f"{one.timed[0].backend} {place}".strip(), one.margin
+    if lead is None:
+        return f"{text}, the only backend with a time"
+    certainty = _CERTAINTY.get(lead.word, "not told from noise")
+    return f"{text}, {units.times(lead.speed.value)} ahead of {lead.other} {units.interval(lead.speed)}, {certainty}"

@@ -1,0 +1,32 @@
+"""What the time of a run was spent on, as a table with bars for a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from suites.harness.present import units
+from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.present.terminal import draw_bar, is_ascii
+from suites.harness.run.stopwatch import Stopwatch
+
+BAR = 24
+"""Characters of the longest bar."""
+
+
+def print_timing(console: Console, stopwatch: Stopwatch) -> None:
+    """Print a line a phase, the longest first."""
+    seconds = stopwatch.read()
+    total, longest = sum(seconds.values()), max(seconds.values())
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("phase", "time", "share", ""):
+        table.add_column(heading, justify="right" if heading in ("time", "share") else "left", no_wrap=True)
+    for phase, spent in seconds.items():
+        bar = draw_bar(spent / longest, BAR, ascii_only=is_ascii(console)) if longest and spent else ""
+        table.add_row(Text(phase), Text(units.seconds(spent)), Text(units.percent(spent / total if total else 0)), bar)
+    console.print()
+    note = "Workers that are prepared at the same time share its wall time in proportion to their work."
+    write_paragraph(console, f"The run took {units.seconds(total)}. {note}")
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))

@@ -1,0 +1,141 @@
+"""What `enginebench run MODEL` measures, and the sentence that it ends with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.processors import count_processors
+from suites.cli import main
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.judge import stats
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import Question, summarise
+from suites.harness.present import answer, names
+from suites.harness.record.schema import Compared, Ratio
+from tests.harness import records
+
+
+def row(backend, seconds, threads=1, runner_up=None, **fields):
+    case = fields.pop("case", f"mlp/b1/t{threads}/fp32")
+    return records.summary(
+        case=case, backend=backend, threads=threads, latency=stats.latency([[[seconds]]]), runner_up=runner_up, **fields
+    )
+
+
+def over(backend, verdict="faster"):
+    return Compared(backend=backend, ratio=Ratio(0.8, 0.75, 0.9), verdict=verdict)
+
+
+def test_one_case_is_one_sentence_with_lead_interval_and_certainty():
+    rows = [row("engine", 0.8, runner_up=over("openvino")), row("openvino", 1.0), row("eager", 2.0)]
+    assert answer.write_answer(rows) == "Fastest: engine, 1.25x ahead of openvino [1.11, 1.33], told from noise."
+
+
+def test_a_competitor_that_is_the_fastest_is_named():
+    rows = [row("engine", 1.0), row("openvino", 0.8, runner_up=over("engine"))]
+    assert answer.write_answer(rows).startswith("Fastest: openvino, 1.25x ahead of engine")
+
+
+def test_what_is_not_sure_says_how_to_become_surer():
+    rows = [
+        row("engine", 0.8, 1, over("openvino")),
+        row("openvino", 1.0, 1),
+        row("engine", 1.0, 2),
+        row("openvino", 0.8, 2, over("engine", "inconclusive")),
+    ]
+    found = answer.write_answer(rows)
+    assert "engine at 1 thread, 1.25x ahead of openvino [1.11, 1.33], told from noise; openvino at 2 threads" in found
+    assert "[1.11, 1.33], not told from noise. " in found
+    assert found.endswith(answer.HINT)
+
+
+def test_of_many_cases_it_is_counted_who_is_the_fastest_how_often():
+    rows = []
+    for threads in range(1, 5):
+        rows += [row("engine", 0.8, threads, over("eager")), row("eager", 1.0, threads)]
+    rows += [row("eager", 0.8, 5, over("engine", "same")), row("engine", 1.0, 5)]
+    found = answer.write_answer(rows)
+    assert "engine in 4 of 5 cases, told from noise in 4; eager in 1 of 5 cases, told from noise in 0." in found
+
+
+def test_cases_without_a_time_are_counted():
+    failed = {"status": "failed", "reason": "no"}
+    assert answer.write_answer([records.summary(**failed)]) == "No backend has a time."
+    rows = [row("engine", 0.8), records.summary(case="mlp/b2/t1/fp32", shape={"batch": 2}, **failed)]
+    found = answer.write_answer(rows)
+    assert "the only backend with a time" in found
+    assert "No backend has a time in 1 other case." in found
+
+
+def test_cases_are_told_apart_by_what_differs_between_them():
+    rows = [
+        records.summary(case="1", shape={"batch": 1, "sequence": 16}),
+        records.summary(case="2", shape={"batch": 1, "sequence": 32}, threads=2),
+        records.summary(case="3", shape={"batch": 1, "sequence": 32}, threads=2, precision="bf16"),
+    ]
+    assert list(names.describe_differences(rows).values()) == [
+        "with sequence 16, fp32 at 1 thread",
+        "with sequence 32, fp32 at 2 threads",
+        "with sequence 32, bf16 at 2 threads",
+    ]
+    assert names.describe_differences(rows[:1]) == {"1": ""}
+
+
+def test_the_fastest_row_is_compared_with_the_fastest_of_another_backend():
+    def lines(backend, seconds):
+        return [
+            records.samples(backend=backend, generation=number, seconds=[[seconds]] * 3, inner=1) for number in (0, 1)
+        ]
+
+    labels = {"eager": 4.0, "eager#2": 4.0, "onnxruntime": 2.0, "onnxruntime[level=basic]": 1.0, "engine": 3.0}
+    found = summarise(
+        Question(Case("mlp", {"batch": 1}), [BackendRef.parse(label) for label in labels], "eager", 0.02),
+        [line for label, seconds in labels.items() for line in lines(label, seconds)],
+        History(),
+    )
+    (first,) = [one for one in found if one.runner_up is not None]
+    assert (first.backend, first.runner_up.backend) == ("onnxruntime[level=basic]", "engine"), "not a form of itself"
+    assert first.runner_up.ratio.value == pytest.approx(1 / 3)
+
+
+# --- what is measured -------------------------------------------------------------------
+
+
+@pytest.fixture
+def planned(capsys, tmp_path, monkeypatch):
+    factory = "def make(width=8, depth=1):\n    return torch.nn.Linear(width, width), torch.randn(2, width)\n"
+    (tmp_path / "mine.py").write_text(f"import torch\n\n\n{factory}")
+    monkeypatch.chdir(tmp_path)
+
+    def plan(*arguments):
+        """The case ids, and what was said on standard error."""
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *arguments, "--dry-run", "--json", "--results", str(tmp_path)])
+        out, err = capsys.readouterr()
+        assert not ended.value.code, err
+        return list(json.loads(out)[0]["cases"]), err
+
+    return plan
+
+
+def test_a_model_is_measured_at_one_thread_and_at_all(planned):
+    counts = sorted({1, count_processors()})
+    assert planned("minilm")[0] == [f"minilm/b1_s32/t{threads}/fp32" for threads in counts]
+    assert planned("mine.py:make")[0] == [f"mine.py:make/default/t{threads}/fp32" for threads in counts]
+
+
+def test_sizes_threads_and_precisions_are_swept(planned):
+    found, _ = planned("minilm", "--size", "sequence=16,32", "--threads", "1", "--precision", "fp32,bf16")
+    assert found == [f"minilm/b1_s{length}/t1/{precision}" for length in (16, 32) for precision in ("fp32", "bf16")]
+    found, _ = planned("mine.py:make?depth=2", "--size", "width=16,32,64", "--threads", "1")
+    assert found == [f"mine.py:make/width{width}/t1/fp32/depth=2" for width in (16, 32, 64)]
+
+
+def test_a_name_that_is_also_a_suite_is_the_suite_unless_an_option_is_of_models(planned):
+    found, said = planned("bert")
+    assert len(found) > 2
+    assert "bert is a suite and a model: this runs the suite" in said
+    found, said = planned("bert", "--threads", "1")
+    assert (found, said) == (["bert/b1_s128/t1/fp32"], "")
