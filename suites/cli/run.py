@@ -30,7 +30,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help=f"Suites by name or path. {targets.MODEL}, is measured with every backend.",
+            help=f"Suites by name or path. {targets.MODEL}, is measured with five backends.",
             show_default=False,
         ),
     ],
@@ -38,10 +38,12 @@ def command(
     backends: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated backends instead of the suite's; engine@PATH is the engine of another checkout."
+            help="Comma-separated backends (default: the suite's); engine@PATH is the engine of another checkout."
         ),
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="What ratios are against instead of the suite's.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Backend that ratios are relative to (default: the suite's).")
+    ] = None,
     threads: Annotated[
         str | None,
         typer.Option(metavar="N[,N...]", help="Threads of a call, for a model.", show_default="1, and all processors"),
@@ -53,7 +55,7 @@ def command(
     generations: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Fresh sets of processes instead of the suite's; with 10, most differences of 3% are detected."
+            min=2, help="Generations of processes (default: the suite's); with 10, most differences of 3% are detected."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
@@ -64,8 +66,8 @@ def command(
 ) -> None:
     """Measure suites or models: verify, time in turns, print who is ahead, store the records.
 
-    A name that is both a suite's and a model's is the suite, unless an option is given that only models have:
-    --threads, --set, --size, --precision.
+    A name that is both a suite's and a model's means the suite, unless you give an option of models: --threads, --set,
+    --size, --precision.
     """
     labels = split_labels(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
@@ -79,6 +81,12 @@ def command(
         else:
             suite = _load_suite(name, given)
         plans.append(plan.make(suite.model_copy(update=asked), only, labels, baseline, fields))
+    for name in targets_:
+        if targets.is_model(name) and not _is_model(name, given):
+            hint = (
+                f"{name} is a suite and a model: this is the suite. The model alone: enginebench run {name} --threads 1"
+            )
+            print(hint, file=sys.stderr)
     folder = store.results_folder(results)
     if dry_run:
         _dry_run(plans, folder, as_json=as_json)
@@ -120,12 +128,7 @@ def _load_suite(name: str, given: Sequence[str]) -> Suite:
         UsageError: no such suite, or an option is given that only models have.
     """
     targets.check_suite(name, given)
-    suite = load(find(name))
-    if targets.is_model(name):
-        print(
-            f"{name} is a suite and a model: this runs the suite. The model alone: {name} --threads 1", file=sys.stderr
-        )
-    return suite
+    return load(find(name))
 
 
 def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:

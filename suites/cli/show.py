@@ -56,7 +56,7 @@ def command(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Print a stored run again: the overview, or with --details or --case everything of each case."""
+    """Print a stored run again: the overview, or with --details or --case all measurements of each case."""
     found = store.find_run(store.results_folder(results), name)
     is_ablation = bool(found.of(AblationRecord))
     if as_csv:

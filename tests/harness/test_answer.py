@@ -30,7 +30,7 @@ def over(backend, verdict="faster"):
 
 def test_one_case_is_one_sentence_with_lead_interval_and_certainty():
     rows = [row("engine", 0.8, runner_up=over("openvino")), row("openvino", 1.0), row("eager", 2.0)]
-    assert answer.write_answer(rows) == "Fastest: engine, 1.25x ahead of openvino [1.11, 1.33], told from noise."
+    assert answer.write_answer(rows) == "Fastest: engine, 1.25x ahead of openvino [1.11, 1.33], beyond noise."
 
 
 def test_a_competitor_that_is_the_fastest_is_named():
@@ -46,8 +46,8 @@ def test_what_is_not_sure_says_how_to_become_surer():
         row("openvino", 0.8, 2, over("engine", "inconclusive")),
     ]
     found = answer.write_answer(rows)
-    assert "engine at 1 thread, 1.25x ahead of openvino [1.11, 1.33], told from noise; openvino at 2 threads" in found
-    assert "[1.11, 1.33], not told from noise. " in found
+    assert "engine at 1 thread, 1.25x ahead of openvino [1.11, 1.33], beyond noise; openvino at 2 threads" in found
+    assert "[1.11, 1.33], within noise. " in found
     assert found.endswith(answer.HINT)
 
 
@@ -57,7 +57,7 @@ def test_of_many_cases_it_is_counted_who_is_the_fastest_how_often():
         rows += [row("engine", 0.8, threads, over("eager")), row("eager", 1.0, threads)]
     rows += [row("eager", 0.8, 5, over("engine", "same")), row("engine", 1.0, 5)]
     found = answer.write_answer(rows)
-    assert "engine in 4 of 5 cases, told from noise in 4; eager in 1 of 5 cases, told from noise in 0." in found
+    assert "engine in 4 of 5 cases, beyond noise in 4; eager in 1 of 5 cases, beyond noise in 0." in found
 
 
 def test_cases_without_a_time_are_counted():
@@ -136,6 +136,6 @@ def test_sizes_threads_and_precisions_are_swept(planned):
 def test_a_name_that_is_also_a_suite_is_the_suite_unless_an_option_is_of_models(planned):
     found, said = planned("bert")
     assert len(found) > 2
-    assert "bert is a suite and a model: this runs the suite" in said
+    assert "bert is a suite and a model: this is the suite" in said
     found, said = planned("bert", "--threads", "1")
     assert (found, said) == (["bert/b1_s128/t1/fp32"], "")

@@ -272,7 +272,7 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     assert call(capsys, "show", "--into", str(readme), "--results", str(results))[0] == 0
     text = readme.read_text()
     assert text.startswith("before\n<!-- table -->\n")
-    assert "**Engine first in " in text
+    assert "A/A floor" in text.splitlines()[2]
     assert "old" not in text
     assert "| `mlp b2 " in text
     assert text.endswith("<!-- /table -->\nafter\n")

@@ -93,7 +93,7 @@ def test_forms_of_the_engine_have_columns_of_their_own():
 def test_the_sentence_counts_who_is_first_and_what_is_told_from_noise():
     slow = case("bert", engine=3e-3, word="behind")
     found = described(case("a"), case("b", word="unclear"), slow)
-    assert found.closing == "Engine first in 2 of 3 cases, told from noise in 1; behind in 1, told from noise in 1."
+    assert found.closing == "Engine first in 2 of 3 cases, beyond noise in 1; behind in 1, beyond noise in 1."
     missing = case("c")
     missing[-1] = row("engine", None, case="c/b1/t1/fp32", model="c", status="failed", reason="no room")
     assert described(case("a"), missing).closing.endswith("1 further without a comparison.")
@@ -274,7 +274,7 @@ def test_markdown_is_one_line_a_case_with_the_fastest_in_bold_and_a_link_to_the_
     assert "<br>" not in text
     assert "(guide.md)" in text
     assert text.index("A/A floor") < text.index("| `mlp b1`")
-    assert text.index("| `bert b1`") < text.index("**Engine first in 2 of 2 cases, told from noise in 2.**")
+    assert text.index("| `bert b1`") < text.index("**Engine first in 2 of 2 cases, beyond noise in 2.**")
 
 
 # --- blocks -----------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_a_block_says_when_the_engine_is_behind_or_not_told_from_noise():
     assert "onnxruntime[without=SkipLayerNormFusion] first, engine 1.58x behind [1.42, 1.74]" in block(
         case(engine=3e-3, word="behind"), 160
     )
-    assert block(case(word="unclear"), 160).splitlines()[0].endswith("[1.73, 2.11]: not told from noise")
+    assert block(case(word="unclear"), 160).splitlines()[0].endswith("[1.73, 2.11]: within noise")
 
 
 def test_bars_are_as_long_as_the_times():

@@ -109,7 +109,7 @@ def test_a_defect_of_the_engine_is_a_reason_that_says_so(rows):
 
 def test_a_hang_is_a_timeout_that_names_its_phase(rows):
     assert rows["Hanging"].status == "timeout"
-    assert rows["Hanging"].reason == "warm took longer than 10 s"
+    assert rows["Hanging"].reason == "soak took longer than 10 s"
 
 
 def test_what_a_library_prints_does_not_break_the_protocol(rows):

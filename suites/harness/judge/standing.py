@@ -28,7 +28,7 @@ class Lead:
     Attributes:
         other: label of the other backend.
         speed: time of the other over time of the row, with its 95% interval: above 1 the row is faster.
-        word: `ahead` and `behind` are told from noise, `level` is within the suite's `same_within`, else `unclear`.
+        word: `ahead` and `behind` are beyond noise, `level` is within the suite's `same_within`, else `unclear`.
         detectable: smallest true difference, relative, that the comparison detects in 9 of 10 runs.
     """
 
@@ -170,9 +170,9 @@ class Tally:
     Attributes:
         cases: cases in which the engine and a competitor have a time.
         first: cases in which no competitor has a shorter median.
-        ahead: those in which that is told from noise.
+        ahead: those in which that is beyond noise.
         behind: cases in which a competitor has a shorter median.
-        surely_behind: those in which that is told from noise.
+        surely_behind: those in which that is beyond noise.
         without: cases in which the engine or every competitor has no time.
     """
 
@@ -184,13 +184,13 @@ class Tally:
     without: int
 
     def __str__(self) -> str:
-        """One sentence: ``Engine first in 8 of 8 cases, told from noise in 6.``, or what else is true."""
+        """One sentence: ``Engine first in 8 of 8 cases, beyond noise in 6.``, or what else is true."""
         if not self.cases:
             return "No case has a time of the engine and of a competitor."
         text = f"Engine first in {self.first} of {self.cases} case{'s' if self.cases > 1 else ''}"
-        text += f", told from noise in {self.ahead}" if self.first else ""
+        text += f", beyond noise in {self.ahead}" if self.first else ""
         if self.behind:
-            text += f"; behind in {self.behind}, told from noise in {self.surely_behind}"
+            text += f"; behind in {self.behind}, beyond noise in {self.surely_behind}"
         return f"{text}." + (f" {self.without} further without a comparison." if self.without else "")
 
 

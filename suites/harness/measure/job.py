@@ -158,7 +158,7 @@ class Job:
         """Call until two blocks of samples agree. Sets the repetitions of a sample.
 
         Returns:
-            calls, steady, per_call_s, inner, peak_rss_bytes; facts as of `prepare`, if a backend knows more of them now.
+            calls, steady, per_call_s, inner, peak_rss_bytes; facts as of `prepare`, if a backend now knows more.
         """
         gc.collect()
         start = time.perf_counter()

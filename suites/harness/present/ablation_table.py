@@ -17,12 +17,12 @@ from suites.harness.record.schema import AblationRecord, Environment
 
 GUIDE = "docs/reading-results.md#ablations"
 LEGEND = (
-    "left out: time without the switch over time with it and the 95% interval, above 1 the switch pays; alone: the "
-    "same with everything else off"
+    "left out: time without the switch, or with the value that it names, over the time as usual, with its 95% "
+    "interval: above 1 the switch, or the usual value, pays; alone: the same with everything else off"
 )
 PAIR_LEGEND = (
-    "interaction: what two switches save together over what each saves by itself; above 1 they are redundant, below 1 "
-    "they help each other"
+    "interaction: what a switch saves alone over what it saves when the other one is on; above 1 they are redundant, "
+    "below 1 they help each other"
 )
 _COUNTS = {
     "nodes": "nodes",
@@ -102,7 +102,9 @@ def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
     if everything is not None:
         alone = {one.switch_kind for one in records if one.mode == ADD_ONE_IN}
         kept = sorted({one.switch_kind for one in records if one.mode == LEAVE_ONE_OUT} - alone - {"all"})
-        stays = f"; it changes no switch of the kinds {', '.join(kept)}" if kept and alone else ""
+        stays = (
+            f"; it changes no switch of the kinds {', '.join(kept)}" if kept and (alone or "pass" not in kept) else ""
+        )
         yield f"{ALL}: {everything.without} against {everything.with_}{stays}."
     unreached = list_unreached(records)
     if unreached:

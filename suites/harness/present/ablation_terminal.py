@@ -50,7 +50,7 @@ def print_ablation(
         console.print(Text.assemble((case, "bold"), f"  {whole} taken apart; {ablation_table.describe_floor(own)}"))
         for rows, heading in (
             (ablation_table.list_switches(own), "left out"),
-            (ablation_table.list_pairs(own), "both"),
+            (ablation_table.list_pairs(own), "interaction"),
         ):
             if rows:
                 _print_fitting(console, rows, heading)

@@ -11,8 +11,8 @@ from suites.harness.record.schema import Summary
 
 MOST_CLAUSES = 3
 """Cases that are answered one by one; of more, only how often each backend is the fastest."""
-HINT = "More processes make it surer: --generations 10 detects most differences of 3%."
-_CERTAINTY = {"ahead": "told from noise", "level": "which is level"}
+HINT = "With --generations 10 the intervals are narrower: most differences of 3% are then detected."
+_CERTAINTY = {"ahead": "beyond noise", "level": "which is level"}
 
 
 def write_answer(summaries: Sequence[Summary]) -> str:
@@ -39,12 +39,12 @@ def _is_sure(one: Standing) -> bool:
 
 def _count(timed: Sequence[Standing], backend: str) -> str:
     own = [one for one in timed if one.timed[0].backend == backend]
-    return f"{backend} in {len(own)} of {len(timed)} cases, told from noise in {sum(map(_is_sure, own))}"
+    return f"{backend} in {len(own)} of {len(timed)} cases, beyond noise in {sum(map(_is_sure, own))}"
 
 
 def _describe(one: Standing, place: str) -> str:
     text, lead = f"{one.timed[0].backend} {place}".strip(), one.margin
     if lead is None:
         return f"{text}, the only backend with a time"
-    certainty = _CERTAINTY.get(lead.word, "not told from noise")
+    certainty = _CERTAINTY.get(lead.word, "within noise")
     return f"{text}, {units.times(lead.speed.value)} ahead of {lead.other} {units.interval(lead.speed)}, {certainty}"

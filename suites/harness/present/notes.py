@@ -52,7 +52,7 @@ def _explain_noisy(standings: Sequence[Standing], short: Mapping[str, str]) -> I
     noisy = [one for one in standings if "noisy" in one.marks.get("", ())]
     if noisy:
         cases = ", ".join(f"{short[one.case]} ({units.times(1 + (one.floor or 0))})" for one in noisy)
-        yield f"{LETTERS['noisy']} noisy: two copies of the baseline differed by more than 20%: {cases}."
+        yield f"{LETTERS['noisy']} noisy: the A/A floor is above 1.20x: {cases}."
 
 
 def _explain_disturbed(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
@@ -71,8 +71,8 @@ def _explain_neighbours(standings: Sequence[Standing], short: Mapping[str, str])
     texts = _collect(standings, short, "neighbours", lambda row: f"{row.backend} {row.neighbours:+.1%}")
     if texts:
         yield (
-            f"{LETTERS['neighbours']} neighbours: slower while idle workers of the other backends are running, so they "
-            f"are stopped while times are taken: {'; '.join(texts)}."
+            f"{LETTERS['neighbours']} neighbours: slower while idle workers of other backends are running: "
+            f"{'; '.join(texts)}. Idle workers are stopped while times are taken."
         )
 
 

@@ -25,7 +25,7 @@ def write_markdown(overview: Overview, environment: Environment, guide: str) -> 
     legend = "Median latency of a call, lower is better, the fastest in bold"
     if BEST_OTHER in overview.leads:
         legend += (
-            f"; {BEST_OTHER}: time of the fastest other backend over the engine's with its 95% interval, "
+            f". {BEST_OTHER}: time of the fastest other backend over the engine's, with its 95% interval; "
             "above 1 the engine is faster"
         )
     notes = "".join(f"- {_escape(note)}\n" for note in overview.notes)

@@ -43,7 +43,7 @@ def _legend(console: Console, overview: Overview) -> str:
     text = f"Median latency of a call, {fastest}, lower is better"
     if BEST_OTHER in overview.leads:
         text += (
-            f"; {BEST_OTHER}: time of the fastest other backend over the engine's with its 95% interval, "
+            f". {BEST_OTHER}: time of the fastest other backend over the engine's, with its 95% interval; "
             "above 1 the engine is faster"
         )
     return f"{text}. Every word: {GUIDE}. All numbers of a case: enginebench show RUN --details"

@@ -72,7 +72,7 @@ def describe_outcome(one: Standing) -> tuple[str, str]:
         slower = units.inverse(lead.speed)
         value, interval = units.times(slower.value), units.interval(slower)
         text = f"{lead.other} first, {one.engine.backend} {value} behind {interval}"
-    suffix = {"unclear": ": not told from noise", "level": ": level"}.get(lead.word, "")
+    suffix = {"unclear": ": within noise", "level": ": level"}.get(lead.word, "")
     return text + suffix, lead.word
 
 

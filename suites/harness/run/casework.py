@@ -294,7 +294,7 @@ class CaseWork:
                 self._judge(entry, worker.scratch, answer, references)
             if entry.alive and generation == self._numbers.start:
                 with entry.spent.time("soak"):
-                    answer = worker.ask("soak", self.suite.timeouts.verify)
+                    answer = worker.ask("soak", self.suite.timeouts.warm)
                     self._check(entry, answer["suspects"], references, "a call before the warm-up")
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)

@@ -144,7 +144,7 @@ def _measure(worker: Worker, suite: Suite, references: Sequence[Reference], *, t
         raise Failed("wrong", tidy(judgement.reason))
     seconds: list[float] = []
     if timed:
-        suspects = worker.ask("soak", limits.verify)["suspects"]
+        suspects = worker.ask("soak", limits.warm)["suspects"]
         _refuse(checks.first_fault(worker.scratch, suspects, references), "a call before the warm-up")
         worker.ask("warm", limits.warm)
         turns, rounds = _rounds(worker, suite)
