@@ -268,13 +268,13 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     assert status == 0
     assert "A/A floor" in out
     readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- table -->\nold\n<!-- /table -->\nafter\n")
+    readme.write_text("before\n<!-- table -->\nthe former one\n<!-- /table -->\nafter\n")
     assert call(capsys, "show", "--into", str(readme), "--results", str(results))[0] == 0
     text = readme.read_text()
     assert text.startswith("before\n<!-- table -->\n")
     assert "A/A floor" in text.splitlines()[2]
-    assert "old" not in text
-    assert "| `mlp b2 " in text
+    assert "the former one" not in text
+    assert "`mlp b2`" in text
     assert text.endswith("<!-- /table -->\nafter\n")
     picture = tmp_path / "table.svg"
     assert call(capsys, "show", "--svg", str(picture), "--results", str(results))[0] == 0
