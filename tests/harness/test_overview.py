@@ -61,7 +61,7 @@ def printed(described, width, **options):
 
 def test_the_lead_is_the_time_of_the_fastest_other_backend_over_the_engines():
     (line,) = described(case()).lines
-    assert line.leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "ahead"),)
+    assert line.leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "ahead", "onnxruntime"),)
 
 
 @pytest.mark.parametrize("word", VERDICTS)
@@ -268,7 +268,7 @@ def test_markdown_is_one_line_a_case_with_the_fastest_in_bold_and_a_link_to_the_
     text = overview_markdown.write_markdown(described(case(), case("bert")), records.environment(), "guide.md")
     table = [line for line in text.splitlines() if line.startswith("| `")]
     assert table == [
-        f"| `{name} b1` | ms | 4.00 | 3.00 | 1.90 | **1.00** | 1.90x [1.73, 2.11] | ahead | f |"
+        f"| `{name} b1` | ms | 4.00 | 3.00 | 1.90 | **1.00** | 1.90x [1.73, 2.11] onnxruntime | ahead | 1.05x | f |"
         for name in ("mlp", "bert")
     ]
     assert "<br>" not in text

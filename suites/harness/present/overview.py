@@ -42,11 +42,13 @@ class LeadCell:
         value: how many times as fast: ``1.08x``; empty if nothing was compared.
         interval: its 95% interval: ``[1.00, 1.17]``.
         word: ahead, behind, level or unclear.
+        other: name of the other backend.
     """
 
     value: str = ""
     interval: str = ""
     word: str = ""
+    other: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Line:
         times: one a column, in order; None where the backend took no part.
         leads: one a column of `Overview.leads`.
         marks: a letter for each thing that a reader must know.
+        floor: the A/A floor of the case: ``1.08x``; empty if it was not measured.
         is_doubtful: True if the times are noisy or were disturbed.
     """
 
@@ -67,6 +70,7 @@ class Line:
     times: tuple[Time | None, ...]
     leads: tuple[LeadCell, ...]
     marks: str
+    floor: str
     is_doubtful: bool
 
 
@@ -153,6 +157,7 @@ def _describe_line(
         times=tuple(_write_time(forms.get(column), fastest, step) for column in columns),
         leads=tuple(_write_lead(lead) for lead in leads),
         marks=notes.write_marks(one),
+        floor="" if one.floor is None else units.times(1 + one.floor),
         is_doubtful=one.is_doubtful,
     )
 
@@ -174,7 +179,8 @@ def _write_time(row: Summary | None, fastest: Summary | None, step: float) -> Ti
 def _write_lead(lead: standing.Lead | None) -> LeadCell:
     if lead is None:
         return LeadCell()
-    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.word)
+    other = lead.other.partition("[")[0]
+    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.word, other)
 
 
 def fold_label(label: str) -> list[str]:

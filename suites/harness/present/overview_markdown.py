@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from suites.harness.present import markdown
 from suites.harness.present.overview import BEST_OTHER, Line, Overview, Time
 from suites.harness.record.schema import Environment
 
 
 def write_markdown(overview: Overview, environment: Environment, guide: str) -> str:
-    """The closing sentence, the table, its notes, and the machine with all versions.
+    """The machine, the table, who is ahead how often, notes, and all versions.
 
     Args:
         overview: what to write.
@@ -19,8 +21,8 @@ def write_markdown(overview: Overview, environment: Environment, guide: str) -> 
     headings = ["case", "", *(f"`{column}`" for column in overview.columns)]
     for heading in overview.leads:
         headings += [heading, ""]
-    headings += [""] if has_marks else []
-    lines = [headings, *(_write_line(line, has_marks=has_marks) for line in overview.lines)]
+    headings += ["A/A floor", *([""] if has_marks else [])]
+    lines = [headings, *(_write_line(line, overview.leads, has_marks=has_marks) for line in overview.lines)]
     table = markdown.pipes(lines, align=" " * 2 + "r" * len(overview.columns))
     legend = "Median latency of a call, lower is better, the fastest in bold"
     if BEST_OTHER in overview.leads:
@@ -44,11 +46,12 @@ def _versions(environment: Environment) -> str:
     return f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"
 
 
-def _write_line(line: Line, *, has_marks: bool) -> list[str]:
+def _write_line(line: Line, leads: Sequence[str], *, has_marks: bool) -> list[str]:
     cells = [_doubt(f"`{line.name}`", line), line.unit, *(_write_time(time) for time in line.times)]
-    for lead in line.leads:
-        cells += [_doubt(f"{lead.value} {lead.interval}".strip(), line), _doubt(lead.word, line)]
-    return [*cells, *([line.marks] if has_marks else [])]
+    for heading, lead in zip(leads, line.leads, strict=True):
+        other = lead.other if heading == BEST_OTHER else ""
+        cells += [_doubt(f"{lead.value} {lead.interval} {other}".strip(), line), _doubt(lead.word, line)]
+    return [*cells, line.floor, *([line.marks] if has_marks else [])]
 
 
 def _doubt(text: str, line: Line) -> str:
