@@ -19,7 +19,7 @@ from typing import Any
 from engine.errors import EngineError
 from suites import models
 from suites.backends import versions
-from suites.cli.output import console, plain_table
+from suites.cli.output import print_table
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import of_model
 from suites.harness.record import machine, outputs
@@ -48,7 +48,7 @@ def main() -> int:
     with run_folder() as folder:
         rows = [compare(case, old, scratch_folder(folder, f"case_{number}")) for number, case in enumerate(cases)]
     print(f"{old.name} -> this checkout ({machine.revision()['commit']}); {packages(old)}")
-    console().print(plain_table(rows))
+    print_table(rows)
     return int(any(value != SAME for row in rows for key, value in row.items() if key != "case" and value is not None))
 
 

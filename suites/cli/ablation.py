@@ -12,7 +12,7 @@ import typer
 from suites import backends, models
 from suites.backends import versions
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
 from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.spec import Suite, find, load
 from suites.harness.errors import UsageError
@@ -144,14 +144,14 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
     switches = [
         {"switch": switch.name, "kind": switch.kind, "alone": switch.alone is not None} for switch in taken.switches
     ]
-    seconds, _ = ablate.most(request).seconds(results)
+    seconds, _ = ablate.most(request).estimate(results)
     if as_json:
         ids = [case.id for case in cases]
         print_json({"name": suite.name, "cases": ids, "switches": switches, "estimate_s_at_most": round(seconds)})
         return
     for case in cases:
         print(case.id)
-    console().print(plain_table(switches))
+    print_table(switches)
     print(
         f"{suite.name}: {len(cases)} cases, {len(switches)} switches, {suite.generations} generations; about "
         f"{seconds / 60:.0f} minutes if each changes the program, less where one does not; pairs are not counted"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suites.cli import ablation, catalogue, data, profile, run, show
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json, text
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text
 from suites.harness.judge import compare
 from suites.harness.judge.history import History
 from suites.harness.measure import roofs
@@ -61,7 +61,7 @@ def _show_comparison(found: compare.Comparison) -> None:
         printer.print("Not the same surroundings, so times say nothing of the code:", markup=False)
         for line in compare.surroundings(found.surroundings):
             printer.print(f"  {line}", markup=False, highlight=False)
-    printer.print(plain_table(list(compare.lines(found))))
+    print_table(list(compare.lines(found)))
     for name, keys in (
         ("only before", found.gone),
         ("only after", found.new),
@@ -88,7 +88,10 @@ def list_(
     if as_json:
         print_json(rows)
         return
-    console().print(plain_table(rows) if rows else f"no {kind}")
+    if rows:
+        print_table(rows)
+    else:
+        print(f"no {kind}")
 
 
 @app.command("machine", epilog="Example: enginebench machine --json")
@@ -98,10 +101,9 @@ def machine_(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json({**facts, "roofs": found.to_dict()})
         return
-    printer = console()
     shown = {key: facts[key] for key in facts if key not in ("roofs", "surroundings")} | facts["surroundings"]
-    printer.print(plain_table([{"fact": key, "value": text(value)} for key, value in shown.items()]))
-    printer.print(plain_table([_roof_row(one) for one in found.rows]))
+    print_table([{"fact": key, "value": text(value)} for key, value in shown.items()])
+    print_table([_roof_row(one) for one in found.rows])
 
 
 def _roof_row(one: Roof) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from suites import data
-from suites.cli.output import JsonFlag, console, plain_table, print_json
+from suites.cli.output import JsonFlag, print_json, print_table
 
 app = typer.Typer(no_args_is_help=True, help="Real weights and real data: what there is, and fetching it.")
 
@@ -21,7 +21,7 @@ def list_(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        console().print(plain_table(rows))
+        print_table(rows)
 
 
 def _row(source: data.Source) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from suites.harness.declare.case import Scalar
 from suites.harness.errors import UsageError
+from suites.harness.present.terminal import choose_box
 from suites.models import read_value
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -49,12 +51,16 @@ def console(*, stderr: bool = False) -> Console:
     return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=180, stderr=stderr)
 
 
-def plain_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Rows of plain values under the names of the first one's keys."""
-    found = Table(*rows[0])
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows of plain values under the names of the first one's keys; what is too wide is wrapped, never cut."""
+    printer = console()
+    table = Table(box=choose_box(printer), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")
     for row in rows:
-        found.add_row(*(text(value).replace("[", "\\[") for value in row.values()))
-    return found
+        table.add_row(*(Text(text(value)) for value in row.values()))
+    printer.print(table)
+    printer.print()
 
 
 def text(value: Any) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from engine.suggest import unknown
 from suites.cli import ablation
-from suites.cli.output import JsonFlag, ResultsOption, console, plain_table, print_json
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json
 from suites.harness.errors import UsageError
 from suites.harness.judge import growth, standing
 from suites.harness.present import (
@@ -29,6 +29,7 @@ from suites.harness.present import (
     plot,
     ranked,
 )
+from suites.harness.present.growth import print_growth
 from suites.harness.record import frame, machine, store, superseded
 from suites.harness.record.schema import AblationRecord, Environment, Summary
 from suites.harness.run import runner
@@ -106,10 +107,7 @@ def print_run(summaries: Sequence[Summary], environment: Environment, started: d
     """Print the overview, and how latency grows with a size that was swept."""
     printer = console()
     overview_terminal.print_overview(printer, overview.describe(summaries, environment, started))
-    grown = growth.rows(growth.fitted(summaries))
-    if grown:
-        printer.print()
-        printer.print(plain_table(grown))
+    print_growth(printer, growth.fitted(summaries))
 
 
 def print_cases(summaries: Sequence[Summary], environment: Environment, started: datetime | None) -> None:

@@ -18,19 +18,17 @@ LEAST_SIZES = 3
 
 @dataclass(frozen=True)
 class Growth:
-    """Latency as a power of one size, all else alike: log t = exponent * log size + constant, by least squares.
+    """Latency as a power of one size, all else equal: log t = exponent * log size + constant, by least squares.
 
     Attributes:
-        backend, model, about: of what; `about` names the sizes and options that stay.
+        row: the row of the smallest size; names the backend and everything that the rows have in common.
         axis: the size that is swept.
-        sizes: its values.
+        sizes: its values, ascending.
         exponent, low, high: with its 95% interval, Student's t over the points' distance from the line. 1: twice the
-            size, twice the time; below, larger calls are cheaper a piece.
+            size takes twice the time; below 1, a larger call costs less per element.
     """
 
-    backend: str
-    model: str
-    about: str
+    row: Summary
     axis: str
     sizes: tuple[int, ...]
     exponent: float
@@ -50,7 +48,8 @@ def _sweeps(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]
             continue
         for axis in line.shape:
             fixed = {key: size for key, size in line.shape.items() if key != axis}
-            kept = [line.model, line.backend, line.threads, line.options, fixed]
+            place = [line.threads, line.precision, line.device, line.io]
+            kept = [line.model, line.backend, line.options, fixed, place]
             of.setdefault(axis, {}).setdefault(json.dumps(kept, sort_keys=True), []).append(line)
     for axis, groups in of.items():
         for group in groups.values():
@@ -64,25 +63,5 @@ def _fit(axis: str, lines: Sequence[Summary]) -> Growth | None:
         return None
     line = linregress([math.log(size) for size in sizes], [math.log(one.latency.p50) for one in lines if one.latency])
     half = stats.quantile(len(sizes) - 2) * line.stderr
-    first = lines[0]
-    kept = {key: size for key, size in first.shape.items() if key != axis} | first.options
-    about = ", ".join([*(f"{key}={value}" for key, value in kept.items()), f"threads={first.threads}"])
     exponent = float(line.slope)
-    return Growth(first.backend, first.model, about, axis, tuple(sizes), exponent, exponent - half, exponent + half)
-
-
-def rows(found: Sequence[Growth]) -> list[dict[str, str]]:
-    """For a table: a sweep a row, a backend a column."""
-    of: dict[tuple[str, str, str, tuple[int, ...]], dict[str, str]] = {}
-    for one in found:
-        text = f"{one.exponent:.2f} [{one.low:.2f}, {one.high:.2f}]"
-        of.setdefault((one.model, one.about, one.axis, one.sizes), {})[one.backend] = text
-    labels = dict.fromkeys(one.backend for one in found)
-    return [
-        {
-            "latency grows as": f"{model} {axis}^",
-            "over": f"{axis} {min(sizes)} to {max(sizes)}; {about}",
-            **{label: cells.get(label, "") for label in labels},
-        }
-        for (model, about, axis, sizes), cells in of.items()
-    ]
+    return Growth(lines[0], axis, tuple(sizes), exponent, exponent - half, exponent + half)

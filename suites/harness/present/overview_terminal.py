@@ -35,7 +35,9 @@ def print_overview(console: Console, overview: Overview) -> None:
 
 def write_paragraph(console: Console, text: str, *, indent: int = 0, style: str = "") -> None:
     """Print text as it is, wrapped between words."""
-    console.print(Padding(Text(text, style, overflow="fold"), (0, 0, 0, indent), expand=False), highlight=False)
+    for line in Text(text, style).wrap(console, console.width - indent, overflow="fold"):
+        line.rstrip()
+        console.print(Text(" " * indent) + line, soft_wrap=True)
 
 
 def _legend(console: Console, overview: Overview) -> str:
