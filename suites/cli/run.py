@@ -21,8 +21,13 @@ from suites.harness.record import store
 from suites.harness.run import plan, runner
 from suites.harness.run.stopwatch import Stopwatch
 
-MODEL_FIELDS = {"rounds": 10, "generation_budget_s": 6.0}
-"""How a model without a suite is measured: as suite default measures."""
+MODEL_FIELDS = {
+    "rounds": 10,
+    "generation_budget_s": 4.0,
+    "timeouts": {"prepare": 900.0, "verify": 300.0, "warm": 180.0, "sample": 180.0, "reference": 900.0},
+}
+"""How a model without a suite is measured: with less time for a generation than suite default gives, and with the time
+limits of suite models."""
 
 
 def command(
@@ -143,15 +148,15 @@ def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
 def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     for one in plans:
-        estimate, recorded = one.seconds(folder)
+        seconds, basis = one.estimate(folder)
         cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
         found.append(
             {
                 "suite": one.suite.name,
                 "cases": cases,
                 "workers": one.units(),
-                "estimate_s": round(estimate),
-                "recorded": recorded,
+                "estimate_s": round(seconds),
+                "basis": basis,
             }
         )
     if as_json:
@@ -160,8 +165,6 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
     for entry in found:
         for case, labels in entry["cases"].items():
             print(f"{case}  {', '.join(labels)}")
-        each = entry["estimate_s"] / entry["workers"]
-        basis = "from records of this machine" if entry["recorded"] else f"assuming {each:.3g} s each"
         minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
-        print(f"about {minutes:.1f} minutes ({basis})")
+        print(f"about {minutes:.1f} minutes ({entry['basis']})")

@@ -199,5 +199,6 @@ def test_the_work_of_a_step_is_the_weights_and_what_the_cache_holds():
 def test_a_suite_may_say_what_its_workers_take_before_any_has_run(tmp_path):
     suite = spec.load(spec.find("generation"))
     asked = plan.make(suite, "model == 'gpt2' and threads == 1")
-    assert asked.seconds(tmp_path) == (40.0 * 2 * 6 * 2 + 2 * plan.CASE_S, False)
+    basis = "assuming 40 s a process, since no record has these models"
+    assert asked.estimate(tmp_path) == (40.0 * 2 * 6 * 2 + 2 * plan.CASE_S, basis)
     assert "worker_s" not in asked.to_dict()

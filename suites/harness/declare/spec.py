@@ -34,6 +34,8 @@ from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
 
 IO = ("torch", "numpy")
+LEAST_TOGETHER = 4
+"""Processes that comparisons need: the baseline, its second copy, the engine and one other backend."""
 
 
 def _as_list(value: Any) -> Any:
@@ -73,8 +75,9 @@ class ModelSweep(_Strict):
         switches: tables of switches for the backends that have them; ``{}`` is everything on.
         threads, precision, device: instead of the suite's.
         backends: instead of the suite's.
-        together: processes that hold the model at once, at most, where memory has no room for more: further backends
-            take turns in further parts, each with the baseline, its second copy and the engine.
+        together: processes that hold the model at once, at most: further backends take turns in further parts, each
+            with the baseline, its second copy and the engine. Without it, the memory that is available when the case
+            starts sets the limit.
         io: ``torch``, ``numpy`` or both: what calls take and give.
     """
 
@@ -86,7 +89,7 @@ class ModelSweep(_Strict):
     precision: Names | None = None
     device: Names | None = None
     backends: Names | None = None
-    together: Annotated[int, Field(ge=4, strict=True)] | None = None
+    together: Annotated[int, Field(ge=LEAST_TOGETHER, strict=True)] | None = None
     io: Names = ["torch"]
 
     @model_validator(mode="before")
@@ -111,7 +114,7 @@ class Suite(_Strict):
         baseline: the backend that ratios are against. It runs twice: the second copy gives the A/A floor.
         threads, precision, device: swept for every model.
         rounds: rounds of one process generation; in each, every backend runs once.
-        samples_per_round: timed samples of one turn.
+        samples_per_round: timed samples of one turn; of slow calls fewer, one at least.
         generations: fresh sets of processes; two at least.
         generation_budget_s: rounds of one generation stop after this many seconds (never before three).
         same_within: 0.02 reads "same within 2%".

@@ -40,16 +40,18 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
         reason = f"onnx.reference cannot run it, so that nothing can be checked: {_first_line(error)}"
         raise ModelError(f"{model.path.name}: {reason}") from error
     dtypes = [[str(array.dtype) for array in arrays] for arrays in own]
+    size = sum(tensor.ByteSize() for tensor in proto.graph.initializer)
     try:
         _widen(proto)
         exact = _outputs(proto, [{name: _wide(array) for name, array in feed.items()} for feed in feeds], wide=True)
     except Exception as error:  # noqa: BLE001  # whatever an operator raises that does not know float64
         note = f"reference in the model's own dtype: {_first_line(error)}"
-        return [Reference(arrays, kinds, None, note) for arrays, kinds in zip(own, dtypes, strict=True)]
+        pairs = zip(own, dtypes, strict=True)
+        return [Reference(arrays, kinds, None, note, weight_bytes=size) for arrays, kinds in pairs]
     found = []
     for arrays, kinds, mine in zip(exact, dtypes, own, strict=True):
         errors = [compare(one, other).relative for one, other in zip(mine, arrays, strict=True)]
-        found.append(Reference(arrays, kinds, errors, None))
+        found.append(Reference(arrays, kinds, errors, None, weight_bytes=size))
     return found
 
 

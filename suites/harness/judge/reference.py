@@ -11,6 +11,7 @@ rounded type. A quantised case has those of the float64 model with its weights e
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -62,6 +63,7 @@ def compute(case: Case, seeds: int) -> list[Reference]:
     if spec.form == "onnx":
         return onnx_reference.compute(model, [[to_numpy(tensor) for tensor in one] for one in inputs])
     model = convert_model(model, case.precision)
+    size = _count_bytes(model)
     state = _written(case.model, model, inputs[0])
     ready = restorer(model, state)
     own = [_own(model, one, ready) for one in inputs]
@@ -69,8 +71,10 @@ def compute(case: Case, seeds: int) -> list[Reference]:
         exact = _double(model, inputs, state)
     except _IMPOSSIBLE as error:
         note = _note(error)
-        return [Reference(*_plain(one), None, note, precision.rule, state=state) for one in own]
-    return [_reference(wide, mine, precision.rule, state) for wide, mine in zip(exact, own, strict=True)]
+        found = [Reference(*_plain(one), None, note, precision.rule, state=state) for one in own]
+    else:
+        found = [_reference(wide, mine, precision.rule, state) for wide, mine in zip(exact, own, strict=True)]
+    return [replace(one, weight_bytes=size) for one in found]
 
 
 def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Reference]:
@@ -83,6 +87,7 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
         return Quantised(case.precision, lifted, next(kept))
 
     model = build(**case.build_arguments)[0]
+    size = _count_bytes(model)
     state = _written(case.model, model, inputs[0])
     ready = restorer(model, state)
     try:
@@ -102,7 +107,12 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
         found = [Reference(*_plain(one), None, note, rule, state=state) for one in own]
     else:
         found = [_reference(one, mine, rule, state) for one, mine in zip(exact, own, strict=True)]
-    return [replace(one, unquantised=plain) for one, plain in zip(found, unquantised, strict=True)]
+    return [replace(one, unquantised=plain, weight_bytes=size) for one, plain in zip(found, unquantised, strict=True)]
+
+
+def _count_bytes(model: torch.nn.Module) -> int:
+    """Bytes of the parameters and buffers of `model`, each counted once."""
+    return sum(tensor.nbytes for tensor in itertools.chain(model.parameters(), model.buffers()))
 
 
 def _reference(exact: list[np.ndarray], own: list[torch.Tensor], rule: str, state: tuple[str, ...]) -> Reference:

@@ -107,6 +107,7 @@ class Reference:
         rule: name of the rule of the tolerance, see `RULES`.
         unquantised: of a quantised case the outputs of the model as it is, float64 where they are floating; else None.
         state: buffers that the model writes to. Each call starts from their first values.
+        weight_bytes: bytes of the parameters and buffers of the model.
     """
 
     outputs: Sequence[np.ndarray]
@@ -116,6 +117,7 @@ class Reference:
     rule: str = "exact"
     unquantised: Sequence[np.ndarray] | None = None
     state: tuple[str, ...] = ()
+    weight_bytes: int = 0
 
     def tolerance(self, index: int) -> float:
         """The relative error that output `index` may have."""

@@ -38,7 +38,7 @@ MIN_SAMPLE_S = 1e-3
 """A sample lasts this long at least, or 100 times the resolution of the clock: calls are repeated inside of it."""
 WARM_BLOCK = 5
 """Samples of one warm-up block; the job is steady when two blocks in a row agree."""
-WARM_BLOCK_S = 0.25
+WARM_BLOCK_S = 0.1
 """A block ends after this long, also with fewer samples: the share by which calls vary falls with their length."""
 WARM_AGREE = 0.05
 """Two blocks agree when their medians differ by no more than this share."""

@@ -245,7 +245,7 @@ class Plan(Part):
     rounds: int
     """rounds per generation"""
     samples_per_round: int
-    """timed samples of a turn"""
+    """timed samples of a turn; of slow calls fewer, one at least"""
     generations: int
     """number of process generations"""
     generation_budget_s: float

@@ -22,17 +22,15 @@ from suites.harness.judge import ablation
 from suites.harness.judge.ablation import MODES, Ablation, Facts, Trial
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import log_ratios
-from suites.harness.record import machine, store
+from suites.harness.record import store
 from suites.harness.record.schema import AblationRecord, Environment, Samples
-from suites.harness.run import runner
+from suites.harness.run import room, runner
 from suites.harness.run.plan import RunPlan, with_twin
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder
 
 MOST_TOGETHER, LEAST_TOGETHER = 8, 5
 """Processes that take turns with each other: at most, and what a pair of switches needs."""
-WORKER_BYTES = 700_000_000
-"""What a process holds beside its weights, of which there may be two copies while it compiles (measured: 0.5 GB)."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +173,8 @@ class _Programs:
     def together(self) -> int:
         """How many processes memory has room for."""
         weights = max((facts.get("weight_bytes") or 0 for facts in self._facts.values()), default=0)
-        room = machine.available_bytes()
-        fit = MOST_TOGETHER if room is None else int(room / (WORKER_BYTES + 2 * weights))
-        return max(LEAST_TOGETHER, min(MOST_TOGETHER, fit))
+        fit = room.count_that_fit(weights)
+        return MOST_TOGETHER if fit is None else max(LEAST_TOGETHER, min(MOST_TOGETHER, fit))
 
     def _ask(self, wanted: Sequence[Mapping[str, str]]) -> None:
         how, limits = self._request.ablation, self._request.suite.timeouts
@@ -219,8 +216,7 @@ def _timed(
     if done is not None and done.of(AblationRecord):
         return Outcome([done.path], done.environment, done.of(AblationRecord))
     if not resume:
-        seconds, recorded = plan.seconds(results)
-        basis = "from records of this machine" if recorded else "without a record of this machine to go by"
+        seconds, basis = plan.estimate(results)
         reporter.say(f"{name}: {plan.units()} worker processes, about {seconds / 60:.0f} minutes ({basis})")
     path = done.path if done is not None else runner.run(plan, results, reporter, resume=resume).path
     stored, history = store.read(path), History(results, exclude=path)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from queue import Queue
+from threading import Semaphore
 from typing import Any
 
 from engine.processors import count_processors
@@ -42,6 +43,9 @@ CHECK_EVERY = 5
 Two in a row, because a turn's last call moves on by one input set: one answer kept for all cannot be right for both."""
 MIN_ROUNDS = 3
 """Rounds that a generation has at least, whatever the budget."""
+TURN_S = 0.3
+"""Seconds that the samples of a turn may take; one sample is always taken. Of slow calls, further rounds say more than
+further samples of one round."""
 COMPANY_ROUNDS = 3
 """Rounds of a generation that are repeated with every backend awake, spread over the others."""
 
@@ -57,6 +61,7 @@ class Entry:
     alone_seconds: list[list[float]] = field(default_factory=list)
     beside_seconds: list[list[float]] = field(default_factory=list)
     involuntary: int = 0
+    sample_s: float = 0.0
     kept: list[dict[str, Any]] = field(default_factory=list)
     spent: Stopwatch = field(default_factory=Stopwatch)
 
@@ -128,6 +133,8 @@ class CaseWork:
         self._stopwatch = stopwatch
         self._references = references
         self._device = device.load(case.device)
+        self._samples = suite.samples_per_round
+        self._may_call = Semaphore(len(find_lanes(case.threads)))
         self.lines = self._restore(done)
 
     def generations(self) -> Iterator[list[Samples]]:
@@ -228,20 +235,24 @@ class CaseWork:
             self._prepare(entry, references, generation)
             lanes.put(lane)
 
-        self._prepare_all(entries, generation, prepare, lanes.qsize())
+        seconds = self._prepare_all(entries, generation, prepare, lanes.qsize())
+        total = sum(entry.line.elapsed_s for entry in entries)
+        for entry in entries:  # its share of the time that passed: several were prepared at once
+            entry.line.elapsed_s *= seconds / total if total else 0.0
 
     def _prepare_together(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
         """Other generations: as many at once as there are processors; their phases are not stated."""
-        began = time.monotonic()
         workers = count_processors()
-        self._prepare_all(entries, generation, lambda entry: self._prepare(entry, references, generation), workers)
+        seconds = self._prepare_all(
+            entries, generation, lambda entry: self._prepare(entry, references, generation), workers
+        )
         for entry in entries:
-            entry.note(dict.fromkeys(PHASES) | {"elapsed_s": (time.monotonic() - began) / len(entries)})
+            entry.note(dict.fromkeys(PHASES) | {"elapsed_s": seconds / len(entries)})
 
     def _prepare_all(
         self, entries: Sequence[Entry], generation: int, prepare: Callable[[Entry], None], at_once: int
-    ) -> None:
-        """Start the workers of `entries` and call `prepare` for each, `at_once` at a time.
+    ) -> float:
+        """Start the workers of `entries` and call `prepare` for each, `at_once` at a time; the seconds that this took.
 
         Forms of one backend come one after the other: the first one exports the model for all.
         """
@@ -268,7 +279,9 @@ class CaseWork:
         work: Counter[str] = Counter()
         for entry in entries:
             work.update(entry.spent.seconds)
-        self._stopwatch.divide(time.monotonic() - began, work)
+        seconds = time.monotonic() - began
+        self._stopwatch.divide(seconds, work)
+        return seconds
 
     def _start(self, entry: Entry, generation: int) -> None:
         scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
@@ -289,17 +302,22 @@ class CaseWork:
             _add_parts(entry.spent, answer, time.monotonic() - started)
             entry.note(answer)
             self._doing(generation, "verify", entry)
-            with entry.spent.time("verify"):
-                answer = worker.ask("verify", self.suite.timeouts.verify)
-                self._judge(entry, worker.scratch, answer, references)
-            if entry.alive and generation == self._numbers.start:
-                with entry.spent.time("soak"):
-                    answer = worker.ask("soak", self.suite.timeouts.warm)
-                    self._check(entry, answer["suspects"], references, "a call before the warm-up")
+            with self._may_call:  # threads of more calls than there are processors for would wait for each other
+                self._verify(entry, worker, references, generation)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
         self._reporter.row(entry.ref.label, "right" if line.status == "ok" else line.status)
         line.elapsed_s = time.monotonic() - began
+
+    def _verify(self, entry: Entry, worker: Worker, references: Sequence[Reference], generation: int) -> None:
+        """Check the results of a prepared worker; in the first generation those of a soak, too."""
+        with entry.spent.time("verify"):
+            answer = worker.ask("verify", self.suite.timeouts.verify)
+            self._judge(entry, worker.scratch, answer, references)
+        if entry.alive and generation == self._numbers.start:
+            with entry.spent.time("soak"):
+                answer = worker.ask("soak", self.suite.timeouts.warm)
+                self._check(entry, answer["suspects"], references, "a call before the warm-up")
 
     def _warm(self, entries: Sequence[Entry], generation: int) -> None:
         """Put each on its processors and warm it up, one after the other."""
@@ -312,6 +330,7 @@ class CaseWork:
                 worker.pin()
                 answer = worker.ask("warm", self.suite.timeouts.warm)
                 entry.note(answer)
+                entry.sample_s = answer["per_call_s"] * answer["inner"]
             except WorkerFailed as failure:
                 entry.fail(failure.status, failure.reason)
             if not entry.alive:
@@ -331,6 +350,7 @@ class CaseWork:
         began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
         most = self.suite.rounds + self.suite.rounds // 3
         self._stop(entries)
+        self._samples = _count_samples(self.suite.samples_per_round, [entry.sample_s for entry in entries])
         while disturbed.count(False) < self.suite.rounds and len(disturbed) < most:
             number = len(disturbed)
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
@@ -398,7 +418,7 @@ class CaseWork:
         if entry.worker is None:
             return None
         try:
-            return entry.worker.ask("sample", self.suite.timeouts.sample, count=self.suite.samples_per_round, keep=keep)
+            return entry.worker.ask("sample", self.suite.timeouts.sample, count=self._samples, keep=keep)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
             return None
@@ -455,6 +475,12 @@ def _add_parts(spent: Stopwatch, answer: Mapping[str, Any], seconds: float) -> N
     known = {part: answer.get(key) or 0.0 for part, key in parts.items()}
     for part, share in {**known, "prepare, rest": max(0.0, seconds - sum(known.values()))}.items():
         spent.add(part, share)
+
+
+def _count_samples(most: int, sample_s: Sequence[float]) -> int:
+    """How many samples a turn has, `most` of them at most: as many as fit into `TURN_S` for the slowest backend."""
+    slowest = max(sample_s, default=0.0)
+    return most if slowest == 0 else max(1, min(most, int(TURN_S / slowest)))
 
 
 def _ends_a_part(done: int, rounds: int, parts: int) -> bool:

@@ -15,14 +15,16 @@ from suites import models
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.only import Only
-from suites.harness.declare.spec import Suite, relabelled, resolve
+from suites.harness.declare.spec import LEAST_TOGETHER, Suite, relabelled, resolve
 from suites.harness.errors import UsageError
 from suites.harness.measure import device
 from suites.harness.record import store
 from suites.harness.record.schema import Samples
 
-ASSUMED_WORKER_S = 8.0
-"""Seconds a worker process is assumed to take where this machine has no record of any (measured: 2 to 25)."""
+ASSUMED_WORKER_S = 4.0
+"""Seconds a worker process is assumed to take where there is no record of any (measured: 2.5 to 8.5)."""
+RECENT = 10
+"""Runs that an estimate reads, the newest ones."""
 CASE_S = 4.0
 """Seconds a case is assumed to take beside its workers: the reference, and ending processes."""
 
@@ -78,12 +80,22 @@ class RunPlan:
         names = {ref.name: None for _, refs in self.cases for ref in refs if versions.is_version(ref.name)}
         return {name: dict(versions.get(name).facts) for name in names}
 
-    def parted(self, case: Case, refs: Sequence[BackendRef]) -> list[list[BackendRef]]:
-        """The backends of a case, by who takes turns with whom."""
-        if case.id not in self.parts:
+    def parted(self, case: Case, refs: Sequence[BackendRef], fit: int | None = None) -> list[list[BackendRef]]:
+        """The backends of a case, by who takes turns with whom.
+
+        Args:
+            case: one of the plan.
+            refs: its backends.
+            fit: how many processes memory has room for; counts where the suite sets no limit. None: any number.
+        """
+        if case.id in self.parts:
+            parts = self.parts[case.id]
+        elif fit is not None and case.id not in self.suite.together():
+            parts = _parts(refs, self.suite.baseline, max(LEAST_TOGETHER, fit))
+        else:
             return [list(refs)]
         of = {ref.label: ref for ref in refs}
-        return [[of[label] for label in labels] for labels in self.parts[case.id]]
+        return [[of[label] for label in labels] for labels in parts]
 
     def workers(self, case: Case, refs: Sequence[BackendRef]) -> int:
         """Worker processes of one case."""
@@ -93,23 +105,18 @@ class RunPlan:
         """Worker processes of the whole run."""
         return sum(self.workers(case, refs) for case, refs in self.cases)
 
-    def seconds(self, results: Path) -> tuple[float, bool]:
-        """An estimate, and whether it rests on records of this machine.
+    def estimate(self, results: Path) -> tuple[float, str]:
+        """The seconds that the run will take, about, and what the estimate rests on.
 
-        A row that has none is taken to cost what its model did in other cases of the suite, else of any, with
-        the same backend, else with any. A model that has none costs what the suite says, else what half of the recorded
-        workers took at most, else `ASSUMED_WORKER_S`.
+        A row that no record has is taken to cost what its model did in other cases of the suite, otherwise in any
+        suite; with the same backend, otherwise with any. A model that no record has costs what the suite says,
+        otherwise the median of the recorded workers, otherwise `ASSUMED_WORKER_S`. Records of other machines count
+        if there is none of this one.
         """
-        known: dict[tuple[Any, ...], list[float]] = {}
-        for path in store.run_files(results)[-10:]:
-            try:
-                run = store.read(path)
-            except UsageError:
-                continue
-            suite = run.environment.suite
-            for line in run.of(Samples):
-                for key in (*_akin(suite, line.case, line.backend), ()):
-                    known.setdefault((line.generation == 0, *key), []).append(line.elapsed_s)
+        files, basis = store.run_files(results), "from records of this machine"
+        if not files:
+            files, basis = store.all_run_files(results), "from records of other machines"
+        known = _read_costs(sorted(files, key=lambda path: path.name)[-RECENT:])
         mean = {key: statistics.fmean(values) for key, values in known.items()}
         found: list[float | None] = []
         for case, refs in self.cases:
@@ -120,8 +127,25 @@ class RunPlan:
                     found.append(next((mean[key] for key in chosen if key in mean), None))
         every = [value for key, values in known.items() if key[1:] == () for value in values]
         usual = self.suite.worker_s or (statistics.median(every) if every else ASSUMED_WORKER_S)
-        seconds = sum(usual if one is None else one for one in found)
-        return seconds + CASE_S * len(self.cases), any(one is not None for one in found)
+        seconds = sum(usual if one is None else one for one in found) + CASE_S * len(self.cases)
+        if all(one is None for one in found):
+            basis = f"assuming {usual:.3g} s a process, since no record has these models"
+        return seconds, basis
+
+
+def _read_costs(files: Sequence[Path]) -> dict[tuple[Any, ...], list[float]]:
+    """(whether it is the first generation, key of `_akin`) -> seconds of each recorded worker."""
+    known: dict[tuple[Any, ...], list[float]] = {}
+    for path in files:
+        try:
+            run = store.read(path)
+        except UsageError:
+            continue
+        suite = run.environment.suite
+        for line in run.of(Samples):
+            for key in (*_akin(suite, line.case, line.backend), ()):
+                known.setdefault((line.generation == 0, *key), []).append(line.elapsed_s)
+    return known
 
 
 def _akin(suite: str, case: str, backend: str) -> tuple[tuple[str, ...], ...]:

@@ -51,4 +51,5 @@ def _read(scratch: Path, told: Mapping[str, Any], rule: str) -> Reference:
     """What the worker of references wrote for one input set."""
     exact, dtypes = outputs.read(scratch / told["file"])
     plain = None if told["unquantised"] is None else outputs.read(scratch / told["unquantised"])[0]
-    return Reference(exact, dtypes, told["eager_errors"], told["note"], rule, plain, tuple(told["state"]))
+    state = tuple(told["state"])
+    return Reference(exact, dtypes, told["eager_errors"], told["note"], rule, plain, state, told["weight_bytes"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import backends
-from suites.harness.declare.case import Case
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import CPU, label
 from suites.harness.errors import UsageError
 from suites.harness.judge.history import History
@@ -18,12 +18,13 @@ from suites.harness.measure import device
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import HARMLESS, Environment, Plan, Samples, Summary
+from suites.harness.run import checks, room
 from suites.harness.run.casework import CaseWork
 from suites.harness.run.plan import RunPlan
 from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.session import EXPORTS, run_folder, scratch_folder
+from suites.harness.run.session import EXPORTS, WorkerFailed, run_folder, scratch_folder
 from suites.harness.run.stopwatch import Stopwatch
 
 
@@ -142,7 +143,7 @@ def _cases(
         is_repeated = exports.lend(case, scratch / "cache")
         done = [line for line in samples if line.case == case.id]
         lines: list[Samples] = []
-        for part, members in enumerate(plan.parted(case, refs)):
+        for part, members in enumerate(_divide(plan, case, refs, references, reporter, stopwatch)):
             first = part * plan.suite.generations
             cache = scratch / "cache"
             common = (references, reporter, stopwatch, done, first)
@@ -155,6 +156,32 @@ def _cases(
         reporter.finished(case.id, number, len(plan.cases), found)
         exports.take_back(case, scratch / "cache")
         shutil.rmtree(scratch)
+
+
+def _divide(
+    plan: RunPlan,
+    case: Case,
+    refs: Sequence[BackendRef],
+    references: References,
+    reporter: Reporter,
+    stopwatch: Stopwatch,
+) -> list[list[BackendRef]]:
+    """The backends of a case by who takes turns with whom: as the plan says, otherwise as memory has room for."""
+    planned = plan.parted(case, refs)
+    if all(checks.unavailable(case, ref) for ref in refs):
+        return planned
+    reporter.doing(f"{case.id}  float64 reference")
+    try:
+        with stopwatch.time("reference"):
+            weight_bytes = references.get(case)[0].weight_bytes
+    except WorkerFailed:
+        return planned  # each row will state the reason
+    parts = plan.parted(case, refs, room.count_that_fit(weight_bytes))
+    if len(parts) > len(planned):
+        size = f"{len(refs)} processes with {weight_bytes / 1e9:.1f} GB of weights each"
+        reporter.say(f"{case.id}: memory has no room for {size}, so the backends take turns in {len(parts)} parts")
+        reporter.start((sum(map(len, parts)) - len(refs)) * plan.suite.generations, "further parts")
+    return parts
 
 
 class _Exports:

@@ -106,6 +106,7 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
                 "note": one.note,
                 "unquantised": None,
                 "state": one.state,
+                "weight_bytes": one.weight_bytes,
             }
             if one.unquantised is not None:
                 plain = path.with_stem(f"unquantised_{seed}")
