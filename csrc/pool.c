@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "sharing.h"
 
 enum {
     MAX_WORKERS = 255,
@@ -269,6 +270,8 @@ static void run_chunk(const eb_kernel *const *kernels, const eb_node *nodes, int
     while (failure < least && !atomic_compare_exchange_weak(&pool.failure, &least, failure)) {}
 }
 
+_Thread_local int32_t eb_sharing_threads = 1;
+
 /* Claim and run chunks of job `number` until none is left to claim, or until this worker should leave the job. */
 static void run_job(uint32_t number, int thread) {
     member *me = &members[thread];
@@ -311,6 +314,7 @@ static void run_job(uint32_t number, int thread) {
             continue;
         }
         wait.since = 0;
+        eb_sharing_threads = workers + 1;
         if (control != own_control) set_control(own_control = control); /* bits must not depend on the thread */
         if (!thread && chunk == start && chunks > 1) notify_idle();
         run_chunk(kernels, nodes, first + node, bases, profile, chunk, chunk - start, thread);
@@ -417,6 +421,7 @@ eb_status eb_pool_run(const eb_kernel *const *kernels, const eb_node *nodes, int
         for (int w = 1; w <= pool.borrowed; w++) notify(w, now);
         run_job(number, 0);
         finish_job(number);
+        eb_sharing_threads = 1;
         status = job_status(first, count, failed);
         first += count;
     }

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pool.h"
+#include "sharing.h"
 #include "suite.h"
 
 enum { CALLERS = 4, ROUNDS = 60, NODES = 3 };
@@ -182,6 +184,37 @@ static void check_joins(int threads) {
     case_end(&c);
 }
 
+/* What a kernel sees of who shares its node, which decides what it fetches ahead. */
+enum { SHARED_TILES = 64 };
+static atomic_int runs, largest_sharing, smallest_sharing;
+static eb_status watch_sharing(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)node, (void)bases, (void)scratch;
+    atomic_fetch_add(&runs, 1);
+    int64_t next = eb_next_tile(end - 1, end) - (end - 1);
+    if (eb_next_tile(begin, begin + 2) != begin + 1) next = 0; /* the next one of its chunk */
+    int seen = (int)next, known = atomic_load(&largest_sharing);
+    while (seen > known && !atomic_compare_exchange_weak(&largest_sharing, &known, seen)) {}
+    known = atomic_load(&smallest_sharing);
+    while (seen < known && !atomic_compare_exchange_weak(&smallest_sharing, &known, seen)) {}
+    return EB_OK;
+}
+
+static void check_sharing(int threads) {
+    static const eb_kernel kernel = {.run = watch_sharing};
+    const eb_kernel *const kernels[] = {&kernel};
+    const eb_node node = {.tiles = SHARED_TILES};
+    atomic_store(&runs, 0);
+    atomic_store(&largest_sharing, 0);
+    atomic_store(&smallest_sharing, MOST_THREADS + 1);
+    int all = 1 + eb_pool_borrow(threads - 1);
+    eb_status status = all > 1 ? eb_pool_run(kernels, &node, 0, 1, NULL, NULL, NULL) : EB_OK;
+    if (all > 1) eb_pool_return();
+    int largest = atomic_load(&largest_sharing), smallest = atomic_load(&smallest_sharing);
+    if (all != threads || status != EB_OK || atomic_load(&runs) != SHARED_TILES || smallest != threads || largest != threads)
+        fail("sharing: %d to %d of %d threads in %d runs", smallest, largest, threads, atomic_load(&runs));
+    if (eb_sharing_threads != 1) fail("sharing: %d threads outside of the pool", eb_sharing_threads);
+}
+
 /* More threads than cores and a busy loop on each: whoever is put aside is waited for or left out, never forgotten. */
 static atomic_int stop_spinning;
 static void *spin(void *unused) {
@@ -200,6 +233,7 @@ static void check_crowd(void) {
 
 void test_pool(int with_fork) {
     total.cases++;
+    for (int threads = 2; threads <= MOST_THREADS; threads++) check_sharing(threads);
     check_callers();
     if (with_fork) check_fork();
     check_failure(1);

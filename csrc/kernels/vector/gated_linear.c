@@ -93,6 +93,10 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
         int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * width, n_end = eb_min(N, n + width);
+        const int64_t after = eb_next_tile(tile, end);
+        const float *next = NULL;
+        if (w->is_packed && after < node->tiles)
+            next = weight + after % column_tiles * p->panels * EB_NR * p->rows.K;
         for (; n < n_end; n += EB_VL) {
             int64_t columns = eb_min(EB_VL, n_end - n);
             float biases[EB_NR] = {0};
@@ -109,6 +113,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                                   .x_k = given->stride[given->rank - 1],
                                   .b = w->is_packed ? weight + n / EB_VL * EB_NR * p->rows.K : panel,
                                   .ldb = EB_NR,
+                                  .next = n + EB_VL < n_end ? NULL : next,
                                   .y = sums,
                                   .ldy = EB_NR,
                                   .alpha = 1,

@@ -89,6 +89,7 @@ void multiply_panel(const eb_product *p) {
     for (int64_t d = 0; d < blocks; d++) {
         eb_block block = block_of(p, pieces, blocks, d);
         int64_t depth = block.pieces * block.K;
+        const float *next = d == blocks - 1 && p->next ? p->next : p->b + (block.depth + depth) * EB_NR;
         for (int64_t h = 0; h < heights; h++) {
             int64_t m = eb_piece(p->M, heights, h), rows = eb_piece(p->M, heights, h + 1) - m;
             const int64_t *places = p->y_places ? p->y_places + m : NULL;
@@ -107,7 +108,7 @@ void multiply_panel(const eb_product *p) {
                           .bias = d ? NULL : p->bias,
                           .residual = d ? y : p->residual ? p->residual + (places ? y_at : m * p->ldr) : NULL,
                           .ldr = d ? p->ldy : p->ldr,
-                          .next = (const char *)(p->b + (block.depth + depth) * EB_NR) + h * share * depth,
+                          .next = (const char *)next + h * share * depth,
                           .next_step = share,
                           .x_places = p->x_places ? p->x_places + m : NULL,
                           .x_pieces = p->x_places ? p->x_pieces + block.piece : NULL,

@@ -10,6 +10,7 @@
 #define EB_GEMM_H
 
 #include "activation.h"
+#include "../../sharing.h"
 
 /* y [M, columns] = alpha * x [M, K] @ b [K, columns] + bias + residual. y may be the residual.
  * With `x_places`, x is what an implicit product of matrices reads: row m and piece s of k begin at
@@ -20,6 +21,7 @@ typedef struct {
     int64_t x_row, x_k;
     const float *b; /* EB_NR floats can be read at every k, unless `columns` is EB_VL or less: then EB_VL floats */
     int64_t ldb;
+    const float *next; /* the packed panel that this thread multiplies after this one, or NULL: the panel behind b */
     float *y;
     int64_t ldy;
     float alpha;

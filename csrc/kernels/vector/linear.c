@@ -48,6 +48,10 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
         int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * p->panels * EB_NR, n_end = eb_min(p->rows.N, n + p->panels * EB_NR);
+        const int64_t after = eb_next_tile(tile, end);
+        const float *next = NULL;
+        if (w->is_packed && after < node->tiles)
+            next = weight + after % column_tiles * p->panels * EB_NR * p->rows.K;
         for (; n < n_end; n += EB_NR) {
             eb_product product = {.M = m_end - m,
                                   .columns = eb_min(EB_NR, n_end - n),
@@ -57,6 +61,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                                   .x_k = given->stride[given->rank - 1],
                                   .b = weight + n * p->rows.K,
                                   .ldb = EB_NR,
+                                  .next = n + EB_NR < n_end ? NULL : next,
                                   .y = y + m * p->rows.y_row + n,
                                   .ldy = p->rows.y_row,
                                   .alpha = (float)node->reals[EB_REAL_LINEAR_ALPHA],
