@@ -19,7 +19,7 @@ BAR = 16
 """Characters of the longest bar."""
 LEGEND = (
     "exponent: fitted to the latencies at all sizes, with its 95% interval. At 1, twice the size takes twice the time; "
-    "below 1, a larger call costs less per element."
+    "below 1, a larger call costs less per element, which may only mean that a small one has a large fixed cost."
 )
 
 

@@ -42,13 +42,11 @@ class LeadCell:
         value: how many times as fast: ``1.08x``; empty if nothing was compared.
         interval: its 95% interval: ``[1.00, 1.17]``.
         word: ahead, behind, level or unclear.
-        other: name of the other backend.
     """
 
     value: str = ""
     interval: str = ""
     word: str = ""
-    other: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,8 +177,7 @@ def _write_time(row: Summary | None, fastest: Summary | None, step: float) -> Ti
 def _write_lead(lead: standing.Lead | None) -> LeadCell:
     if lead is None:
         return LeadCell()
-    other = lead.other.partition("[")[0]
-    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.word, other)
+    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.word)
 
 
 def fold_label(label: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from suites.harness.present import markdown
 from suites.harness.present.overview import BEST_OTHER, Line, Overview, Time
 from suites.harness.record.schema import Environment
@@ -18,12 +16,14 @@ def write_markdown(overview: Overview, environment: Environment, guide: str) -> 
         guide: link to the page that explains the words, from the page that will have the text.
     """
     has_marks = any(line.marks for line in overview.lines)
-    headings = ["case", "", *(f"`{column}`" for column in overview.columns)]
+    headings = ["case"]  # the answer comes first: a narrow page hides what is on the right
     for heading in overview.leads:
         headings += [heading, ""]
-    headings += ["A/A floor", *([""] if has_marks else [])]
-    lines = [headings, *(_write_line(line, overview.leads, has_marks=has_marks) for line in overview.lines)]
-    table = markdown.pipes(lines, align=" " * 2 + "r" * len(overview.columns))
+    first_time = len(headings) + 1
+    headings += ["", *overview.columns, "A/A floor", *([""] if has_marks else [])]
+    headings = [_keep_together(heading) for heading in headings]
+    lines = [headings, *(_write_line(line, has_marks=has_marks) for line in overview.lines)]
+    table = markdown.pipes(lines, align=" " * first_time + "r" * len(overview.columns))
     legend = "Median latency of a call, lower is better, the fastest in bold"
     if BEST_OTHER in overview.leads:
         legend += (
@@ -46,11 +46,18 @@ def _versions(environment: Environment) -> str:
     return f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"
 
 
-def _write_line(line: Line, leads: Sequence[str], *, has_marks: bool) -> list[str]:
-    cells = [_doubt(f"`{line.name}`", line), line.unit, *(_write_time(time) for time in line.times)]
-    for heading, lead in zip(leads, line.leads, strict=True):
-        other = lead.other if heading == BEST_OTHER else ""
-        cells += [_doubt(f"{lead.value} {lead.interval} {other}".strip(), line), _doubt(lead.word, line)]
+def _keep_together(text: str) -> str:
+    """Text that a browser does not break: on a page as wide as most, every case is one line."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _write_line(line: Line, *, has_marks: bool) -> list[str]:
+    name = _keep_together(line.name)
+    cells = [_doubt(name, line)]
+    for lead in line.leads:
+        ratio = _keep_together(f"{lead.value} {lead.interval}".strip())
+        cells += [_doubt(ratio, line), _doubt(lead.word, line)]
+    cells += [line.unit, *(_write_time(time) for time in line.times)]
     return [*cells, line.floor, *([line.marks] if has_marks else [])]
 
 

@@ -37,7 +37,7 @@ class Theme:
 
 LIGHT = Theme("#1f2328", "#d0d7de", {"ahead": "#1a7f6b", "behind": "#b3431f"}, "#57606a")
 DARK = Theme("#e6edf3", "#30363d", {"ahead": "#3fb8a0", "behind": "#e08a5b"}, "#9da7b1")
-TITLE = "Time over the engine's, above 1x the engine is faster; bar: the fastest other backend, 95% interval"
+TITLE = "Time over the engine's: above 1x the engine is faster. Bar: the fastest other, with its 95% interval"
 NEUTRAL = "#8c959f"
 """Bars of verdicts that say neither ahead nor behind."""
 
@@ -87,7 +87,8 @@ def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: st
         _draw_cases(axes, standings, theme)
         axes.set_yticks(range(len(standings)), [short[one.case] for one in standings])
         axes.invert_yaxis()
-        axes.set_title(TITLE, loc="left", fontsize=10.5, pad=24)
+        axes.set_title(" ", fontsize=10, pad=14)  # room for the legend of the shapes
+        figure.suptitle(TITLE, x=0.01, ha="left", fontsize=10)
         figure.supxlabel(caption, fontsize=8, color=theme.text)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": "enginebench"})

@@ -27,8 +27,8 @@ LABEL = 24
 
 def print_block(console: Console, one: Standing) -> None:
     """Print the case: title, verdict, a line a backend, and what a reader must know."""
-    _print_title(console, one)
     labels = shorten_labels(list(one.rows))
+    _print_title(console, one, labels)
     for parts in (("speed", "roof", "bar"), ("speed", "roof"), ("speed",), ()):
         table = _make_table(console, one, labels, parts)
         if measure_width(console, table) + 2 <= console.width:
@@ -58,27 +58,32 @@ def explain_labels(labels: Mapping[str, str]) -> list[str]:
     ]
 
 
-def describe_outcome(one: Standing) -> tuple[str, str]:
-    """Who is first and by how much, and the word of it: ``engine first, 1.10x ahead of openvino [1.03, 1.17]``."""
+def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str]:
+    """Who is first and by how much, and the word of it: ``engine first, 1.10x ahead of openvino [1.03, 1.17]``.
+
+    Args:
+        one: the case.
+        labels: label of a backend -> how to write it.
+    """
     if not one.timed:
         return "no backend has a time", ""
     if one.engine is None or one.lead is None:
-        return f"{one.timed[0].backend} first", ""
-    lead = one.lead
+        return f"{labels[one.timed[0].backend]} first", ""
+    lead, engine, other = one.lead, labels[one.engine.backend], labels[one.lead.other]
     if one.is_first:
         value, interval = units.times(lead.speed.value), units.interval(lead.speed)
-        text = f"{one.engine.backend} first, {value} ahead of {lead.other} {interval}"
+        text = f"{engine} first, {value} ahead of {other} {interval}"
     else:
         slower = units.inverse(lead.speed)
         value, interval = units.times(slower.value), units.interval(slower)
-        text = f"{lead.other} first, {one.engine.backend} {value} behind {interval}"
+        text = f"{other} first, {engine} {value} behind {interval}"
     suffix = {"unclear": ": within noise", "level": ": level"}.get(lead.word, "")
     return text + suffix, lead.word
 
 
-def _print_title(console: Console, one: Standing) -> None:
+def _print_title(console: Console, one: Standing, labels: Mapping[str, str]) -> None:
     row = next(iter(one.rows.values()))
-    outcome, word = describe_outcome(one)
+    outcome, word = describe_outcome(one, labels)
     title = Text.assemble((row.model, "bold"), f"  {names.describe_case(row)}")
     verdict = Text(outcome, WORD_STYLES.get(word, ""))
     if title.cell_len + 2 + verdict.cell_len <= console.width:
