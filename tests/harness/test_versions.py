@@ -189,7 +189,7 @@ def test_tables_head_a_column_with_the_version_before_ours_and_show_the_ratio(ou
     assert cell.value == f"{1 / ratio.value:.2f}x" if 1 / ratio.value < 9.995 else cell.value
     assert cell.word == "ahead"
     text = overview_markdown.write_markdown(described, outcome.environment, "guide.md")
-    assert f"| case | vs best other |  | vs {label} |  |  | eager | {label} | engine |" in text.replace(
+    assert f"| case | vs best other |  | vs {label} |  |  | engine | eager | {label} |" in text.replace(
         "\N{NO-BREAK SPACE}", " "
     )
     assert f"`{label}`: enginebench 0.0.7, with the same packages." in text

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from suites.harness.present import markdown
 from suites.harness.present.overview import BEST_OTHER, Line, Overview, Time
 from suites.harness.record.schema import Environment
+
+_Column = TypeVar("_Column")
 
 
 def write_markdown(overview: Overview, environment: Environment, guide: str) -> str:
@@ -20,7 +25,7 @@ def write_markdown(overview: Overview, environment: Environment, guide: str) -> 
     for heading in overview.leads:
         headings += [heading, ""]
     first_time = len(headings) + 1
-    headings += ["", *overview.columns, "A/A floor", *([""] if has_marks else [])]
+    headings += ["", *_engine_first(overview.columns), "A/A floor", *([""] if has_marks else [])]
     headings = [_keep_together(heading) for heading in headings]
     lines = [headings, *(_write_line(line, has_marks=has_marks) for line in overview.lines)]
     table = markdown.pipes(lines, align=" " * first_time + "r" * len(overview.columns))
@@ -46,6 +51,11 @@ def _versions(environment: Environment) -> str:
     return f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"
 
 
+def _engine_first(columns: Sequence[_Column]) -> list[_Column]:
+    """Columns in the order of a page: an overview has the engine last."""
+    return [*columns[-1:], *columns[:-1]]
+
+
 def _keep_together(text: str) -> str:
     """Text that a browser does not break: on a page as wide as most, every case is one line."""
     return text.replace(" ", "\N{NO-BREAK SPACE}")
@@ -57,7 +67,7 @@ def _write_line(line: Line, *, has_marks: bool) -> list[str]:
     for lead in line.leads:
         ratio = _keep_together(f"{lead.value} {lead.interval}".strip())
         cells += [_doubt(ratio, line), _doubt(lead.word, line)]
-    cells += [line.unit, *(_write_time(time) for time in line.times)]
+    cells += [line.unit, *map(_write_time, _engine_first(line.times))]
     return [*cells, line.floor, *([line.marks] if has_marks else [])]
 
 
