@@ -274,7 +274,7 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     assert text.startswith("before\n<!-- table -->\n")
     assert "A/A floor" in text.splitlines()[2]
     assert "the former one" not in text
-    assert "`mlp b2`" in text
+    assert "| mlp\N{NO-BREAK SPACE}b2 |" in text
     assert text.endswith("<!-- /table -->\nafter\n")
     status, _, err = call(capsys, "show", "--svg", str(tmp_path / "table.svg"), "--results", str(results))
     assert (status, "nothing to draw: no case has a time of the engine" in err) == (2, True)

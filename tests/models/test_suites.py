@@ -38,10 +38,16 @@ def test_the_transformer_suite_covers_every_spelling_of_attention():
 def test_the_default_suite_covers_what_the_table_promises():
     cases = [case for case, _backends in spec.load(spec.find("default")).cases()]
     assert {case.model for case in cases} == {"mlp", "transformer", "bert", "minilm"}
-    assert {case.threads for case in cases} == {1, 2}
+    assert {case.threads for case in cases} == {1}
     assert set(spec.load(spec.find("default")).backends) == {
         "eager", "torch_compile", "onnxruntime", "openvino", "engine",
     }  # fmt: skip
+
+
+def test_the_full_suite_has_the_cases_of_the_default_one_and_two_threads():
+    default, full = ([case for case, _ in spec.load(spec.find(name)).cases()] for name in ("default", "full"))
+    assert {str(case) for case in default} < {str(case) for case in full}
+    assert {case.threads for case in full} == {1, 2}
 
 
 def test_the_suite_of_models_has_every_model_by_every_backend_on_one_thread_and_two():
