@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -113,8 +115,9 @@ class Engine(Backend):
 
     @property
     def _kept_program(self) -> Path | None:
-        """Where processes with the same options share the compiled program; None if they share nothing."""
-        return None if self.programs is None else self.programs / "model.engine"
+        """Where processes with the same options share the compiled program, whatever their threads; None: nowhere."""
+        options = json.dumps(self.options, sort_keys=True)
+        return self.kept(f"{hashlib.sha256(options.encode()).hexdigest()[:16]}.engine")
 
     def needs_model(self) -> bool:
         """False once the program is compiled."""
@@ -134,7 +137,8 @@ class Engine(Backend):
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
             call, ready = _with_state(program)
-            return Prepared(call, facts=facts_of(program.report().to_dict()), ready=ready, precision=self.precision)
+            facts = facts_of(program.report().to_dict()) | {"artifact_bytes": kept.stat().st_size}
+            return Prepared(call, facts=facts, ready=ready, precision=self.precision)
         compiled = self.compiled(model, inputs)
         report = compiled.report().to_dict()
         facts = facts_of(report)

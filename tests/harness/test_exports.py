@@ -1,4 +1,4 @@
-"""What one process of a case exports, the next one reads: with the same answers, and without the model."""
+"""A process reads what an earlier one exported or compiled: with the same answers, and without the model."""
 
 from __future__ import annotations
 
@@ -57,6 +57,22 @@ def test_a_process_that_reads_what_another_one_kept_does_not_build_the_model(nam
     again.prepare()
     x = first.inputs[0]
     assert torch.equal(flatten(first.call(*x))[0], flatten(again.call(*x))[0])
+
+
+def test_the_engine_shares_a_program_among_threads_and_not_among_options(tmp_path):
+    arguments = {"shape": {"batch": 1}, "options": {"widths": "16-16"}}
+
+    def job(threads, **options):
+        ref = BackendRef("engine", options)
+        made = Job(Case("mlp", arguments["shape"], threads, options=arguments["options"]), ref, tmp_path, tmp_path)
+        made.load()
+        return made
+
+    facts = job(1).prepare()["facts"]
+    again = job(2)
+    assert not again._needs_model()
+    assert again.prepare()["facts"]["artifact_bytes"] == facts["artifact_bytes"] > 0
+    assert job(1, disable="fuse_epilogue")._needs_model(), "another program"
 
 
 def test_a_model_that_generates_text_is_always_built(tmp_path):

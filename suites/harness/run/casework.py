@@ -5,6 +5,7 @@ Gives the lines of the record; writes none. Knows no file format and no statisti
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import statistics
@@ -12,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -135,6 +136,8 @@ class CaseWork:
         self._device = device.load(case.device)
         self._samples = suite.samples_per_round
         self._may_call = Semaphore(len(find_lanes(case.threads)))
+        self._has_one_lane = len(find_lanes(case.threads)) == 1
+        self._preparation_s: dict[str, float] = {}
         self.lines = self._restore(done)
 
     def generations(self) -> Iterator[list[Samples]]:
@@ -244,7 +247,7 @@ class CaseWork:
         """Other generations: as many at once as there are processors; their phases are not stated."""
         workers = count_processors()
         seconds = self._prepare_all(
-            entries, generation, lambda entry: self._prepare(entry, references, generation), workers
+            entries, generation, lambda entry: self._prepare(entry, references, generation, entries), workers
         )
         for entry in entries:
             entry.note(dict.fromkeys(PHASES) | {"elapsed_s": seconds / len(entries)})
@@ -268,7 +271,7 @@ class CaseWork:
 
         pool = ThreadPoolExecutor(at_once)
         try:
-            list(pool.map(prepare_group, groups.values()))
+            list(pool.map(prepare_group, sorted(groups.values(), key=self._expect_seconds, reverse=True)))
         except BaseException:
             for entry in entries:
                 if entry.worker is not None:
@@ -279,19 +282,40 @@ class CaseWork:
         work: Counter[str] = Counter()
         for entry in entries:
             work.update(entry.spent.seconds)
+            self._preparation_s[entry.ref.label] = sum(entry.spent.seconds.values())
         seconds = time.monotonic() - began
         self._stopwatch.divide(seconds, work)
         return seconds
+
+    def _expect_seconds(self, group: Sequence[Entry]) -> float:
+        """How long a group is expected to take. The longest one begins first: begun last, it would end alone.
+
+        In the first generation, a backend with something to provision is expected to take the longest, because it runs
+        a compiler of C++ or of a GPU.
+        """
+        declared = backends.BACKENDS.get(group[0].ref.name)
+        unknown = math.inf if declared is not None and declared.provisions else 0.0
+        return sum(self._preparation_s.get(entry.ref.label, unknown) for entry in group)
 
     def _start(self, entry: Entry, generation: int) -> None:
         scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
         entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=False)
 
-    def _prepare(self, entry: Entry, references: Sequence[Reference], generation: int) -> None:
-        """Load, prepare, verify, and in the first generation soak; a failure is written on the entry's samples."""
+    def _prepare(
+        self, entry: Entry, references: Sequence[Reference], generation: int, beside: Sequence[Entry] = ()
+    ) -> None:
+        """Load, prepare, verify, and in the first generation soak; a failure is written on the entry's samples.
+
+        Args:
+            entry: the backend.
+            references: the right outputs.
+            generation: its number.
+            beside: backends that are prepared at the same time.
+        """
         began, line, worker = time.monotonic(), entry.line, entry.worker
         if worker is None:
             return
+        others = [one for one in beside if one is not entry] if self._has_one_lane else []
         try:
             self._doing(generation, "load", entry)
             with entry.spent.time("start and import"):
@@ -302,7 +326,7 @@ class CaseWork:
             _add_parts(entry.spent, answer, time.monotonic() - started)
             entry.note(answer)
             self._doing(generation, "verify", entry)
-            with self._may_call:  # threads of more calls than there are processors for would wait for each other
+            with self._may_call, self._pausing(others):  # threads that wait for a processor make the others spin
                 self._verify(entry, worker, references, generation)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
@@ -436,6 +460,15 @@ class CaseWork:
                 state = f"round {number + 1} of {self.suite.rounds}" if entry.alive else entry.line.status
                 latency = statistics.median(chain.from_iterable(entry.seconds))
                 self._reporter.row(entry.ref.label, state, latency)
+
+    @contextmanager
+    def _pausing(self, entries: Sequence[Entry]) -> Iterator[None]:
+        """Stop the workers of `entries` while the block runs."""
+        self._stop(entries)
+        try:
+            yield
+        finally:
+            self._resume(entries)
 
     def _stop(self, entries: Sequence[Entry]) -> None:
         """Let none of these use the device."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from suites.harness.declare.case import Case
@@ -26,6 +28,7 @@ class References:
         self._folder = folder
         self._timeout = timeout
         self._known: dict[str, list[Reference] | WorkerFailed] = {}
+        self._worker: Worker | None = None
 
     def get(self, case: Case) -> list[Reference]:
         """One reference an input set; WorkerFailed (also the second time) where it could not be computed."""
@@ -37,11 +40,42 @@ class References:
             raise found
         return found
 
+    @contextmanager
+    def prefetching(self, cases: Iterable[Case]) -> Iterator[Callable[[], None]]:
+        """Compute the references of `cases`, in this order, while the block runs.
+
+        Yields a function that ends this: it waits for the reference in progress. If the block raises, that one is lost.
+        """
+        ended = Event()
+
+        def prefetch() -> None:
+            for case in cases:
+                if ended.is_set():
+                    return
+                with suppress(WorkerFailed):  # `get` raises it again
+                    self.get(case)
+
+        def finish() -> None:
+            ended.set()
+            thread.join()
+
+        thread = Thread(target=prefetch)
+        thread.start()
+        try:
+            yield finish
+        except BaseException:
+            ended.set()
+            if self._worker is not None:
+                self._worker.kill()
+            raise
+        finally:
+            finish()
+
     def _computed(self, case: Case) -> list[Reference] | WorkerFailed:
         scratch = scratch_folder(self._folder, f"reference_{len(self._known)}")
         try:
-            with Worker(case, None, scratch, scratch) as worker:
-                sets = worker.ask("reference", self._timeout, seeds=INPUT_SETS)["sets"]
+            with Worker(case, None, scratch, scratch) as self._worker:
+                sets = self._worker.ask("reference", self._timeout, seeds=INPUT_SETS)["sets"]
         except WorkerFailed as failure:
             return WorkerFailed(failure.status, f"no reference: {failure.reason}")
         return [_read(scratch, one, PRECISIONS[case.precision].rule) for one in sets]

@@ -136,8 +136,12 @@ def _cases(
         if case.id in complete:
             reporter.advance(plan.workers(case, refs))
             continue
-        with stopwatch.time("once a machine"):
-            provision(case, refs, seed, folder, provisioned, reporter)
+        following = (other for other, members in plan.cases[number - 1 :] if _is_possible(other, members))
+        with references.prefetching(following) as finish:
+            with stopwatch.time("once a machine"):
+                provision(case, refs, seed, folder, provisioned, reporter)
+            with stopwatch.time("reference"):
+                finish()
         scratch = scratch_folder(folder, f"case_{number}")
         shutil.copytree(seed, scratch / "cache")
         is_repeated = exports.lend(case, scratch / "cache")
@@ -168,7 +172,7 @@ def _divide(
 ) -> list[list[BackendRef]]:
     """The backends of a case by who takes turns with whom: as the plan says, otherwise as memory has room for."""
     planned = plan.parted(case, refs)
-    if all(checks.unavailable(case, ref) for ref in refs):
+    if not _is_possible(case, refs):
         return planned
     reporter.doing(f"{case.id}  float64 reference")
     try:
@@ -182,6 +186,11 @@ def _divide(
         reporter.say(f"{case.id}: memory has no room for {size}, so the backends take turns in {len(parts)} parts")
         reporter.start((sum(map(len, parts)) - len(refs)) * plan.suite.generations, "further parts")
     return parts
+
+
+def _is_possible(case: Case, refs: Sequence[BackendRef]) -> bool:
+    """True if a backend can run the case here."""
+    return not all(checks.unavailable(case, ref) for ref in refs)
 
 
 class _Exports:
