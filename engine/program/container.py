@@ -149,8 +149,7 @@ class StoredTensor:
             OSError: the file cannot be read.
         """
         target, digest = memory[: self.nbytes], None if self.checksum is None else hashlib.sha256()
-        self.file.seek(self.start)
-        for part in _read_parts(self.file, target.data, self.entry.name):
+        for part in _read_parts(self.file, self.start, target.data, self.entry.name):
             if digest is not None:
                 digest.update(part)
         if digest is not None and digest.hexdigest() != self.checksum:
@@ -215,27 +214,27 @@ def _read_index(file: FileIO, size: int) -> tuple[dict[str, Any], int]:
     """The index of a file of `size` bytes, and the position after it."""
     if size < 8:
         raise ProgramError(f"{size} bytes are too few for a program")
-    length = int.from_bytes(_read_bytes(file, 8), "little")
+    length = int.from_bytes(_read_bytes(file, 0, 8), "little")
     if length > size - 8:
         raise ProgramError(f"truncated: the header should have {length} bytes, and {size - 8} are left")
     if length > _MOST_HEADER_BYTES:
         raise ProgramError(f"the header has {length} bytes; at most {_MOST_HEADER_BYTES} are allowed")
-    return parse_json(_read_bytes(file, length)), 8 + length
+    return parse_json(_read_bytes(file, 8, length)), 8 + length
 
 
-def _read_bytes(file: FileIO, count: int) -> bytes:
-    return b"".join(map(bytes, _read_parts(file, memoryview(bytearray(count)), "the header")))
+def _read_bytes(file: FileIO, start: int, count: int) -> bytes:
+    return b"".join(map(bytes, _read_parts(file, start, memoryview(bytearray(count)), "the header")))
 
 
-def _read_parts(file: FileIO, target: memoryview, what: str) -> Iterator[memoryview]:
-    """Read `target` from the current position; yields each part when it has been read.
+def _read_parts(file: FileIO, start: int, target: memoryview, what: str) -> Iterator[memoryview]:
+    """Read `target` from position `start`; yields each part when it has been read. Threads may share a file.
 
     Raises:
         ProgramError: the file ends too early, because another process has shortened it; names `what`.
     """
     done = 0
     while done < len(target):
-        count = file.readinto(target[done : done + _CHUNK_BYTES])
+        count = os.preadv(file.fileno(), [target[done : done + _CHUNK_BYTES]], start + done)
         if not count:
             raise ProgramError(f"the file was shortened while it was read: {what} lacks {len(target) - done} bytes")
         yield target[done : done + count]

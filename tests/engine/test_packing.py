@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import engine
 from engine.graph import Graph
 from engine.ops import TensorType
 from engine.program import Signature, from_graph
+from engine.program.container import StoredTensor
 from engine.targets.cpu import CPU, native
 from engine.targets.cpu.weights import Weights
 
@@ -143,3 +146,63 @@ def test_the_last_copy_of_the_elements_stays():
     third = weights.prepare(narrow)
     assert layouts() == [name]
     del third
+
+
+# --- threads that pack -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """The file of a program with an embedding, which is read plain, and with weights of many sizes."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(32, 24), *(nn.Linear(24, 24) for _ in range(6)), nn.Linear(24, 200)]
+    model = nn.Sequential(nn.Embedding(100, 32), *layers).eval()
+    ids = torch.arange(5)[None]
+    compiled(model, (ids,)).save(tmp_path / "many.engine")
+    monkeypatch.setattr("engine.targets.cpu.weights._PARALLEL_BYTES", 0)
+    monkeypatch.setattr("engine.targets.cpu.weights._LARGE_BYTES", 3000)  # the first and the last layer
+    return tmp_path / "many.engine", ids
+
+
+def bytes_of(program):
+    return {key: one.data.tobytes() for key, one in program._prepared.packed.items()}
+
+
+def test_several_threads_pack_the_same_bytes(many):
+    path, ids = many
+    one, four = (engine.load(path, config=engine.Config(threads=threads)) for threads in (1, 4))
+    assert len(bytes_of(one)) == 8
+    assert bytes_of(four) == bytes_of(one)
+    assert torch.equal(four(ids), one(ids))
+
+
+def test_a_weight_that_changes_while_threads_read_it_is_found_and_nothing_is_packed(many, monkeypatch):
+    path, _ = many
+
+    def shortened(entry):
+        raise engine.ProgramError(f"{entry.entry.name} is shorter than it was")
+
+    monkeypatch.setattr("engine.program.container.StoredTensor.read_into", lambda self, _memory: shortened(self))
+    with pytest.raises(engine.ProgramError, match="is shorter than it was"):
+        engine.load(path, config=engine.Config(threads=4))
+
+
+def test_large_constants_are_read_one_at_a_time(many, monkeypatch):
+    path, _ = many
+    at_once, most, lock = [0], [0], threading.Lock()
+    read = StoredTensor.read_into
+
+    def read_slowly(self, memory):
+        if self.nbytes <= 3000 or self.entry.shape == (100, 32):  # small, or the embedding, which is not packed
+            return read(self, memory)
+        with lock:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+        time.sleep(0.02)
+        with lock:
+            at_once[0] -= 1
+        return read(self, memory)
+
+    monkeypatch.setattr(StoredTensor, "read_into", read_slowly)
+    engine.load(path, config=engine.Config(threads=4))
+    assert most == [1]

@@ -59,7 +59,10 @@ class CpuExecutable(BoundExecutable):
         self.threads = threads
         self._per_node = per_node
         self.count = len(plan.steps)
-        self._weights, self._lease = weights, weights.prepare(plan)  # keep the memory to which the tables refer
+        self._weights, self._lease = (
+            weights,
+            weights.prepare(plan, threads),
+        )  # keep the memory to which the tables refer
         self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
         self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
         types = [artifact.types[value] for value in (*artifact.inputs, *artifact.call_outputs)]

@@ -10,7 +10,8 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from engine.program import Artifact
 from engine.program.container import StoredTensor
 from engine.targets.base import Prepared
 from engine.targets.cpu import native
-from engine.targets.plan import BoundPlan, Step
+from engine.targets.plan import BoundPlan, PackedLayout, Step
 
 
 class PackedKey(NamedTuple):
@@ -42,6 +43,11 @@ class PackedKey(NamedTuple):
     shape: tuple[int, ...]
 
 
+_LARGE_BYTES = 32 << 20
+"""Larger constants are read one after the other, so that at most one of them is in memory beside the packed ones."""
+_PARALLEL_BYTES = 1 << 20
+"""Fewer bytes are read and packed by one thread: starting others takes longer (0.1 ms)."""
+
 # The number of a plain constant, or the key of a packed constant.
 BufferKey = int | PackedKey
 
@@ -57,6 +63,34 @@ class Packed(NamedTuple):
     def moves(self) -> bool:
         """True if the elements can be found again in the bytes."""
         return self.step.planned.packed[self.position].moves
+
+
+def _allocate(wanted: Mapping[PackedKey, tuple[Step, int]]) -> dict[PackedKey, Packed]:
+    """Memory for each operand, to be packed into.
+
+    All operands share one buffer, because large pages make first-touch page faults several times cheaper.
+    """
+    layouts = {key: step.planned.packed[at] for key, (step, at) in wanted.items()}
+    slab, start, found = aligned_empty(sum(map(_aligned, layouts.values()))), 0, {}
+    for key, (step, position) in wanted.items():
+        found[key] = Packed(step, position, slab[start : start + layouts[key].nbytes])
+        start += _aligned(layouts[key])
+    return found
+
+
+def _aligned(layout: PackedLayout) -> int:
+    return -(-layout.nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _run(tasks: Sequence[Callable[[], None]], lanes: int) -> None:
+    """Run `tasks` in `lanes` threads; in this one if that is 1. Raises what the first failing task raises."""
+    if lanes == 1:
+        for task in tasks:
+            task()
+        return
+    with ThreadPoolExecutor(lanes, thread_name_prefix="engine-pack") as pool:
+        for running in [pool.submit(task) for task in tasks]:
+            running.result()
 
 
 class Lease:
@@ -116,8 +150,12 @@ class Weights(Prepared):
         self._ended: deque[tuple[PackedKey, ...]] = deque()  # uses that have ended; appended to by any thread
         self._lock = threading.Lock()
 
-    def prepare(self, plan: BoundPlan) -> Lease:
+    def prepare(self, plan: BoundPlan, lanes: int = 1) -> Lease:
         """Make all constants that `plan` reads. Called before an executable of the plan is made.
+
+        Args:
+            plan: the bound plan.
+            lanes: threads that read, check and pack constants.
 
         Returns:
             What the executable holds as long as it runs.
@@ -138,9 +176,7 @@ class Weights(Prepared):
         with self._lock:
             self._uses.update(wanted.keys())
             self._drop_unused()
-            for value in plain:
-                self._keep_plain(value)
-            self._pack({key: use for key, use in wanted.items() if key not in self.packed})
+            self._make({key: use for key, use in wanted.items() if key not in self.packed}, plain, lanes)
             if self._borrowed and not self._gathering:
                 self._detach()
             lease = Lease([self.packed[key] for key in wanted])
@@ -202,30 +238,50 @@ class Weights(Prepared):
         self._addresses[value] = array.ctypes.data, array.nbytes
         self.artifact.constants.keep(value, array)
 
-    def _pack(self, wanted: Mapping[PackedKey, tuple[Step, int]]) -> None:
+    def _make(self, wanted: Mapping[PackedKey, tuple[Step, int]], plain: Collection[int], lanes: int) -> None:
+        """Pack the operands `wanted` and keep the constants `plain`, in `lanes` threads."""
         began = time.perf_counter()
         uses: dict[int, list[PackedKey]] = {}
         for key in wanted:
             uses.setdefault(key.value, []).append(key)
-        layouts = {key: step.planned.packed[at] for key, (step, at) in wanted.items()}
-        sizes = {key: -(-layout.nbytes // ALIGNMENT) * ALIGNMENT for key, layout in layouts.items()}
-        # All weights packed by one call share one buffer, because large pages make first-touch page faults several
-        # times cheaper. Reads from a file reuse one buffer, to avoid page faults for each constant.
-        slab, start = aligned_empty(sum(sizes.values())), 0
-        stored = filter(None, (_stored(self.artifact.constants.form(value)) for value in uses))
-        buffer = aligned_empty(max((one.nbytes for one in stored), default=0))
-        for value, keys in uses.items():
+        packed = _allocate(wanted)
+        nbytes = {value: self._source_bytes(value) for value in uses}
+        large = [value for value in uses if nbytes[value] > _LARGE_BYTES]
+        small = [value for value in uses if nbytes[value] <= _LARGE_BYTES]
+        buffers = threading.local()
+
+        def pack(value: int, buffer: np.ndarray) -> None:
             source = self._source(value, buffer)
-            for key in keys:
-                step, position = wanted[key]
-                packed = Packed(step, position, slab[start : start + layouts[key].nbytes])
-                native.pack(step, position, source.ctypes.data + key.first, packed.data)
-                self.packed[key] = packed
-                self._addresses[key] = packed.data.ctypes.data, packed.data.nbytes
-                start += sizes[key]
+            for key in uses[value]:
+                step, position, data = packed[key]
+                native.pack(step, position, source.ctypes.data + key.first, data)
             del source  # frees its memory before the next one is made
             self.artifact.constants.release(value)
+
+        def pack_large() -> None:
+            buffer = aligned_empty(max((nbytes[value] for value in large), default=0))
+            for value in large:
+                pack(value, buffer)
+
+        def pack_small(value: int) -> None:
+            if not hasattr(buffers, "own"):
+                buffers.own = aligned_empty(max(nbytes[value] for value in small))
+            pack(value, buffers.own)
+
+        tasks = [partial(self._keep_plain, value) for value in plain]
+        tasks += [partial(pack_large), *(partial(pack_small, value) for value in small)]
+        total = sum(nbytes.values()) + sum(self._source_bytes(value) for value in plain)
+        _run(tasks, lanes if total > _PARALLEL_BYTES else 1)
+        self.packed |= packed
+        self._addresses |= {key: (one.data.ctypes.data, one.data.nbytes) for key, one in packed.items()}
         self.packing_seconds += time.perf_counter() - began
+
+    def _source_bytes(self, value: int) -> int:
+        """Bytes of memory that `_source` needs for a constant; 0 for an array that exists."""
+        form = self.artifact.constants.form(value)
+        if (stored := _stored(form)) is not None:
+            return stored.nbytes
+        return self.artifact.types[value].nbytes if callable(form) else 0
 
     def _source(self, value: int, buffer: np.ndarray) -> np.ndarray:
         """The dense elements of a constant, in `buffer` if they are read from a file."""
