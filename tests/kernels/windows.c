@@ -100,7 +100,7 @@ static void add_pool_axes(case_visitor *v, int i, int channels_last) {
     int64_t x[5] = {1 + i % 3 / 2}, y[5] = {1 + i % 3 / 2}, kernel[3], stride[3], low[3], high[3], dilation[3];
     random_seed((uint64_t)i);
     for (int a = 0; a < axes; a++) {
-        x[1 + a] = 4 + random_below(axes == 1 ? 40 : 6);
+        x[1 + a] = 4 + random_below(axes == 1 ? 120 : 6); /* one axis: rows of several vectors, in steps of 2 too */
         kernel[a] = 1 + random_below(3), stride[a] = 1 + random_below(3), dilation[a] = mean ? 1 : 1 + random_below(2);
         low[a] = random_below(kernel[a] / 2 + 1), high[a] = random_below(kernel[a] / 2 + 1);
         const int64_t room = x[1 + a] + low[a] + high[a] - dilation[a] * (kernel[a] - 1) - 1;

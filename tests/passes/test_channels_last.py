@@ -102,15 +102,34 @@ def test_groups_along_other_axes_are_turned_too(axes, weight, groups):
     assert ops(g) == ["permute", "conv", "permute"]
 
 
-@pytest.mark.parametrize("axes", [1, 3])
-def test_pools_along_other_axes_are_turned_too(axes):
-    g = start((2, 4, *[9, 4, 5][:axes]))
+def pools(g: Graph, axes: int) -> Value:
+    """max_pool, relu and avg_pool of the first input of `g`."""
     window = {name: numbers[:1] * axes for name, numbers in POOL.items()}
     y = g.emit("relu", [g.emit("max_pool", [g.inputs[0]], **window, dilation=(1,) * axes)])
-    g.outputs = [g.emit("avg_pool", [y], **window)]
-    assert run_pass(g, "channels_last") == [3]
+    return g.emit("avg_pool", [y], **window)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_pools_without_a_convolution_keep_their_channels_first(axes):
+    g = start((2, 4, *[9, 8, 5][:axes]))
+    g.outputs = [pools(g, axes)]
+    assert run_pass(g, "channels_last") == [0]
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_pools_before_a_convolution_are_turned_along_other_axes_too(axes):
+    g = start((2, 4, *[9, 8, 9][:axes]))
+    y = pools(g, axes)
+    g.outputs = [conv_of_rank(g, y, known(g, 6, 4, *[3] * axes))]
+    assert run_pass(g, "channels_last") == [4]
     assert permutes(g) == 2, "the input and the output"
-    assert ops(g)[1:-1] == ["max_pool", "relu", "avg_pool"]
+    assert ops(g)[1:-1] == ["max_pool", "relu", "avg_pool", "conv"]
+
+
+def test_a_convolution_by_a_weight_that_is_no_constant_turns_no_pool():
+    g = start((2, 4, 8, 8), (6, 4, 3, 3))
+    g.outputs = [conv_of_rank(g, pools(g, 2), g.inputs[1])]
+    assert run_pass(g, "channels_last") == [0]
 
 
 @pytest.mark.parametrize("axes", [1, 3])

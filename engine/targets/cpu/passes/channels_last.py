@@ -92,7 +92,10 @@ def _conv_transpose(graph: Graph, node: Node) -> Value | None:
 
 
 def _pool(graph: Graph, node: Node) -> Value | None:
+    """Beside other images: alone, two copies would take longer than it does with its channels first."""
     if node.attributes["channels_last"]:
+        return None
+    if _beneath(node.operand("x")) is None and not _is_read_by_convolution(graph, node):
         return None
     images = _permuted(graph, node.operand("x"), node)
     return _back(graph, node, graph.emit_again(node, {"x": images}, channels_last=True))
@@ -184,6 +187,20 @@ def _repeat(graph: Graph, node: Node) -> Value | None:
     y = graph.emit("reshape", [beneath], before=node, source=node.source, shape=tuple(narrow))
     y = graph.emit("expand", [y], before=node, source=node.source, shape=tuple(wide))
     return _back(graph, node, graph.emit("reshape", [y], before=node, source=node.source, shape=shape))
+
+
+def _is_read_by_convolution(graph: Graph, node: Node) -> bool:
+    """True if a convolution reads the result of `node`, directly or through ops that this pass rewrites."""
+    wanted: set[Value] = set()
+    for other in reversed(graph.nodes):
+        if other is node:
+            break
+        name = other.op.name
+        if name in ("conv", "conv_transpose"):
+            wanted |= {other.operand("x")} if other.operand("weight").is_constant else set()
+        elif other.output in wanted and (name in RULES or other.op.family == "pointwise"):
+            wanted |= {value for value in other.inputs if value is not None}
+    return node.output in wanted
 
 
 RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
