@@ -86,6 +86,40 @@ def test_one_launch_more_is_a_regression_and_one_less_is_none():
     assert not compared(run(), run(1, counts={"launches": 25})).regressed
 
 
+def test_a_count_that_only_one_run_knows_is_not_comparable_and_never_gates():
+    """Records of an earlier version lack columns that were added later."""
+    before, after = run(), run(1, counts={"executed_flops": 33_088, "arena_bytes": None})
+    for found in (compared(before, after), compared(after, before)):
+        assert not found.regressed
+        (told,) = {line["counted"] for line in compare.lines(found) if line["backend"] == "engine"}
+        assert "executed_flops" in told
+        assert "arena_bytes" in told
+        assert told.count("(not comparable)") == 2
+        assert "worse" not in told
+    assert "executed_flops unknown -> 33,088 (not comparable)" in json.dumps(
+        list(compare.lines(compared(before, after)))
+    )
+    assert compared(before, run(1, counts={"executed_flops": 33_088, "launches": 27})).regressed, (
+        "the others still gate"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_worse"),
+    [
+        (437_000_000, 437_000_304, False),  # some more bytes of the document
+        (437_000_000, 437_400_000, False),
+        (437_000_000, 437_500_000, True),  # more than 0.1%
+        (20_000, 24_096, False),
+        (20_000, 24_097, True),  # more than 4 KiB
+    ],
+)
+def test_a_file_may_grow_by_what_its_document_grows(before, after, is_worse):
+    found = compared(run(counts={"artifact_bytes": before}), run(1, counts={"artifact_bytes": after}))
+    assert found.regressed == is_worse
+    assert compared(run(), run(1, counts={"weight_bytes": COUNTS["weight_bytes"] + 4})).regressed, "constants may not"
+
+
 def test_counts_of_other_backends_do_not_gate():
     before, after = run(), run(1)
     for line in after.of(Summary):
@@ -181,6 +215,15 @@ def test_the_command_gates_when_asked(stored, capsys, arguments, code):
         assert json.loads(printed)["regressed"]
     else:
         assert "launches 26 -> 27 (worse)" in printed
+
+
+@pytest.mark.parametrize("names", [("after", "after"), ("after", "runs/cpu-2c/after.jsonl")])
+def test_a_run_is_not_compared_with_itself(stored, capsys, monkeypatch, names):
+    monkeypatch.chdir(stored)
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *names, "--gate", "--results", str(stored)])
+    assert ended.value.code == 2
+    assert "both runs are after: a run compared with itself shows no change" in capsys.readouterr().err
 
 
 def test_the_command_refuses_unknown_runs(stored, capsys):

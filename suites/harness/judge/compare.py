@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from suites.harness.declare.case import BackendRef
@@ -21,6 +21,13 @@ from suites.harness.record.schema import Environment, Ratio, Samples, Summary, V
 
 EXACT = columns("gates")
 """Columns of the engine's rows, other versions included, that only change when the program does; more is worse."""
+
+ALLOWED_GROWTH = {"artifact_bytes": (4096, 0.001)}
+"""Column -> bytes, and share of the value before, by the larger of which it may grow without being worse.
+
+A file holds the constants and a document about the program. The document grows by some hundred bytes when a name or a
+source line does, and that costs nobody anything; `weight_bytes` compares the constants exactly.
+"""
 
 SURROUNDINGS = ("kernel", "governor", "python", "versions")
 """What must be the same for times to be comparable."""
@@ -48,8 +55,9 @@ class Row:
     """A backend in a case, in both runs.
 
     Attributes:
-        changes: column -> (before, after), where they differ.
+        changes: column -> (before, after), where both are known and differ.
         regressions: names in `changes` that are worse; ``status`` where a row stopped being ok.
+        unknown: column -> (before, after), where only one of the two is known: not comparable, and so never worse.
         time: None where one of the two has no time, or is the baseline.
     """
 
@@ -58,6 +66,7 @@ class Row:
     changes: Mapping[str, tuple[Any, Any]]
     regressions: tuple[str, ...]
     time: Time | None
+    unknown: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,8 +101,13 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
     """What changed from `before` to `after`.
 
     Raises:
-        UsageError: the runs are of different machines, or have no case in common.
+        UsageError: the runs are one and the same, are of different machines, or have no case in common.
     """
+    if before.path.resolve() == after.path.resolve():
+        raise UsageError(
+            f"both runs are {before.name}: a run compared with itself shows no change. Name an earlier run first; "
+            "`enginebench list runs` shows them, newest first"
+        )
     machines = [run.environment.machine for run in (before, after)]
     if machines[0] != machines[1]:
         raise UsageError(f"{before.name} is of {machines[0]}, {after.name} of {machines[1]}: not comparable")
@@ -145,16 +159,22 @@ def _differing(before: Environment, after: Environment) -> dict[str, tuple[Any, 
 
 def _row(key: Key, old: Summary, new: Summary, time: Time | None) -> Row:
     case, backend = key
-    names = EXACT if new.role != "peer" else ()
+    # A row without a result has no counts: its status says so, and the counts need not say it again.
+    names = EXACT if new.role != "peer" and old.status == new.status == "ok" else ()
     pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("status", *names)}
-    changes = {name: (one, other) for name, (one, other) in pairs.items() if one != other}
-    worse = [name for name, (one, other) in changes.items() if name != "status" and (other or 0) > (one or 0)]
+    differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    unknown = {name: pair for name, pair in differing.items() if None in pair}
+    changes = {name: pair for name, pair in differing.items() if name not in unknown}
+    worse = [name for name, (one, other) in changes.items() if name != "status" and _is_worse(name, one, other)]
     if old.status == "ok" and new.status in ("wrong", "failed", "timeout"):
         worse.insert(0, "status")
-    if new.status != "ok":  # a row without a result has no counts: that is one fact, not many
-        changes = {name: pair for name, pair in changes.items() if name == "status"}
-        worse = [name for name in worse if name == "status"]
-    return Row(case, backend, changes, tuple(worse), time)
+    return Row(case, backend, changes, tuple(worse), time, unknown)
+
+
+def _is_worse(name: str, before: int, after: int) -> bool:
+    """True if the column has grown by more than it may."""
+    least_bytes, share = ALLOWED_GROWTH.get(name, (0, 0.0))
+    return after - before > max(least_bytes, share * before)
 
 
 def _times(
@@ -222,15 +242,18 @@ def _judged(
 def lines(found: Comparison) -> Iterator[dict[str, str]]:
     """The rows as text for a table: those that changed, or that time says something of."""
     for row in found.rows:
-        counted = ", ".join(
+        counted = [
             f"{name} {_count(one)} -> {_count(other)}{' (worse)' if name in row.regressions else ''}"
             for name, (one, other) in row.changes.items()
-        )
+        ]
+        counted += [
+            f"{name} {_count(one)} -> {_count(other)} (not comparable)" for name, (one, other) in row.unknown.items()
+        ]
         time = row.time
         yield {
             "case": row.case,
             "backend": row.backend,
-            "counted": counted or "as before",
+            "counted": ", ".join(counted) or "as before",
             "time": "-" if time is None else _interval(time.ratio),
             "verdict": "-" if time is None else time.verdict,
         }
@@ -241,7 +264,7 @@ def _interval(ratio: Ratio) -> str:
 
 
 def _count(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return "unknown" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def surroundings(found: Mapping[str, tuple[Any, Any]]) -> Sequence[str]:
