@@ -210,6 +210,13 @@ class Backend(ABC):
             NotApplicable: the question makes no sense for this backend.
         """
 
+    def inapplicable_errors(self) -> tuple[type[Exception], ...]:
+        """What the runtime raises if no part of a model can use an option, such as a kernel variant of an op.
+
+        A switch whose program raises one of them is `not applicable` to the model, and no failure of an ablation.
+        """
+        return ()
+
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # most have none
         """Make `model` generate texts of its sizes; `inputs` as its forward takes them.
 

@@ -189,6 +189,12 @@ class Engine(Backend):
         config = engine.Config(**other.config())
         return facts_of(engine.compile(self._exported, inputs, config=config).report().to_dict())
 
+    def inapplicable_errors(self) -> tuple[type[Exception], ...]:
+        """An option that names a kernel variant or an instruction set which no step of the program can use here."""
+        import engine
+
+        return (engine.ConfigError,)
+
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         """Compile both entry points; facts are those of the one that is timed.
 

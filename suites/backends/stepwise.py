@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Backend, Generator, Prepared
+from suites.backends.base import Backend, Generator, NotApplicable, Prepared
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,10 +25,21 @@ def generates(model: Any) -> bool:
 def program_facts(
     backend: Backend, model: Any, inputs: tuple[Tensor, ...], options: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """As `Backend.program_facts`; a backend that has no faster way prepares the model anew."""
-    facts = backend.program_facts(model, inputs, options)
-    if facts is not None:
-        return facts
+    """As `Backend.program_facts`; a backend that has no faster way prepares the model anew.
+
+    Raises:
+        NotApplicable: no part of the model can use the options.
+    """
+    try:
+        facts = backend.program_facts(model, inputs, options)
+        return _prepared_facts(backend, model, inputs, options) if facts is None else facts
+    except backend.inapplicable_errors() as error:
+        raise NotApplicable(str(error)) from error
+
+
+def _prepared_facts(
+    backend: Backend, model: Any, inputs: tuple[Tensor, ...], options: Mapping[str, str]
+) -> Mapping[str, Any]:
     other = type(backend)(backend.threads, options)
     other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
     other.numpy_forward = backend.numpy_forward

@@ -36,7 +36,11 @@ class Planted(Eager):
 
     @classmethod
     def switches(cls):
-        return [BackendSwitch("planted", name, {"off": name}, {"on": name}) for name in NAMES]
+        found = [BackendSwitch("planted", name, {"off": name}, {"on": name}) for name in NAMES]
+        return [*found, BackendSwitch("planted", "inapplicable", {"off": "inapplicable"})]
+
+    def inapplicable_errors(self):
+        return (LookupError,)
 
     @classmethod
     def bare(cls):
@@ -53,6 +57,8 @@ class Planted(Eager):
         time.perf_counter = lambda: self._now
 
     def prepare(self, model, inputs):
+        if "inapplicable" in self._off():
+            raise LookupError("no layer of this model can use it")
         call = super().prepare(model, inputs).call
         name = Path(json.loads(sys.argv[1])["scratch"]).name  # generation and label
         luck = random.Random(name)

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from suites.backends.base import BackendSwitch
+from suites.backends import stepwise
+from suites.backends.base import BackendSwitch, NotApplicable
+from suites.backends.engine import Engine
 from suites.cli import main
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
@@ -68,7 +71,7 @@ def told(digests=None, **failed):
     """Facts by label, all different where `digests` says nothing else."""
     labels = [ENGINE.ref(one).label for one in ENGINE.asked(ablation.MODES)]
     found = {label: {"run_digest": (digests or {}).get(label, label), "nodes": 3} for label in labels}
-    return found | {label: {"failed": reason} for label, reason in failed.items()}
+    return found | {label: ablation.refused("failed", reason) for label, reason in failed.items()}
 
 
 def test_a_switch_that_leaves_the_program_as_it_is_is_not_reached_and_not_timed():
@@ -88,7 +91,7 @@ def test_a_backend_that_tells_no_digest_is_always_timed():
 
 def test_a_program_that_cannot_be_made_is_a_row_of_its_own():
     facts = told()
-    facts["engine[disable=fuse_gelu,planner=no_reuse]"] = {"failed": "out of memory"}
+    facts["engine[disable=fuse_gelu,planner=no_reuse]"] = ablation.refused("failed", "out of memory")
     line = next(
         line for line in ablation.judge(CASE, ENGINE.trials([LEAVE_ONE_OUT], facts), [], SPREAD, 0.0, 0.02)
         if line.switch == "planner=no_reuse"
@@ -236,7 +239,7 @@ def test_many_switches_at_once_need_more_than_five_percent_each():
 
 ARGUMENTS = (
     "ablate", "mlp", "--set", "batch=2", "--set", "widths=16-16", "--backend", f"{FILE}:Planted",
-    "--switches", "pays20,no_op,digest_only", "--mode", "leave-one-out", "--pairs", "2", "--generations", "2",
+    "--switches", "pays20,no_op,digest_only,inapplicable", "--mode", "leave-one-out", "--pairs", "2", "--generations", "2",
 )  # fmt: skip
 
 
@@ -298,11 +301,34 @@ def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):
     assert "Not reached (the same program, so not timed): no_op." in text
     assert "taken apart" in enginebench("show", name, *outcome[1])
     shown = json.loads(enginebench("show", name, *outcome[1], "--json"))
-    assert [line["switch"] for line in shown["ablation"]] == [ALL, "pays20", "digest_only", "no_op"]
+    assert [line["switch"] for line in shown["ablation"]] == [ALL, "pays20", "digest_only", "no_op", "inapplicable"]
     page = outcome[2] / "page.md"
     page.write_text("before\n<!-- here -->\n<!-- /here -->\nafter\n")
     enginebench("show", name, *outcome[1], "--into", str(page), "--marker", "here")
     assert row in page.read_text()
+
+
+def test_a_switch_that_no_part_of_the_program_can_use_is_not_applicable_and_no_failure(outcome):
+    """The fixture asserts the exit status: 0."""
+    line = line_of(outcome, "inapplicable")
+    assert (line["status"], line["reason"]) == ("not applicable", "no layer of this model can use it")
+    assert (line["reached"], line["ratio"], line["verdict"]) == (False, None, None)
+    text = enginebench("show", Path(outcome[0]["paths"][0]).stem, *outcome[1])
+    assert "Not applicable (no part of the program can use it): inapplicable." in text
+    assert text.count("inapplicable") == 1
+
+
+@pytest.mark.parametrize(("status", "succeeded"), [("not applicable", True), ("ok", True), ("failed", False)])
+def test_an_ablation_succeeds_unless_a_program_that_makes_sense_fails(status, succeeded):
+    line = AblationRecord(case=CASE.id, switch="a", switch_kind="x", mode=LEAVE_ONE_OUT, reached=False, status=status,
+                          with_="a", without="b")  # fmt: skip
+    assert ablate.Outcome([], None, [line]).succeeded == succeeded
+
+
+def test_a_kernel_variant_that_no_step_can_run_is_not_applicable():
+    model, inputs = torch.nn.Conv2d(4, 8, 3, stride=2).eval(), (torch.ones(1, 4, 9, 9),)
+    with pytest.raises(NotApplicable, match="no conv of this program can use it here"):
+        stepwise.program_facts(Engine(1, {}), model, inputs, {"variant.conv": "winograd2"})
 
 
 def test_the_numbers_are_there_for_a_spreadsheet(outcome):

@@ -49,7 +49,14 @@ _PAIR_VERDICTS: dict[Verdict, AblationVerdict] = {
 }
 
 Facts = Mapping[str, Any]
-"""What a backend tells of a program; ``{"failed": reason}`` of one that could not be made."""
+"""What a backend tells of a program; of one that could not be made, what `refused` gives."""
+
+
+def refused(status: Status, reason: str) -> Facts:
+    """Facts of a program that could not be made: the status of its trials, and why."""
+    return {"refused": (status, reason)}
+
+
 
 
 @dataclass(frozen=True)
@@ -75,16 +82,16 @@ class Trial:
     second: str = ""
 
     @property
-    def failed(self) -> str | None:
-        """Why one of the programs could not be made."""
-        reason: str | None = self.facts_off.get("failed") or self.facts_on.get("failed")
-        return reason
+    def refused(self) -> tuple[Status, str] | None:
+        """Status and reason if one of the programs could not be made."""
+        found: tuple[Status, str] | None = self.facts_on.get("refused") or self.facts_off.get("refused")
+        return found
 
     @property
     def reached(self) -> bool:
         """False where the two programs are one: the switch changed nothing, and there is nothing to time."""
         digests = self.facts_on.get("run_digest"), self.facts_off.get("run_digest")
-        return self.failed is None and (None in digests or digests[0] != digests[1])
+        return self.refused is None and (None in digests or digests[0] != digests[1])
 
     @property
     def deltas(self) -> dict[str, tuple[Any, Any]]:
@@ -283,8 +290,8 @@ def floor_of(samples: Sequence[Samples], base: BackendRef, spread: stats.Spread)
 
 
 def _bad(trial: Trial, samples: Sequence[Samples]) -> tuple[Status, str] | None:
-    if trial.failed is not None:
-        return "failed", trial.failed
+    if trial.refused is not None:
+        return trial.refused
     wrong = [line for line in samples if line.backend in trial.labels and line.status != "ok"]
     return (wrong[0].status, f"{wrong[0].backend}: {wrong[0].reason}") if wrong and trial.reached else None
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from suites import backends, models
 from suites.backends import stepwise
-from suites.backends.base import Prepared, flatten, flatten_arrays, through_torch, to_numpy
+from suites.backends.base import NotApplicable, Prepared, flatten, flatten_arrays, through_torch, to_numpy
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import label
 from suites.harness.declare.precision import convert_inputs, convert_model
@@ -108,10 +108,18 @@ class Job:
         return {}
 
     def facts(self, options: Mapping[str, str]) -> dict[str, Any]:
-        """Returns facts: what the backend tells of the model with these options. Calls nothing and times nothing."""
+        """What the backend tells of the model with these options. Calls nothing and times nothing.
+
+        Returns:
+            facts; not_applicable: why no part of the model can use the options, None where some can.
+        """
         if self._model is None:
             self._model = self._build()
-        return {"facts": dict(stepwise.program_facts(self._backend, self._model, self._example(), options))}
+        try:
+            told = dict(stepwise.program_facts(self._backend, self._model, self._example(), options))
+        except NotApplicable as error:
+            return {"facts": {}, "not_applicable": str(error)}
+        return {"facts": told, "not_applicable": None}
 
     def prepare(self, state: Sequence[str] = ()) -> dict[str, Any]:
         """Build the model, export and compile it, call once. Returns these times and facts.

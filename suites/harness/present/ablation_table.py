@@ -32,6 +32,7 @@ _COUNTS = {
     "bytes": "bytes",
 }
 _WORDS = {"inconclusive": "unclear"}
+_NOT_APPLICABLE = "not applicable"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ def list_unreached(records: Sequence[AblationRecord]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def list_inapplicable(records: Sequence[AblationRecord]) -> list[str]:
+    """Names of switches that no part of the program can use."""
+    return list(dict.fromkeys(record.switch for record in records if record.status == _NOT_APPLICABLE))
+
+
 def describe_floor(records: Sequence[AblationRecord]) -> str:
     """The A/A floor of the case as a factor."""
     floor = next((record.floor for record in records if record.floor is not None), None)
@@ -109,8 +115,11 @@ def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
     unreached = list_unreached(records)
     if unreached:
         yield f"Not reached (the same program, so not timed): {', '.join(unreached)}."
+    inapplicable = list_inapplicable(records)
+    if inapplicable:
+        yield f"Not applicable (no part of the program can use it): {', '.join(inapplicable)}."
     for record in records:
-        if record.status != "ok":
+        if record.status not in ("ok", _NOT_APPLICABLE):
             yield f"{record.switch}: {record.status}: {record.reason}"
 
 
@@ -205,7 +214,7 @@ def write_csv(lines: Sequence[AblationRecord]) -> str:
 
 
 def _is_shown(record: AblationRecord) -> bool:
-    return bool(record.reached) or record.status != "ok"
+    return bool(record.reached) or record.status not in ("ok", _NOT_APPLICABLE)
 
 
 def _weigh(record: AblationRecord | None) -> float:

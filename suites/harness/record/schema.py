@@ -514,7 +514,8 @@ class AblationRecord(Record):
     reached: bool
     """false where the program stays the same without the switch; then nothing is timed"""
     status: Status = "ok"
-    """`failed` if a program could not be compiled; otherwise the status of its rows"""
+    """`not applicable` if no part of the program can use the switch, `failed` if a program could not be compiled;
+    otherwise the status of its rows"""
     reason: str | None = None
     """why the status is not ok"""
     with_: str = Field(validation_alias="with", serialization_alias="with")

@@ -23,7 +23,7 @@ from suites.harness.judge.ablation import MODES, Ablation, Facts, Trial
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
-from suites.harness.record.schema import AblationRecord, Environment, Samples
+from suites.harness.record.schema import HARMLESS, AblationRecord, Environment, Samples, Status
 from suites.harness.run import room, runner
 from suites.harness.run.plan import RunPlan, with_twin
 from suites.harness.run.reporter import Reporter
@@ -31,6 +31,7 @@ from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch
 
 MOST_TOGETHER, LEAST_TOGETHER = 8, 5
 """Processes that take turns with each other: at most, and what a pair of switches needs."""
+_INAPPLICABLE: Status = "not applicable"
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """True where every program could be made, was right and could be timed."""
-        return all(line.status == "ok" for line in self.lines)
+        """True where every program that makes sense could be made, was right and could be timed."""
+        return all(line.status in HARMLESS for line in self.lines)
 
 
 def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
@@ -186,12 +187,19 @@ class _Programs:
                 try:
                     if worker is None:
                         worker = self._worker()
-                    self._facts[label] = worker.ask("facts", limits.prepare, options=dict(options))["facts"]
+                    answer = worker.ask("facts", limits.prepare, options=dict(options))
+                    reason = answer["not_applicable"]
+                    self._facts[label] = answer["facts"] if reason is None else self._refuse(label, _INAPPLICABLE, reason)
                 except WorkerFailed as failure:  # the worker is gone
-                    self._facts[label], worker = {"failed": failure.reason}, None
+                    self._facts[label], worker = self._refuse(label, failure.status, failure.reason), None
         finally:
             if worker is not None:
                 worker.close()
+
+    def _refuse(self, label: str, status: Status, reason: str) -> Facts:
+        """Facts of a program that could not be made. Without the whole program there is nothing to take apart."""
+        is_whole = label == self._request.ablation.base.label
+        return ablation.refused("failed" if is_whole and status in HARMLESS else status, reason)
 
     def _worker(self) -> Worker:
         scratch = scratch_folder(self._folder, f"worker_{len(self._facts)}")
