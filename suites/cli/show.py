@@ -22,6 +22,7 @@ from suites.harness.present import (
     details,
     markdown,
     names,
+    notes,
     overview,
     overview_markdown,
     overview_terminal,
@@ -115,9 +116,10 @@ def print_cases(summaries: Sequence[Summary], environment: Environment, started:
     printer = console()
     overview_terminal.write_paragraph(printer, overview.describe_place(environment, started))
     overview_terminal.write_paragraph(printer, markdown.heading(environment).replace("`", ""), style="dim")
+    told: notes.Reasons = {}
     for one in standing.judge_cases(summaries):
         printer.print()
-        ranked.print_block(printer, one)
+        ranked.print_block(printer, one, told)
         details.print_details(printer, one, environment)
     printer.print()
     overview_terminal.write_paragraph(printer, f"Every word: {overview.GUIDE}.", style="dim")

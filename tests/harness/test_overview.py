@@ -122,7 +122,8 @@ def test_a_token_is_the_unit_where_text_is_generated():
     [
         ({"floor": 0.25}, "~", "noisy"),
         ({"engine_fields": {"disturbed": 0.3}}, "d", "30% of rounds"),
-        ({"engine_fields": {"neighbours": 0.061, "neighbours_flagged": True}}, "n", "engine +6.1%"),
+        ({"engine_fields": {"neighbours": 0.061, "neighbours_flagged": True}}, "n", "engine +6.1% certain in bert"),
+        ({"engine_fields": {"neighbours": 0.236, "neighbours_flagged": False}}, "n?", "engine +23.6% unclear in bert"),
         ({"engine_fields": {"error": Error(relative=6e-6, max_abs=1, tolerance=1e-5)}}, "e", "6.0e-06 of 1.0e-05"),
     ],
 )
@@ -142,12 +143,39 @@ def test_a_mark_is_explained_below_where_it_occurs_and_nowhere_else(fields, sign
     [
         {"floor": 0.19},
         {"engine_fields": {"disturbed": 0.0}},
-        {"engine_fields": {"neighbours": 0.3, "neighbours_flagged": False}},
+        {"engine_fields": {"neighbours": 0.09, "neighbours_flagged": False}},
+        {"engine_fields": {"neighbours": -0.3, "neighbours_flagged": False}},
         {"engine_fields": {"error": Error(relative=4e-6, max_abs=1, tolerance=1e-5)}},
     ],
 )
 def test_what_is_within_bounds_has_no_mark(fields):
     assert described(case(**fields)).lines[0].marks == "f"
+
+
+def test_a_certain_and_an_unclear_effect_of_neighbours_share_a_note_and_the_certain_one_gives_the_mark():
+    rows = case(engine_fields={"neighbours": 0.047, "neighbours_flagged": True})
+    rows[0] = rows[0].model_copy(update={"neighbours": 0.236, "neighbours_flagged": False})
+    found = described(rows)
+    assert found.lines[0].marks == "nf"
+    (note,) = [note for note in found.notes if note.startswith("n n? ")]
+    assert "eager +23.6% unclear" in note
+    assert "engine +4.7% certain" in note
+
+
+@pytest.mark.parametrize(
+    ("effect", "is_flagged", "text"),
+    [
+        (0.047, True, "+4.7% certain"),
+        (0.236, False, "+23.6% unclear"),
+        (-0.05, False, "-5.0% unclear"),
+        (0.02, False, "+2.0%"),
+        (None, None, "-"),
+    ],
+)
+def test_an_effect_of_neighbours_says_whether_it_is_beyond_noise(effect, is_flagged, text):
+    line = row("eager", 1e-3, neighbours=effect, neighbours_flagged=is_flagged)
+    assert notes.write_neighbours(line) == text
+    assert details.QUANTITIES["beside neighbours"](line) == text
 
 
 def test_noisy_and_disturbed_lines_do_not_look_like_clean_ones():
@@ -170,6 +198,31 @@ def test_a_row_without_a_time_says_what_happened_and_why():
     assert [time.text for time in found.lines[1].times[:2]] == ["n/a", "wrong"]
     assert "torch_compile wrong (bert b1): off by 1" in found.notes
     assert "eager unavailable (bert b1): no torch" in found.notes
+
+
+def broken_at(threads, backends=("torch_compile",), reason="\x1b[31mno compiler\x1b[0m at 0x7f12345678"):
+    rows = case(case=f"mlp/b1/t{threads}/fp32", threads=threads)
+    failed = {"case": rows[0].case, "threads": threads, "status": "failed", "reason": reason}
+    return [row(one.backend, None, **failed) if one.backend in backends else one for one in rows]
+
+
+def test_a_reason_is_given_once_with_all_its_cases_and_backends_and_has_no_colours():
+    rows = [*broken_at(1), *broken_at(2, reason="no compiler at 0x7f99999999")]
+    (note,) = [note for note in described(rows).notes if "no compiler" in note]
+    assert note == "torch_compile failed (all cases): no compiler at 0x..."
+    rows = [*case("bert"), *broken_at(1, ("eager", "torch_compile"))]
+    (note,) = [note for note in described(rows).notes if "no compiler" in note]
+    assert note == "eager, torch_compile failed (mlp b1): no compiler at 0x..."
+
+
+def test_blocks_give_a_long_reason_once_and_then_name_its_case():
+    console, told = Console(width=100, file=io.StringIO()), {}
+    for threads in (1, 2):
+        (one,) = standing.judge_cases(broken_at(threads, reason="no compiler here, " * 10 + "the cause"))
+        ranked.print_block(console, one, told)
+    text = " ".join(console.file.getvalue().split())
+    assert text.count("the cause") == 1
+    assert text.endswith("torch_compile failed: as in mlp/b1/t1/fp32")
 
 
 def test_why_the_reference_is_not_float64_is_said_below():
@@ -317,12 +370,12 @@ def test_speeds_are_baseline_over_row():
 def test_details_have_what_the_overview_leaves_out():
     lines = case(peers={"eager": 4.0, "onnxruntime": 2.0})
     lines[-1] = lines[-1].model_copy(
-        update={"launches": 1234, "arena_bytes": 1 << 20, "compile_s": 1.5, "executed_share": 0.5, "neighbours": 0.061}
+        update={"launches": 1234, "arena_bytes": 1 << 20, "compile_s": 1.5, "executed_share": 0.5, "neighbours": 0.021}
     )
     console = Console(width=80, file=io.StringIO())
     details.print_details(console, standing.judge_cases(lines)[0], records.environment())
     text = console.file.getvalue()
-    for name, value in (("launches", "1,234"), ("arena", "1.00 MiB"), ("compile", "1.50 s"), ("beside", "+6.1%")):
+    for name, value in (("launches", "1,234"), ("arena", "1.00 MiB"), ("compile", "1.50 s"), ("beside", "+2.1%")):
         (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
         assert value in line
     assert "fallbacks" not in text, "a line that no row has"
@@ -380,5 +433,5 @@ def test_a_speed_is_the_inverse_of_a_ratio_of_times():
 
 
 def test_marks_are_single_signs():
-    assert all(len(sign) == 1 for sign in notes.LETTERS.values())
+    assert all(len(sign) == 1 for mark, sign in notes.LETTERS.items() if not mark.startswith("unclear"))
     assert len(set(notes.LETTERS.values())) == len(notes.LETTERS)

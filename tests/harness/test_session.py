@@ -5,8 +5,49 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
-from suites.harness.run.session import run_folder
+import pytest
+
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.run.reasons import tidy
+from suites.harness.run.session import Worker, WorkerFailed, run_folder
+
+LONG = f"""\x1b[1;31m2026-11-24 [E:onnxruntime]\x1b[m backend='inductor' raised:
+CppCompileError: C++ compile error\nCommand:\ng++ {'-I/usr/include/python3 ' * 200}
+/tmp/enginebench-k3j4/case_3/cache/x.cpp:4:10: \x1b[0m\x1b[01;31mfatal error\x1b[0m: Python.h: No such file (at 0x7f3a12cd90)
+"""
+
+
+def test_a_long_reason_keeps_its_beginning_and_the_cause_at_its_end_without_colours():
+    found = tidy(LONG)
+    assert len(found) <= 1000
+    assert "\x1b" not in found
+    assert found.startswith("2026-11-24 [E:onnxruntime] backend='inductor' raised:\nCppCompileError")
+    assert "\n[...]\n" in found
+    assert found.endswith("<scratch>:4:10: fatal error: Python.h: No such file (at 0x...)\n")
+    assert tidy("output 0: \x1b[31mshape\x1b[0m (0, 0)\n\tof 2") == "output 0: shape (0, 0)\n\tof 2"
+    assert tidy(f"{Path.home()}/model.py") == "~/model.py"
+
+
+def test_a_worker_sends_the_end_of_a_long_error(tmp_path):
+    """The planted backend raises it where it prepares."""
+    file = tmp_path / "loud.py"
+    file.write_text(
+        "from suites.backends.eager import Eager\n"
+        "class Loud(Eager):\n"
+        "    def prepare(self, model, inputs):\n"
+        "        raise RuntimeError('\\x1b[31mfirst ' + 'flag ' * 5000 + 'the cause')\n"
+    )
+    case = Case("mlp", {"batch": 1}, options={"widths": "8-8"})
+    (tmp_path / "scratch").mkdir()
+    with Worker(case, BackendRef(f"{file}:Loud"), tmp_path / "scratch", tmp_path / "cache") as worker:
+        worker.ask("load", 120)
+        with pytest.raises(WorkerFailed) as failed:
+            worker.ask("prepare", 120, state=[])
+    assert failed.value.reason.startswith("prepare: RuntimeError: first flag")
+    assert failed.value.reason.endswith("flag the cause")
+
 
 HOLD = """
 import os, sys, tempfile

@@ -8,6 +8,7 @@ from typing import Literal
 
 from suites.backends.versions import ENGINE
 from suites.harness.declare.case import BackendRef
+from suites.harness.judge.summary import NEIGHBOURS_FLAG
 from suites.harness.record.schema import Compared, Ratio, Summary, Verdict
 
 NOISY_FLOOR = 0.2
@@ -18,7 +19,11 @@ NEAR_TOLERANCE = 0.5
 Word = Literal["ahead", "behind", "level", "unclear"]
 WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "inconclusive": "unclear"}
 """Verdict on a ratio of times -> what is said of the engine."""
-Mark = Literal["noisy", "disturbed", "neighbours", "error"]
+Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error"]
+
+Certainty = Literal["certain", "unclear"]
+LARGE_NEIGHBOURS = 0.1
+"""An effect of neighbours that is within noise is marked if it is more than this share: it may be chance, or cost much."""
 
 
 @dataclass(frozen=True)
@@ -152,12 +157,21 @@ def lead_over(compared: Compared) -> Lead | None:
     return Lead(compared.backend, speed, WORDS[compared.verdict], compared.detectable)
 
 
+def judge_neighbours(row: Summary) -> Certainty | None:
+    """Whether the effect of neighbours on a row is beyond noise; None if it is at most 3% or was not measured."""
+    if row.neighbours is None or abs(row.neighbours) <= NEIGHBOURS_FLAG:
+        return None
+    return "certain" if row.neighbours_flagged else "unclear"
+
+
 def _mark_row(row: Summary) -> frozenset[Mark]:
     found: set[Mark] = set()
     if row.latency and row.disturbed:
         found.add("disturbed")
     if row.latency and row.neighbours_flagged:
         found.add("neighbours")
+    elif row.latency and (row.neighbours or 0.0) > LARGE_NEIGHBOURS:
+        found.add("unclear neighbours")
     if row.latency and row.error and row.error.relative > NEAR_TOLERANCE * row.error.tolerance:
         found.add("error")
     return frozenset(found)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suites.harness.judge.standing import Standing
-from suites.harness.present import units
+from suites.harness.present import notes, units
 from suites.harness.present.overview import fold_label
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.present.ranked import shorten_labels
@@ -36,10 +36,6 @@ def _write_agreement(row: Summary) -> str:
 
 def _write_p90(row: Summary) -> str:
     return units.seconds(row.latency.p90 if row.latency is not None else None)
-
-
-def _write_neighbours(row: Summary) -> str:
-    return units.UNKNOWN if row.neighbours is None else f"{row.neighbours:+.1%}"
 
 
 def _write_rate(phase: str) -> Callable[[Summary], str]:
@@ -83,7 +79,7 @@ QUANTITIES: Mapping[str, Callable[[Summary], str]] = {
     "allowed error": _write_tolerance,
     "accuracy: error": _write_accuracy,
     "accuracy: agreement": _write_agreement,
-    "beside neighbours": _write_neighbours,
+    "beside neighbours": notes.write_neighbours,
     "rounds disturbed": _write_unless_0(_write_percent("disturbed")),
     "of roof, executed": _write_percent("executed_share"),
     "launches": _write_count("launches"),

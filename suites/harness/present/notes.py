@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from suites.harness.judge.standing import NEAR_TOLERANCE, Mark, Standing
+from suites.harness.judge.standing import NEAR_TOLERANCE, Mark, Standing, judge_neighbours
 from suites.harness.present import units
 from suites.harness.record.schema import Summary
+from suites.harness.run import reasons
 
-LETTERS: Mapping[Mark | str, str] = {"noisy": "~", "disturbed": "d", "neighbours": "n", "error": "e", "form": "f"}
+LETTERS: Mapping[Mark | str, str] = {
+    "noisy": "~",
+    "disturbed": "d",
+    "neighbours": "n",
+    "unclear neighbours": "n?",
+    "error": "e",
+    "form": "f",
+}
 """Mark -> its sign in a table."""
+LONG_REASON = 120
+"""A reason of more characters is given once, and named where it occurs again."""
+Reasons = dict[tuple[str, str], str]
+"""Status and reason -> the first case that had them."""
+_COVERED: Mapping[Mark | str, Mark] = {"unclear neighbours": "neighbours"}
+"""Mark -> another one that makes it superfluous in a table."""
 
 
 def write_marks(one: Standing) -> str:
     """The signs of a case, in the order of `LETTERS`."""
     marks = {mark for found in one.marks.values() for mark in found}
-    shown = [letter for mark, letter in LETTERS.items() if mark in marks or (mark == "form" and find_forms(one))]
-    return "".join(shown)
+    shown = {mark for mark in LETTERS if mark in marks or (mark == "form" and find_forms(one))}
+    return "".join(letter for mark, letter in LETTERS.items() if mark in shown and _COVERED.get(mark) not in shown)
 
 
 def find_forms(one: Standing) -> list[Summary]:
     """Rows of an overview that are not the backend as it is used, but a faster form of it."""
     shown = one.best_forms()
     return [row for column, row in shown.items() if row.role == "peer" and row.backend != column and row.latency]
+
+
+def write_neighbours(row: Summary) -> str:
+    """The effect of neighbours, and whether it is beyond noise: ``+23.6% unclear``; without a word if it is small."""
+    if row.neighbours is None:
+        return units.UNKNOWN
+    return " ".join(filter(None, [f"{row.neighbours:+.1%}", judge_neighbours(row)]))
 
 
 def explain(standings: Sequence[Standing], short: Mapping[str, str]) -> list[str]:
@@ -37,12 +59,18 @@ def explain(standings: Sequence[Standing], short: Mapping[str, str]) -> list[str
     return [note for write in writers for note in write(standings, short)]
 
 
-def explain_case(one: Standing) -> list[str]:
-    """The same of one case, all of whose rows are shown."""
+def explain_case(one: Standing, told: Reasons | None = None) -> list[str]:
+    """The same of one case, all of whose rows are shown.
+
+    Args:
+        one: the case.
+        told: the reasons that the blocks above have given, with their cases; added to. A long one is not given again.
+    """
     marks = (_explain_noisy, _explain_disturbed, _explain_neighbours, _explain_error)
-    writers = (*marks, explain_missing, explain_references)
     here = {one.case: "this case"}
-    texts = [note for write in writers for note in write([one], here)]
+    texts = [note for write in marks for note in write([one], here)]
+    texts += _explain_missing_briefly(one, here, {} if told is None else told)
+    texts += explain_references([one], here)
     return [
         text.replace(": this case ", " ").replace(" in this case", "").replace(" (this case)", "") for text in texts
     ]
@@ -68,11 +96,15 @@ def _explain_disturbed(standings: Sequence[Standing], short: Mapping[str, str]) 
 
 
 def _explain_neighbours(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    texts = _collect(standings, short, "neighbours", lambda row: f"{row.backend} {row.neighbours:+.1%}")
+    marks: tuple[Mark, ...] = ("neighbours", "unclear neighbours")
+    texts = _collect(standings, short, marks, lambda row: f"{row.backend} {write_neighbours(row)}")
     if texts:
+        signs = {mark for one in standings for found in one.marks.values() for mark in found}
+        sign = " ".join(LETTERS[mark] for mark in marks if mark in signs)
+        meaning = "unclear is within noise" if "unclear neighbours" in signs else ""
         yield (
-            f"{LETTERS['neighbours']} neighbours: slower while idle workers of other backends are running: "
-            f"{'; '.join(texts)}. Idle workers are stopped while times are taken."
+            f"{sign} neighbours: slower while idle workers of other backends are running: {'; '.join(texts)}. "
+            f"Idle workers are stopped while times are taken{f'; {meaning}' if meaning else ''}."
         )
 
 
@@ -81,7 +113,7 @@ def _explain_error(standings: Sequence[Standing], short: Mapping[str, str]) -> I
         error = row.error
         return "" if error is None else f"{row.backend} {units.error(error.relative)} of {units.error(error.tolerance)}"
 
-    texts = _collect(standings, short, "error", describe)
+    texts = _collect(standings, short, ("error",), describe)
     if texts:
         yield f"{LETTERS['error']} error: more than {NEAR_TOLERANCE:.0%} of what is allowed: {'; '.join(texts)}."
 
@@ -97,27 +129,46 @@ def _explain_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> I
 
 
 def _collect(
-    standings: Sequence[Standing], short: Mapping[str, str], mark: Mark, describe: Callable[[Summary], str]
+    standings: Sequence[Standing], short: Mapping[str, str], marks: Sequence[Mark], describe: Callable[[Summary], str]
 ) -> list[str]:
-    """One text a case: its name, and what is to be said of each row that has the mark."""
+    """One text a case: its name, and what is to be said of each row that has one of the marks."""
     found = []
     for one in standings:
-        rows = [row for label, row in one.rows.items() if mark in one.marks.get(label, ())]
+        rows = [row for label, row in one.rows.items() if one.marks.get(label, frozenset()) & set(marks)]
         found += [f"{', '.join(map(describe, rows))} in {short[one.case]}"] if rows else []
     return found
 
 
 def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    """One note a backend, status and reason of rows without a time, with the cases."""
+    """One note a status and reason of rows without a time, with the backends and the cases."""
     cases: dict[tuple[str, str, str], list[str]] = {}
     for one in standings:
         for row in one.rows.values():
             if row.latency is None:
-                key = (row.backend, row.status, " ".join((row.reason or "no reason recorded").split()))
-                cases.setdefault(key, []).append(short[one.case])
+                cases.setdefault((row.backend, row.status, _write_reason(row)), []).append(short[one.case])
+    backends: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (backend, status, reason), where in cases.items():
+        backends.setdefault((status, reason, tuple(where)), []).append(backend)
+    for (status, reason, where), labels in backends.items():
         place = "all cases" if len(where) == len(standings) > 1 else ", ".join(where)
-        yield f"{backend} {status} ({place}): {reason}"
+        yield f"{', '.join(labels)} {status} ({place}): {reason}"
+
+
+def _explain_missing_briefly(one: Standing, short: Mapping[str, str], told: Reasons) -> Iterator[str]:
+    """The same of one case, with the name of an earlier case in place of a long reason that was given there."""
+    rows = dict(one.rows)
+    for label, row in one.rows.items():
+        if row.latency is None:
+            key = (row.status, _write_reason(row))
+            before = told.setdefault(key, one.case)
+            if before != one.case and len(key[1]) > LONG_REASON:
+                rows[label] = row.model_copy(update={"reason": f"as in {before}"})
+    yield from explain_missing([replace(one, rows=rows)], short)
+
+
+def _write_reason(row: Summary) -> str:
+    """The reason of a row in one line, also of records that hold it as the runtime wrote it."""
+    return " ".join(reasons.clean(row.reason or "no reason recorded").split())
 
 
 def explain_references(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suites.harness.judge import standing
-from suites.harness.present import ranked, units
+from suites.harness.present import notes, ranked, units
 from suites.harness.record.schema import Summary
 from suites.harness.run.reporter import Reporter
 
@@ -37,6 +37,7 @@ class PlainReporter(Reporter):
         self._stream = stream
         self._begin = self._said = self._started = time.monotonic()
         self._done = self._units = 0
+        self._told: notes.Reasons = {}
 
     def start(self, units: int, text: str) -> None:
         """Announce the work."""
@@ -56,7 +57,7 @@ class PlainReporter(Reporter):
     def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
         """The case, its place among all, and its rows, best first."""
         self.say(f"{case}  ({number} of {cases})")
-        _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries)
+        _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries, self._told)
 
     def say(self, text: str) -> None:
         """Print at once, so that a log can be followed."""
@@ -84,6 +85,7 @@ class LiveReporter(Reporter):
         self._bar = Progress(*columns, console=console, speed_estimate_period=WHOLE_RUN_S)
         self._task = self._bar.add_task("starting", total=None)
         self._title = ""
+        self._told: notes.Reasons = {}
         self._rows: dict[str, tuple[str, str]] = {}
         self._live = Live(get_renderable=self._drawn, console=console, transient=True, refresh_per_second=1)
 
@@ -122,7 +124,7 @@ class LiveReporter(Reporter):
     def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
         """The rows of the case, best first; its place among all is in the bar."""
         del case, number, cases
-        _print_case(self._live.console, summaries)
+        _print_case(self._live.console, summaries, self._told)
 
     def say(self, text: str) -> None:
         """Print above the table."""
@@ -138,9 +140,9 @@ class LiveReporter(Reporter):
         self._live.stop()
 
 
-def _print_case(console: Console, summaries: Sequence[Summary]) -> None:
+def _print_case(console: Console, summaries: Sequence[Summary], told: notes.Reasons) -> None:
     for one in standing.judge_cases(summaries):
-        ranked.print_block(console, one)
+        ranked.print_block(console, one, told)
         console.print()
 
 

@@ -25,8 +25,14 @@ LABEL = 24
 """A label that is longer has a letter instead of its options."""
 
 
-def print_block(console: Console, one: Standing) -> None:
-    """Print the case: title, verdict, a line a backend, and what a reader must know."""
+def print_block(console: Console, one: Standing, told: notes.Reasons | None = None) -> None:
+    """Print the case: title, verdict, a line a backend, and what a reader must know.
+
+    Args:
+        console: where to.
+        one: the case.
+        told: as of `notes.explain_case`: what the blocks above have given as reasons.
+    """
     labels = shorten_labels(list(one.rows))
     _print_title(console, one, labels)
     for parts in (("speed", "roof", "bar"), ("speed", "roof"), ("speed",), ()):
@@ -34,7 +40,7 @@ def print_block(console: Console, one: Standing) -> None:
         if measure_width(console, table) + 2 <= console.width:
             break
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
-    for text in (*explain_labels(labels), *notes.explain_case(one)):
+    for text in (*explain_labels(labels), *notes.explain_case(one, told)):
         write_paragraph(console, text, indent=2, style="dim")
 
 

@@ -23,13 +23,13 @@ from suites import backends, paths
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.record.schema import Status
+from suites.harness.run.reasons import tidy as tidy  # the modules that raise `WorkerFailed` need both
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 EXPORTS = "exports_"
 """What the folders begin with in which backends keep what they exported."""
 PROGRAMS = "programs_"
 """The same of what they compiled; one folder a label."""
-_REASON_LIMIT = 600
 _WORKER = "suites.harness.run.worker"
 _FOLDER, _LOCK = "enginebench-", "lock"
 
@@ -171,12 +171,6 @@ class Worker:
     def _last_words(self) -> str:
         lines = self._stderr.read_text(errors="replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def tidy(reason: str) -> str:
-    """A reason fit for a record: no home folder, not endless."""
-    text = reason.replace(str(Path.home()), "~")
-    return text if len(text) <= _REASON_LIMIT else text[: _REASON_LIMIT - 3] + "..."
 
 
 def _command(version: versions.Version | None, config: str) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.harness.errors import Refused
+from suites.harness.run.reasons import shorten
 from suites.other_engine.launch import check_origin, explain
 
 PROTOCOL = 1
@@ -23,7 +24,8 @@ PROTOCOL = 1
 
 JOB_COMMANDS = ("load", "provision", "facts", "prepare", "verify", "soak", "warm", "sample")
 
-_ERROR_LIMIT = 2000
+_ERROR_LIMIT = 8000
+"""Characters of an error in an answer; the other end makes a reason of it."""
 
 Handler = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
@@ -49,11 +51,11 @@ def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exceptio
     try:
         return {"ok": handle(command.pop("command"), command)}
     except Refused as refused:
-        return {"error": str(refused)[:_ERROR_LIMIT], "status": refused.status}
+        return {"error": shorten(str(refused), _ERROR_LIMIT), "status": refused.status}
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
-        return {"error": reason(error)[:_ERROR_LIMIT]}
+        return {"error": shorten(reason(error), _ERROR_LIMIT)}
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,39 @@
+"""Reasons of failed rows: the text of an exception, made fit for a record and a page. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+LIMIT = 1000
+"""Characters of a reason in a record, at most."""
+_CUT = "\n[...]\n"
+_BEGINNING = 0.3
+"""Share of a shortened text that its beginning has. The end has more: runtimes name the cause there."""
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and movements of the cursor
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[@-Z\\-_]"
+    r"|[\x00-\x08\x0b-\x1f\x7f]"
+)
+_SCRATCH = re.compile(r"[^\s'\"=:]*/enginebench-[^\s'\":,;)]*")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+
+
+def shorten(text: str, limit: int = LIMIT) -> str:
+    """`text` in at most `limit` characters: its beginning and its end, with ``[...]`` for what is left out between."""
+    if len(text) <= limit:
+        return text
+    kept = limit - len(_CUT)
+    beginning = int(kept * _BEGINNING)
+    return text[:beginning] + _CUT + text[len(text) - (kept - beginning) :]
+
+
+def clean(text: str) -> str:
+    """`text` without escape sequences of terminals, and without what differs each time: scratch folders, addresses."""
+    return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _ESCAPES.sub("", text)))
+
+
+def tidy(text: str) -> str:
+    """A reason fit for a record: clean, without the name of the home folder, and not longer than `LIMIT`."""
+    return shorten(clean(text).replace(str(Path.home()), "~"))
