@@ -12,15 +12,10 @@ from suites.harness.judge import compare
 from suites.harness.judge.history import History
 from suites.harness.measure import roofs
 from suites.harness.present import units
-from suites.harness.record import machine, store
+from suites.harness.record import lookup, machine, store
 from suites.harness.record.roofs import Roof
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Weigh an inference engine and its competitors: correct before timed, isolated, interleaved, with intervals.",
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 app.add_typer(data.app, name="data")
 app.command("run", epilog="Example: enginebench run mine.py:factory --size sequence=16,128 --threads 1")(run.command)
@@ -31,10 +26,28 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 )
 
 
+def _print_version(is_asked: bool) -> None:
+    if not is_asked:
+        return
+    revision = machine.revision()
+    commit = f" (commit {revision['commit']}{'-dirty' if revision['dirty'] else ''})" if revision["commit"] else ""
+    print(f"enginebench {machine.versions().get('enginebench', 'of an unknown version')}{commit}")
+    raise typer.Exit
+
+
+@app.callback(epilog="Example: enginebench run default")
+def main_(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
+    ] = False,
+) -> None:
+    """Weigh an inference engine and its competitors: correct before timed, isolated, interleaved, with intervals."""
+
+
 @app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")
 def compare_(
-    before: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run, by name or path.")],
-    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run, by name or path, or `last`.")] = "last",
+    before: Annotated[str, typer.Argument(metavar="RUN", help=f"The earlier run, {lookup.HELP}.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run; `last` has cases in common.")] = "last",
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 1 where what is counted became worse, or is missing.")
     ] = False,
@@ -43,16 +56,23 @@ def compare_(
 ) -> None:
     """What changed from one stored run to another: counts exactly, times against each run's own baseline."""
     folder = store.results_folder(results)
-    runs = [store.find_run(folder, name) for name in (before, after)]
-    for one in runs:
+    wanted = "a run of a suite or model with rows"
+    earlier = lookup.find_run(folder, before, lookup.is_measurement, wanted)
+    later = lookup.find_run(folder, after, lambda run: _is_comparable(earlier, run), f"{wanted} of the same cases")
+    found = compare.compare(earlier, later, History(folder))
+    for one in (earlier, later):
         show.warn_of_faults(one)
-    found = compare.compare(runs[0], runs[1], History(folder))
     if as_json:
         print_json(found.to_dict())
     else:
         _show_comparison(found)
     if gate and found.regressed:
         raise typer.Exit(1)
+
+
+def _is_comparable(earlier: store.Run, run: store.Run) -> bool:
+    """True if `run` is no ablation and has cases in common with `earlier`."""
+    return lookup.is_measurement(run) and bool(run.environment.plan.cases.keys() & earlier.environment.plan.cases)
 
 
 def _show_comparison(found: compare.Comparison) -> None:
@@ -80,18 +100,20 @@ def _show_comparison(found: compare.Comparison) -> None:
 @app.command("list", epilog="Example: enginebench list models")
 def list_(
     kind: Annotated[str, typer.Argument(metavar="models|suites|backends|switches|ops|runs", help="What to list.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many; of runs the newest.")] = None,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs."""
-    rows = catalogue.rows(kind, store.results_folder(results))
+    """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs, newest first."""
+    folder = store.results_folder(results)
+    rows = catalogue.rows(kind, folder, limit)
     if as_json:
         print_json(rows)
         return
     if rows:
         print_table(rows)
     else:
-        print(f"no {kind}")
+        print(f"no runs under {folder}" if kind == "runs" else f"no {kind}")
 
 
 @app.command("machine", epilog="Example: enginebench machine --json")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,20 @@ from suites.harness.errors import UsageError
 Row = dict[str, Any]
 
 
-def rows(kind: str, results: Path) -> list[Row]:
-    """Rows of one kind; `results` is where runs lie. UsageError for an unknown kind."""
+def rows(kind: str, results: Path, limit: int | None = None) -> list[Row]:
+    """Rows of one kind.
+
+    Args:
+        kind: what to list.
+        results: where runs lie.
+        limit: the most rows; None: all of them.
+
+    Raises:
+        UsageError: an unknown kind.
+    """
     if kind not in _KINDS:
         raise UsageError(f"list: {unknown('kind', kind, _KINDS)}")
-    return _KINDS[kind](results)
+    return list(itertools.islice(_KINDS[kind](results), limit))
 
 
 def _models(_: Path) -> list[Row]:
@@ -117,37 +127,27 @@ def _ops(_: Path) -> list[Row]:
     ]
 
 
-def _runs(results: Path) -> list[Row]:
+def _runs(results: Path) -> Iterator[Row]:
+    """Stored runs, newest first. A row is read when it is asked for."""
     from suites.harness.record import store, superseded
 
-    found: list[Row] = []
     faults = superseded.known(results)
-    for path in store.all_run_files(results):
+    for path in sorted(store.all_run_files(results), key=lambda path: path.name, reverse=True):
+        about = {"run": path.stem, "machine": path.parent.name}
         try:
             run = store.read(path)
         except UsageError as error:
-            found.append(
-                {"run": path.stem, "machine": path.parent.name, "rows": None, "state": str(error), "superseded": None}
-            )
+            yield {**about, "rows": None, "state": str(error), "superseded": None}
             continue
         planned = run.environment.plan.cases
         rows_planned = sum(len(labels) for labels in planned.values())
         done = {(line.case, line.backend) for line in run.summaries()}
         state = "complete" if len(done) >= rows_planned else f"{len(done)} of {rows_planned} rows"
         concerned = [f"{', '.join(one.backends)}: {one.reason}" for one in faults.of_run(run.name)] or None
-        found.append(
-            {
-                "run": path.stem,
-                "machine": path.parent.name,
-                "rows": len(done),
-                "state": state,
-                "superseded": concerned,
-            }
-        )
-    return found
+        yield {**about, "rows": len(done), "state": state, "superseded": concerned}
 
 
-_KINDS: dict[str, Callable[[Path], list[Row]]] = {
+_KINDS: dict[str, Callable[[Path], Iterable[Row]]] = {
     "models": _models,
     "suites": _suites,
     "backends": _backends,

@@ -11,7 +11,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from suites import data
 from suites.cli.output import JsonFlag, print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Real weights and real data: what there is, and fetching it.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Real weights and real data: what there is, and fetching it.",
+    epilog="Example: enginebench data fetch resnet50-imagenet",
+)
 
 
 @app.command("list", epilog="Example: enginebench data list")

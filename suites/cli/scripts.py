@@ -16,7 +16,7 @@ from suites.harness.declare.spec import Suite, of_model
 from suites.harness.judge import ablation
 from suites.harness.present import markdown, progress, rows
 from suites.harness.present.rows import Cell
-from suites.harness.record import store
+from suites.harness.record import lookup, store
 from suites.harness.run import ablate, plan, runner
 
 if TYPE_CHECKING:
@@ -50,17 +50,17 @@ def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
 def output_parser(description: str | None, marker: str) -> argparse.ArgumentParser:
     """A parser of a command line that names models, or stored runs, and a file that the tables go into."""
     parser = models_parser(description)
-    stored = "a stored run by name or path, or `last`: measure nothing; may be given several times"
+    stored = f"a stored run {lookup.HELP}: measure nothing; may be given several times"
     parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
     parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {marker} of this file")
-    parser.add_argument("--results", type=Path, help="where runs lie, instead of the results folder of the checkout")
+    parser.add_argument("--results", type=Path, help="where runs lie, instead of results/")
     return parser
 
 
 def find_stored(arguments: argparse.Namespace) -> list[Path]:
     """The files of the runs that ``--stored`` names."""
     folder = store.results_folder(arguments.results)
-    return [store.find_run(folder, name).path for name in arguments.stored or ()]
+    return [lookup.find_run(folder, name).path for name in arguments.stored or ()]
 
 
 def load_latest(paths: Sequence[Path]) -> pd.DataFrame:

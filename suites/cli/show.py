@@ -31,13 +31,13 @@ from suites.harness.present import (
     ranked,
 )
 from suites.harness.present.growth import print_growth
-from suites.harness.record import frame, machine, store, superseded
+from suites.harness.record import frame, lookup, machine, store, superseded
 from suites.harness.record.schema import AblationRecord, Environment, Summary
 from suites.harness.run import runner
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run by name or path, or `last`.")] = "last",
+    name: Annotated[str, typer.Argument(metavar="RUN", help=f"A run {lookup.HELP}.")] = "last",
     with_details: Annotated[
         bool, typer.Option("--details", help="Print everything that was measured, case by case.")
     ] = False,
@@ -59,14 +59,20 @@ def command(
     as_json: JsonFlag = False,
 ) -> None:
     """Print a stored run again: the overview, or with --details or --case all measurements of each case."""
-    found = store.find_run(store.results_folder(results), name)
+    of_rows = {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}
+    is_suitable, wanted = (
+        (lookup.is_measurement, "a run of a suite or model with rows, which these options are for")
+        if any(of_rows.values())
+        else (lookup.is_shown, "a run with rows")
+    )
+    found = lookup.find_run(store.results_folder(results), name, is_suitable, wanted)
     is_ablation = bool(found.of(AblationRecord))
     if as_csv:
         print(frame.of_run(found, AblationRecord if is_ablation else Summary).to_csv(index=False), end="")
         return
     warn_of_faults(found)
     if is_ablation:
-        for option, is_given in {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}.items():
+        for option, is_given in of_rows.items():
             if is_given:
                 raise UsageError(f"{option} is for runs of a suite or model, and {found.name} is an ablation")
         _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)

@@ -124,16 +124,6 @@ def test_two_runs_in_one_second_have_two_names(tmp_path):
     assert first.parent == tmp_path / "runs" / machine.slug()
 
 
-def test_a_run_is_found_by_name_and_last_and_a_wrong_name_gets_the_nearest(tmp_path):
-    path = written(store.new_path(tmp_path, "suite", FIRST), LINE)
-    assert store.find_run(tmp_path, path.stem).path == path
-    assert store.find_run(tmp_path, "last").path == path
-    with pytest.raises(UsageError, match="did you mean"):
-        store.find_run(tmp_path, path.stem[:-1])
-    with pytest.raises(UsageError, match="no run of this machine"):
-        store.find_run(tmp_path / "empty", "last")
-
-
 def test_the_name_of_a_machine_is_cpu_cores_and_hash():
     import os
     import platform

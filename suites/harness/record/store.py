@@ -191,24 +191,6 @@ def read(path: Path, *, lenient: bool = False) -> Run:
     return Run(path, records[0], records[1:], bool(rest.strip()), tuple(problems))
 
 
-def find_run(results: Path, name: str) -> Run:
-    """A run by path, by its name, or by ``last`` (the newest of this machine)."""
-    given = Path(name)
-    if given.suffix == ".jsonl" and given.is_file():
-        return read(given)
-    if name == "last":
-        files = run_files(results)
-        if not files:
-            raise UsageError(f"no run of this machine under {results}")
-        return read(files[-1])
-    for path in all_run_files(results):
-        if name in (path.stem, path.name):
-            return read(path)
-    from engine.suggest import unknown
-
-    raise UsageError(unknown("run", name, ["last", *(path.stem for path in all_run_files(results))]))
-
-
 def _decode(text: bytes) -> Record:
     """The record that a line spells; ValueError says what is wrong with it."""
     try:

@@ -1,0 +1,87 @@
+"""Which run a name means, for every command that takes one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from suites.harness.errors import UsageError
+from suites.harness.record import lookup, machine, store
+from suites.harness.record.schema import AblationRecord
+from tests.harness import records
+
+RUNS = ("20261121T101112Z_abc_default", "20261121T101113Z_abc_bert", "20261122T101112Z_abc-dirty_default",
+        "20261123T000000Z_abc_ablate_bert", "20261124T000000Z_abc_bert")  # fmt: skip
+EMPTY = RUNS[-1]
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Five runs of this machine; the newest one was interrupted before its first row."""
+    effect = AblationRecord(case="c", switch="s", switch_kind="pass", mode="leave_one_out", reached=False, with_="a",
+                            without="b")  # fmt: skip
+    for name in RUNS:
+        lines = {EMPTY: [], RUNS[3]: [records.summary(), effect]}.get(name, [records.summary()])
+        path = store.runs_folder(tmp_path, machine.slug()) / f"{name}.jsonl"
+        with store.Writer(path) as writer:
+            writer.append(records.environment(suite=lookup.name_suite(path)), *lines)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        (RUNS[0], 0),
+        (f"{RUNS[0]}.jsonl", 0),
+        ("20261121T101113", 1),
+        ("20261122", 2),
+        ("last", 4),
+        ("last:default", 2),
+        ("last:bert", 4),
+        ("last:ablate_bert", 3),
+    ],
+)
+def test_a_run_is_found_by_its_name_its_beginning_and_as_the_last_of_a_suite(results, name, number):
+    assert lookup.find_run(results, name).name == RUNS[number]
+
+
+def test_a_run_is_found_by_its_path(results):
+    path = store.run_files(results)[1]
+    assert lookup.find_run(results / "elsewhere", str(path)).path == path
+
+
+def test_last_is_the_newest_run_of_a_suitable_kind(results):
+    assert lookup.find_run(results, "last", lookup.is_shown).name == RUNS[3]
+    assert lookup.find_run(results, "last", lookup.is_measurement).name == RUNS[2]
+    assert lookup.find_run(results, "last:bert", lookup.is_measurement).name == RUNS[1]
+    with pytest.raises(UsageError, match=r"no run of suite ablate_bert of this machine under .* is a run with rows"):
+        lookup.find_run(results, "last:ablate_bert", lookup.is_measurement, "a run with rows")
+    assert lookup.find_run(results, EMPTY, lookup.is_measurement).name == EMPTY, "what is named is found all the same"
+
+
+def test_an_ambiguous_beginning_lists_what_it_may_mean(results):
+    told = f"run '20261121' is the beginning of 2 names: {RUNS[1]}, {RUNS[0]}. Give more of one"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        lookup.find_run(results, "20261121")
+
+
+def test_a_wrong_name_gets_the_five_nearest(results):
+    with store.Writer(store.runs_folder(results) / "zzz.jsonl") as writer:
+        writer.append(records.environment())
+    with pytest.raises(UsageError) as caught:
+        lookup.find_run(results, "20261121T101112Z_abd_default")
+    text = str(caught.value)
+    assert text.startswith(f"unknown run '20261121T101112Z_abd_default'; did you mean {RUNS[0]} or ")
+    assert text.count(" or ") == lookup.NEAREST - 1
+    assert "zzz" not in text
+    assert text.endswith("`enginebench list runs` shows all 6")
+    with pytest.raises(UsageError, match="unknown suite of a stored run 'brt'; did you mean 'bert'"):
+        lookup.find_run(results, "last:brt")
+
+
+def test_no_runs_are_said_with_the_folder(tmp_path):
+    with pytest.raises(UsageError, match=f"no run of this machine under {tmp_path}"):
+        lookup.find_run(tmp_path, "last")
+    with pytest.raises(UsageError, match=f"unknown run 'x': there are no runs under {tmp_path}"):
+        lookup.find_run(tmp_path, "x")
