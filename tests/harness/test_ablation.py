@@ -239,7 +239,8 @@ def test_many_switches_at_once_need_more_than_five_percent_each():
 
 ARGUMENTS = (
     "ablate", "mlp", "--set", "batch=2", "--set", "widths=16-16", "--backend", f"{FILE}:Planted",
-    "--switches", "pays20,no_op,digest_only,inapplicable", "--mode", "leave-one-out", "--pairs", "2", "--generations", "2",
+    "--switches", "pays20,no_op,digest_only,inapplicable", "--mode", "leave-one-out", "--pairs", "2",
+    "--generations", "2",
 )  # fmt: skip
 
 

@@ -57,8 +57,6 @@ def refused(status: Status, reason: str) -> Facts:
     return {"refused": (status, reason)}
 
 
-
-
 @dataclass(frozen=True)
 class Trial:
     """One change of a switch.

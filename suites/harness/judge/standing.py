@@ -23,7 +23,7 @@ Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error"
 
 Certainty = Literal["certain", "unclear"]
 LARGE_NEIGHBOURS = 0.1
-"""An effect of neighbours that is within noise is marked if it is more than this share: it may be chance, or cost much."""
+"""From this share on, an effect of neighbours is marked although it is within noise: it may be chance, or large."""
 
 
 @dataclass(frozen=True)

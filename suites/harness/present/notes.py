@@ -149,8 +149,8 @@ def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> 
     backends: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (backend, status, reason), where in cases.items():
         backends.setdefault((status, reason, tuple(where)), []).append(backend)
-    for (status, reason, where), labels in backends.items():
-        place = "all cases" if len(where) == len(standings) > 1 else ", ".join(where)
+    for (status, reason, names), labels in backends.items():
+        place = "all cases" if len(names) == len(standings) > 1 else ", ".join(names)
         yield f"{', '.join(labels)} {status} ({place}): {reason}"
 
 
