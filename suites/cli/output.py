@@ -22,7 +22,12 @@ from suites.models import read_value
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ResultsOption = Annotated[
-    Path | None, typer.Option("--results", help="Results folder (default: results/ of the checkout, else per user).")
+    Path | None,
+    typer.Option(
+        "--results",
+        help="Results folder.",
+        show_default="results/ of the checkout, if the current folder is in it; otherwise of the current folder",
+    ),
 ]
 
 

@@ -94,6 +94,17 @@ def test_a_later_schema_is_refused_by_name(tmp_path):
         store.read(path)
 
 
+def test_results_belong_to_the_checkout_inside_of_it_and_to_the_current_folder_elsewhere(tmp_path, monkeypatch, root):
+    for inside in (root, root / "docs"):
+        monkeypatch.chdir(inside)
+        assert store.results_folder(None) == root / "results"
+    monkeypatch.chdir(tmp_path)
+    assert store.results_folder(None) == tmp_path / "results"
+    assert store.results_folder(root / "x") == root / "x"
+    monkeypatch.setattr(machine, "checkout", lambda: None)  # an installed package
+    assert store.results_folder(None) == tmp_path / "results"
+
+
 def test_a_line_without_schema_is_refused(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(store.to_json(LINE)) + "\n")

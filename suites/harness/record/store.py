@@ -75,14 +75,16 @@ def here() -> Surroundings:
 
 
 def results_folder(given: Path | None) -> Path:
-    """`given`, else ``results/`` of the checkout, else a per-user folder. Not created here."""
+    """Where runs are written and looked for. Not created here.
+
+    Returns:
+        `given`; without it, ``results/`` of the checkout if the current folder is inside of it, otherwise ``results/``
+        of the current folder: what somebody measures elsewhere is no result of the checkout.
+    """
     if given is not None:
         return given
-    root = machine.checkout()
-    if root is not None:
-        return root / "results"
-    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(home) / "enginebench" / "results"
+    root, here = machine.checkout(), Path.cwd()
+    return (root if root is not None and here.resolve().is_relative_to(root) else here) / "results"
 
 
 def runs_folder(results: Path, machine_name: str | None = None) -> Path:
