@@ -35,7 +35,10 @@ def command(
     ] = None,
     mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
     pairs: Annotated[int, typer.Option(min=0, help="Try so many of the strongest switches two at a time.")] = 0,
-    only: Annotated[str | None, typer.Option(help="Expression over the fields of a suite's cases.")] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="Expression over the fields of a suite's cases; run --dry-run lists them."),
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of a call, for a model.")] = None,
     chosen: targets.SetOption = None,
     precision: targets.PrecisionOption = None,
@@ -58,9 +61,16 @@ def command(
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))
+    named = BackendRef.parse(backend).label
     taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
     suite, cases = _declared(target, backend, only, threads, chosen or [], precision, generations)
-    request, folder = ablate.Request(suite, cases, taken, MODES[mode], pairs), store.results_folder(results)
+    asked = targets.list_options(
+        {"--backend": named, "--switches": switches, "--mode": mode, "--pairs": pairs, "--only": only}
+        | {"--threads": threads, "--set": chosen, "--precision": precision, "--generations": generations}
+    )
+    words = targets.name_command("ablate", target, results)
+    folder = store.results_folder(results)
+    request = ablate.Request(suite, cases, taken, MODES[mode], pairs, words, asked)
     if dry_run:
         _dry_run(request, folder, as_json=as_json)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,14 @@ def command(
             show_default=False,
         ),
     ],
-    only: Annotated[str | None, typer.Option(help="Expression over model, threads, batch, backend, ...")] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR",
+            help="Expression over the fields of the cases, such as 'threads == 1 and batch in (1, 8)'; --dry-run lists "
+            "the fields of a suite with their values.",
+        ),
+    ] = None,
     backends: Annotated[
         str | None,
         typer.Option(
@@ -79,13 +87,19 @@ def command(
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
     given = [option for option, value in of_model.items() if value]
+    options = targets.list_options(
+        {"--only": only, "--backends": targets.shorten_backends(backends)}
+        | {"--baseline": targets.shorten_backends(baseline), **of_model}
+        | {"--config": config, "--generations": generations}
+    )
     plans = []
     for name in targets_:
         if _is_model(name, given):
             suite = _make_suite(name, chosen or [], threads, precision, size)
         else:
             suite = _load_suite(name, given)
-        plans.append(plan.make(suite.model_copy(update=asked), only, labels, baseline, fields))
+        made = plan.make(suite.model_copy(update=asked), only, labels, baseline, fields)
+        plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
     for name in targets_:
         if targets.is_model(name) and not _is_model(name, given):
             hint = (
@@ -150,10 +164,12 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
     for one in plans:
         seconds, basis = one.estimate(folder)
         cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
+        fields = plan.list_fields(one.cases)
         found.append(
             {
                 "suite": one.suite.name,
                 "cases": cases,
+                "fields": fields,
                 "workers": one.units(),
                 "estimate_s": round(seconds),
                 "basis": basis,
@@ -168,3 +184,4 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
         minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
         print(f"about {minutes:.1f} minutes ({entry['basis']})")
+        print(f"fields for --only: {plan.describe_fields(entry['fields'])}")

@@ -5,13 +5,16 @@ Config. Knows no command.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from engine.suggest import unknown
 from suites import models
+from suites.backends import versions
 from suites.cli.output import setting
+from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.declare.spec import Suite, of_model, shipped
 from suites.harness.errors import UsageError
@@ -154,6 +157,32 @@ def arguments_of(target: str, chosen: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"--set {text!r}: {key} is given twice; give it once")
         arguments[key] = value
     return arguments
+
+
+def list_options(given: Mapping[str, Any]) -> list[str]:
+    """The words of the options that were given, for a record and for the command that resumes a run.
+
+    Args:
+        given: option -> its value or values; None if it was not given. Labels of backends stand for their paths.
+    """
+    words = []
+    for option, value in given.items():
+        texts = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+        words += [word for text in texts for word in (option, str(text))]
+    return words
+
+
+def shorten_backends(text: str | None) -> str | None:
+    """A list of backends with the label of each in place of its path, as records name them."""
+    if text is None:
+        return None
+    refs = (BackendRef.parse(versions.resolve(label, Path.cwd())) for label in split_labels(text))
+    return ",".join(ref.label for ref in refs)
+
+
+def name_command(command: str, target: str, results: Path | None) -> list[str]:
+    """The words of a command that no record has, because they may name a folder."""
+    return [command, target, *(["--results", str(results)] if results is not None else [])]
 
 
 def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapping[str, str]:

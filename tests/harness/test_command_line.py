@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +14,10 @@ import pytest
 
 import engine
 from suites.cli import main
+from suites.cli import run as run_command
 from suites.cli.scripts import chosen_models
+from suites.harness.record import machine, store
+from tests.harness import records
 
 SUITE = """
 name = "mini"
@@ -98,6 +102,11 @@ def test_listing_backends_imports_none_of_them(root):
     [
         (["run", "transfomer"], "did you mean 'transformer'"),
         (["run", "default", "--only", "thread == 1"], "did you mean 'threads'"),
+        (["run", "transformer", "--only", "height == 1"], "Known: attention, backend, batch, case, causal, device"),
+        (
+            ["run", "quick", "--only", "threads == 99"],
+            "leaves no case of suite quick. Its fields: attention 'manual', 'sdpa'; backend 'eager'",
+        ),
         (["run", "default", "--backends", "eagre"], "did you mean 'eager'"),
         (["run", "default", "--backends", ""], "--backends names none"),
         (["run", "default", "--backends", " , "], "--backends names none"),
@@ -154,10 +163,94 @@ def test_an_unknown_option_exits_2(capsys):
 
 
 def test_every_command_has_help_with_an_example(capsys):
-    for command in ("run", "show", "compare", "ablate", "list", "profile", "machine"):
-        status, out, _ = call(capsys, command, "--help")
+    commands = ("run", "show", "compare", "ablate", "list", "profile", "machine", "data", "data list", "data fetch")
+    for command in commands:
+        status, out, _ = call(capsys, *command.split(), "--help")
         assert status == 0
         assert f"Example: enginebench {command}" in out
+
+
+def test_the_version_names_the_commit(capsys):
+    status, out, _ = call(capsys, "--version")
+    assert status == 0
+    assert out.startswith(f"enginebench {machine.versions()['enginebench']}")
+    assert str(machine.revision()["commit"]) in out
+
+
+def test_runs_are_listed_newest_first_and_no_more_than_asked(capsys, root, tmp_path):
+    status, out, _ = call(capsys, "list", "runs", "--limit", "4", "--json", "--results", str(root / "results"))
+    assert status == 0
+    shown = [row["run"] for row in json.loads(out)]
+    assert shown == sorted((path.stem for path in store.all_run_files(root / "results")), reverse=True)[:4]
+    assert call(capsys, "list", "runs", "--results", str(tmp_path))[1] == f"no runs under {tmp_path}\n"
+
+
+def test_a_dry_run_lists_the_fields_for_only(capsys, suite, tmp_path):
+    _, out, _ = call(capsys, "run", suite, "--dry-run", "--results", str(tmp_path))
+    (line,) = [line for line in out.splitlines() if line.startswith("fields for --only: ")]
+    assert "backend 'eager'; batch 1, 2; case 'mlp/b1/t1/fp32/widths=16-16'" in line
+    assert "widths '16-16'" in line
+    _, out, _ = call(capsys, "run", suite, "--dry-run", "--json", "--results", str(tmp_path))
+    assert json.loads(out)[0]["fields"]["batch"] == [1, 2]
+    _, out, _ = call(capsys, "run", "--help")
+    assert "--dry-run lists the fields" in " ".join(out.replace("\u2502", " ").split())
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """What ``enginebench run`` was about to measure: plans and results folders; nothing is measured."""
+    found = []
+
+    def note(plan, results, *_arguments, **_options):
+        found.append((plan, results))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command.runner, "run", note)
+    return found
+
+
+def test_results_of_a_suite_elsewhere_go_to_the_current_folder_and_not_into_the_checkout(
+    capsys, suite, planned, monkeypatch, tmp_path, root
+):
+    for folder, expected in ((tmp_path, tmp_path / "results"), (root, root / "results")):
+        monkeypatch.chdir(folder)
+        call(capsys, "run", suite)
+        assert planned.pop()[1] == expected
+
+
+def test_resume_without_the_options_of_the_run_gives_the_command_that_resumes_it(
+    capsys, suite, planned, monkeypatch, tmp_path
+):
+    results = tmp_path / "results"
+    run_or_note = run_command.runner.run
+    call(capsys, "run", suite, "--only", "batch == 2", "--generations", "3", "--results", str(results))
+    plan, _ = planned.pop()
+    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
+    with store.Writer(store.new_path(results, "mini", first)) as writer:
+        writer.append(first)
+
+    monkeypatch.undo()
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(results))
+    assert status == 2
+    said, _, command = err.strip().partition("To continue it: enginebench ")
+    assert "the unfinished run" in said
+    options = "--only 'batch == 2' --generations 3"
+    assert command == f"run {suite} --results {results} {options} --resume"
+
+    monkeypatch.setattr(run_command.runner, "run", run_or_note)
+    call(capsys, *shlex.split(command))
+    assert planned.pop()[0].digest == plan.digest, "the command asks for what the run has begun"
+
+
+def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest="other", suite="mini")
+    with store.Writer(store.new_path(tmp_path, "mini", first)) as writer:
+        writer.append(first)
+    monkeypatch.undo()
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+    assert (status, "has changed since the unfinished run" in err) == (2, True)
 
 
 def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
@@ -247,6 +340,7 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     status, _, err = stopped.end()
     assert status == 130
     assert "stored so far" in err
+    assert f"records go to {store.runs_folder(results)}" in err
     assert err.rstrip().endswith(f"enginebench run {suite} --resume --results {results}")
     assert "Traceback" not in err
 

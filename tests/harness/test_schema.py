@@ -25,7 +25,7 @@ from suites.harness.record.schema import (
 )  # fmt: skip
 from tests.harness import records
 
-GOLDEN = ("schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions")
+GOLDEN = ("schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first")
 
 
 def is_in(line, written):
@@ -83,6 +83,10 @@ def test_roles_and_packages_of_early_records_do_not_ask_todays_registry(root, mo
     assert {label: one.role for label, one in run.environment.backends.items()} == roles
     other = run.environment.backends["engine@962abfb80ac7"]
     assert (other.name, other.packages["torch"]) == ("engine@962abfb80ac7", "2.13.0+cpu")
+
+
+def test_the_options_of_earlier_runs_are_not_known(golden):
+    assert golden.environment.plan.options is None
 
 
 def test_tokens_and_ablations_of_early_records_are_typed(root):

@@ -199,6 +199,7 @@ def test_only_compares_fields(text, expected):
         ("threds == 1", "unknown field 'threds'; did you mean 'threads'?"),
         ("threads == ", "invalid syntax"),
         ("threads = 1", "expected comparisons"),
+        ("threads = 1", "Fields of these cases: batch, model, sequence, threads"),
         ("__import__('os').system('true')", "is not allowed"),
         ("model.upper == 'x'", "is not allowed"),
         ("model < 3", "cannot be compared"),

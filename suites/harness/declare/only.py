@@ -38,7 +38,7 @@ class Only:
             self._tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError) as error:
             reason = getattr(error, "msg", None) or str(error)
-            raise UsageError(f"--only {text!r}: {reason}; {_HELP}") from None
+            raise UsageError(f"--only {text!r}: {reason}; {_HELP}. {self._fields()}") from None
         self._check(self._tree)
 
     def __call__(self, fields: Mapping[str, Any]) -> bool:
@@ -61,7 +61,10 @@ class Only:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
             self._check(node.operand)
         elif not isinstance(node, ast.Constant):
-            raise UsageError(f"--only {self.text!r}: {ast.unparse(node)!r} is not allowed; {_HELP}")
+            raise UsageError(f"--only {self.text!r}: {ast.unparse(node)!r} is not allowed; {_HELP}. {self._fields()}")
+
+    def _fields(self) -> str:
+        return f"Fields of these cases: {', '.join(sorted(self._names))}"
 
     def _value(self, node: ast.expr, fields: Mapping[str, Any]) -> Any:
         match node:

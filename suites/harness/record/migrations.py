@@ -74,5 +74,11 @@ def _summary_from_1(line: Line) -> Line:
 
 _CHANGES_1: dict[str, Callable[[Line], Line]] = {"environment": _environment_from_1, "summary": _summary_from_1}
 
-STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1}
+
+def _from_2(line: Line) -> Line:
+    """Upgrades to schema 3, which adds the options of the command to the plan: those of earlier runs are not known."""
+    return line
+
+
+STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2}
 """Schema -> the step to the next one."""

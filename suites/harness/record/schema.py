@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from suites.harness.record.roofs import Roofs
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
 
 Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]
@@ -262,6 +262,9 @@ class Plan(Part):
     """name of a user's file -> beginning of its SHA-256"""
     engines: dict[str, EngineRecord] = {}
     """other versions of the engine, by the backend's name"""
+    options: list[str] | None = None
+    """options of the command that chose the cases and backends, such as `--only` and its value: what `--resume` needs;
+    backends as their labels, so no folder is named; null in records of earlier schemas"""
 
 
 class Record(Part):

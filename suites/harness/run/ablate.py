@@ -44,6 +44,7 @@ class Request:
         ablation: what.
         modes: how, of `ablation.MODES`.
         pairs: how many of the strongest switches are tried two at a time; 0: none.
+        command, options: as of `RunPlan`.
     """
 
     suite: Suite
@@ -51,6 +52,8 @@ class Request:
     ablation: Ablation
     modes: Sequence[str] = MODES
     pairs: int = 0
+    command: Sequence[str] = ()
+    options: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,8 @@ class _Programs:
                         worker = self._worker()
                     answer = worker.ask("facts", limits.prepare, options=dict(options))
                     reason = answer["not_applicable"]
-                    self._facts[label] = answer["facts"] if reason is None else self._refuse(label, _INAPPLICABLE, reason)
+                    made: Facts = answer["facts"]
+                    self._facts[label] = made if reason is None else self._refuse(label, _INAPPLICABLE, reason)
                 except WorkerFailed as failure:  # the worker is gone
                     self._facts[label], worker = self._refuse(label, failure.status, failure.reason), None
         finally:
@@ -262,4 +266,4 @@ def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], to
             labels = dict.fromkeys(label for part in parts[case.id] for label in part)
             # a label names no folder, the backend may
             cases.append((case, [replace(BackendRef.parse(label), name=base.name) for label in labels]))
-    return RunPlan(suite, cases, parts)
+    return RunPlan(suite, cases, parts, request.command, request.options)

@@ -13,7 +13,7 @@ from typing import Any
 from suites import backends as registry
 from suites import models
 from suites.backends import versions
-from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case, Scalar
 from suites.harness.declare.only import Only
 from suites.harness.declare.spec import LEAST_TOGETHER, Suite, relabelled, resolve
 from suites.harness.errors import UsageError
@@ -25,6 +25,8 @@ ASSUMED_WORKER_S = 4.0
 """Seconds a worker process is assumed to take where there is no record of any (measured: 2.5 to 8.5)."""
 RECENT = 10
 """Runs that an estimate reads, the newest ones."""
+MOST_VALUES = 6
+"""Values of a field that a message shows."""
 CASE_S = 4.0
 """Seconds a case is assumed to take beside its workers: the reference, and ending processes."""
 
@@ -42,11 +44,15 @@ class RunPlan:
         cases: each with its backends: the baseline, its second copy, then the others.
         parts: case id -> labels that take turns with each other, where not all of a case's backends do: many processes
             at once would not fit into memory. Parts share what comparisons need, and have generations of their own.
+        command: words of the command line that are not stored: the command, its target and where results go.
+        options: its options that chose all this, which are stored: ``("--only", "threads == 1")``.
     """
 
     suite: Suite
     cases: Sequence[tuple[Case, list[BackendRef]]]
     parts: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    command: Sequence[str] = ()
+    options: Sequence[str] = ()
 
     @property
     def baseline(self) -> str:
@@ -56,11 +62,15 @@ class RunPlan:
     @property
     def digest(self) -> str:
         """Two plans with one digest ask for the same measurements."""
-        text = json.dumps(self.to_dict(), sort_keys=True)
+        text = json.dumps(self._measured(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
         """For the environment line."""
+        return {**self._measured(), "options": list(self.options)}
+
+    def _measured(self) -> dict[str, Any]:
+        """What is measured, however it was asked for."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
         fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
         told = (("parts", self.parts), ("files", self.files()), ("engines", self.engines()))
@@ -185,16 +195,38 @@ def make(
         registry.check(BackendRef.parse(label))
     cases = list(suite.cases())
     if only is not None:
-        names = {"backend", *(key for case, _ in cases for key in case.fields)}
-        cases = _filtered(cases, Only(only, names), BackendRef.parse(suite.baseline).label)
+        fields = list_fields(cases)
+        cases = _filtered(cases, Only(only, fields), BackendRef.parse(suite.baseline).label)
         if not cases:
-            raise UsageError(f"--only {only!r} leaves no case of suite {suite.name}")
+            raise UsageError(
+                f"--only {only!r} leaves no case of suite {suite.name}. Its fields: {describe_fields(fields)}"
+            )
     for name in {case.device for case, _ in cases}:
         device.load(name)
     whole = [(case, with_twin(refs, suite.baseline)) for case, refs in cases]
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
     return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+
+
+def list_fields(cases: Sequence[tuple[Case, Sequence[BackendRef]]]) -> dict[str, list[Scalar]]:
+    """Field that ``--only`` may ask about -> its values in these cases, in order of appearance."""
+    found: dict[str, dict[Scalar, None]] = {}
+    for case, refs in cases:
+        for name, value in case.fields.items():
+            found.setdefault(name, {})[value] = None
+        for ref in refs:
+            found.setdefault("backend", {})[BackendRef(ref.name, ref.options).label] = None
+    return {name: list(found[name]) for name in sorted(found)}
+
+
+def describe_fields(fields: Mapping[str, Sequence[Scalar]]) -> str:
+    """Each field with its values: ``batch 1, 32; threads 1``; of many values the first ones."""
+    texts = []
+    for name, values in fields.items():
+        shown = [repr(value) for value in values[:MOST_VALUES]]
+        texts.append(f"{name} {', '.join([*shown, *(['...'] if len(values) > MOST_VALUES else [])])}")
+    return "; ".join(texts)
 
 
 def configured(suite: Suite, config: Mapping[str, str]) -> Suite:

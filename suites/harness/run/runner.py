@@ -24,6 +24,7 @@ from suites.harness.run.plan import RunPlan
 from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
+from suites.harness.run.resume import explain_refusal, list_finished_cases
 from suites.harness.run.session import EXPORTS, WorkerFailed, run_folder, scratch_folder
 from suites.harness.run.stopwatch import Stopwatch
 
@@ -89,6 +90,7 @@ def run(
     """
     stopwatch = stopwatch or Stopwatch()
     earlier = _unfinished(plan, results) if resume else None
+    reporter.say(f"records go to {store.runs_folder(results).resolve()}")
     with stopwatch.time("machine and roofs"):
         environment = earlier.environment if earlier else _environment(plan, measure_roofs)
     path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
@@ -127,7 +129,7 @@ def _cases(
 ) -> Iterator[Sequence[Samples] | Sequence[Summary]]:
     """What to write, in blocks that belong together."""
     samples = earlier.of(Samples) if earlier else []
-    complete = _finished_cases(earlier) if earlier else set()
+    complete = list_finished_cases(earlier) if earlier else set()
     seed = folder / "provisioned"
     seed.mkdir()
     provisioned: set[str] = set()
@@ -271,7 +273,7 @@ def _runs(plan: RunPlan, results: Path) -> Iterator[store.Run]:
 
 
 def _is_complete(run: store.Run, plan: RunPlan) -> bool:
-    return _finished_cases(run) >= {case.id for case, _ in plan.cases}
+    return list_finished_cases(run) >= {case.id for case, _ in plan.cases}
 
 
 def _unfinished(plan: RunPlan, results: Path) -> store.Run:
@@ -284,16 +286,4 @@ def _unfinished(plan: RunPlan, results: Path) -> store.Run:
             made = f"{run.environment.commit}{'-dirty' if run.environment.dirty else ''}"
             raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
         return run
-    raise UsageError(
-        f"nothing to resume: no unfinished run of suite {plan.suite.name} with these cases, backends and files under "
-        f"{store.runs_folder(results)}"
-    )
-
-
-def _finished_cases(run: store.Run) -> set[str]:
-    """Cases that have a summary of every backend that the plan names."""
-    found: dict[str, set[str]] = {}
-    for line in run.of(Summary):
-        found.setdefault(line.case, set()).add(line.backend)
-    planned = run.environment.plan.cases
-    return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}
+    raise UsageError(explain_refusal(plan, results))

@@ -1,0 +1,66 @@
+"""What to do if no run can be resumed as asked: which unfinished run may be meant, and the command that resumes it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from suites.harness.record import lookup, machine, store
+from suites.harness.record.schema import Summary
+from suites.harness.run.plan import RunPlan
+
+
+def list_finished_cases(run: store.Run) -> set[str]:
+    """Cases that have a summary of every backend that the plan of the run names."""
+    found: dict[str, set[str]] = {}
+    for line in run.of(Summary):
+        found.setdefault(line.case, set()).add(line.backend)
+    planned = run.environment.plan.cases
+    return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}
+
+
+def explain_refusal(plan: RunPlan, results: Path) -> str:
+    """Why no run of this plan can be resumed, for a message.
+
+    If the suite has an unfinished run that was started with other options, the text has the command that resumes it.
+    """
+    folder = store.runs_folder(results)
+    run = next(_list_unfinished(plan, results), None)
+    if run is None:
+        return f"nothing to resume: no unfinished run of suite {plan.suite.name} under {folder}"
+    options = run.environment.plan.options
+    if options is None:
+        return f"nothing to resume with these options: give those that the unfinished run {run.name} was started with"
+    if options == list(plan.options):
+        return (
+            f"nothing to resume: the suite, a file or a backend has changed since the unfinished run {run.name} began. "
+            "Start a new run without --resume"
+        )
+    if not plan.command:
+        given = shlex.join(options) or "no options"
+        return f"nothing to resume with these options: the unfinished run {run.name} was started with {given}"
+    command = shlex.join(["enginebench", *plan.command, *options, "--resume"])
+    files = [label for label in _list_labels(run) if "@" in label or ".py:" in label]
+    paths = f" (with the path of {' and of '.join(files)} in place of the name)" if files else ""
+    return (
+        f"nothing to resume with these options: the unfinished run {run.name} was started with others. "
+        f"To continue it{paths}: {command}"
+    )
+
+
+def _list_unfinished(plan: RunPlan, results: Path) -> Iterator[store.Run]:
+    """Runs of the suite that lack cases and were made by this very code, newest first."""
+    now = machine.revision()
+    for path in reversed(store.run_files(results)):
+        if lookup.name_suite(path) == plan.suite.name:
+            run = store.read(path)
+            if run.environment.revision == now and not list_finished_cases(run) >= set(run.environment.plan.cases):
+                yield run
+
+
+def _list_labels(run: store.Run) -> list[str]:
+    """Labels of backends that the options of the run name."""
+    labels = dict.fromkeys(label for labels in run.environment.plan.cases.values() for label in labels)
+    text = " ".join(run.environment.plan.options or ())
+    return [label for label in labels if label in text]
