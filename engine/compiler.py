@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import passes, program, sizes
-from engine.config import Config
-from engine.errors import ConfigError, ProgramError, UnsupportedOp
+from engine.config import Config, require_config
+from engine.errors import ConfigError, MissingPackageError, ProgramError, UnsupportedOp
 from engine.ops import TensorType
 from engine.program import Artifact, reader, sharing
 from engine.runtime.boundary import Boundary, Rebuild
@@ -49,12 +50,14 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         UnsupportedOp: the model has calls that the engine cannot compile; lists all of them with their source lines. Or
             the model works for only one value of a size in `dynamic_shapes`.
         ConfigError: an argument has an unsupported value.
+        MissingPackageError: torch is not installed.
         EngineError: torch.export could not capture the model; gives the reason.
         InternalError: a defect of the engine; the fallback to torch does not hide it.
     """
     if calibration is not None:
         raise ConfigError("calibration: quantisation is not supported yet; expected None")
-    config = Config() if config is None else config
+    config = require_config(config)
+    _require_torch("compile")
     if config.fallback is None:
         return _make_program(_compile_artifact(model, example_inputs, config, dynamic_shapes), config)
     from engine import exporter
@@ -65,6 +68,19 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         return _make_program(_compile_exported(exported, config), config)
     except UnsupportedOp:
         return FallbackProgram(exported, config)
+
+
+def _require_torch(function: str) -> None:
+    """MissingPackageError if torch, which only `function` and the like need, is not installed."""
+    try:
+        importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "torch":
+            raise
+        raise MissingPackageError(
+            f"engine.{function} needs torch, which is not installed: pip install 'enginebench[suites]'; "
+            "engine.load and engine.load_decoder run saved programs without torch"
+        ) from None
 
 
 class _Compiled(NamedTuple):
@@ -152,27 +168,34 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
             system grants, or changes while it is read. The message begins with the file's name.
         ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch of common passes.
     """
-    if isinstance(verify, Config):
+    if isinstance(verify, Config | Mapping):
         raise ConfigError("load: give a Config by keyword: load(path, config=Config(...))")
-    check_load(verify, mmap, config)
+    config = check_load(verify, mmap, config)
     started = time.perf_counter()
     with reader.opened(path, verify, mapped=mmap) as artifact:
-        return Program(artifact, config or Config(), borrowed=not mmap, started=started)
+        return Program(artifact, config, borrowed=not mmap, started=started)
 
 
-def check_load(verify: str, mmap: object, config: Config | None) -> None:
-    """ConfigError for an unknown `verify`, an `mmap` that is no bool, or a switch that matters only when compiling."""
-    if config is not None and config.fallback:
+def check_load(verify: str, mmap: object, config: Config | None) -> Config:
+    """The Config to load with, ``Config()`` for None.
+
+    Raises:
+        ConfigError: `config` is no Config or has a switch that matters only when compiling, `verify` is unknown, or
+            `mmap` is no bool.
+    """
+    config = require_config(config)
+    if config.fallback:
         raise ConfigError("fallback: the calls that torch runs are chosen when compiling, and a file cannot hold them")
-    if config is not None and config.precision is not None:
+    if config.precision is not None:
         raise ConfigError(f"precision: {config.precision}: weights are encoded when compiling; compile the model anew")
-    if config is not None and (common := passes.common_switches(config)):
+    if common := passes.common_switches(config):
         field, name = common[0]
         raise ConfigError(f"{field}: {name} is a common pass, which ran when the program was compiled; compile it anew")
     if verify not in ("header", "full"):
         raise ConfigError(unknown("verify", verify, ("header", "full")))
     if not isinstance(mmap, bool):
         raise ConfigError(f"mmap: expected True or False, got {mmap!r}")
+    return config
 
 
 # --- decoders --------------------------------------------------------------------------------------------------------
@@ -194,12 +217,13 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     Raises:
         ConfigError: `module` writes to no buffer, the two exports do not write to the same buffers, or its buffers or
             positions end before `max_length`. The last is checked by running one token at the last position.
-        UnsupportedOp, EngineError: as `compile`.
+        UnsupportedOp, MissingPackageError, EngineError: as `compile`.
     """
+    config = require_config(config)
+    _require_torch("compile_decoder")
     # Imported here, because a process that only loads decoders need not have torch.
     from engine.exporter import decoding
 
-    config = Config() if config is None else config
     if config.fallback is not None:
         raise ConfigError("fallback: not supported for a decoder, because torch cannot share its cache")
     for name, value in (("max_length", max_length), ("batch", batch)):
@@ -246,7 +270,7 @@ def load_decoder(
         ProgramError: as `load`, or the file holds no decoder.
         ConfigError: as `load`.
     """
-    check_load(verify, mmap, config)
+    config = check_load(verify, mmap, config)
     with sharing.opened(path, verify, mapped=mmap) as (artifacts, facts):
         if set(artifacts) != set(ENTRIES):
             raise ProgramError(f"expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
@@ -257,7 +281,7 @@ def load_decoder(
         except ConfigError as error:
             raise ProgramError(f"no decoder: {error}") from None
         _check_decoder_arguments(artifacts, facts)
-        return Decoder(artifacts, facts, config or Config(), borrowed=not mmap)
+        return Decoder(artifacts, facts, config, borrowed=not mmap)
 
 
 def _check_decoder_arguments(artifacts: Mapping[str, Artifact], facts: Mapping[str, int]) -> None:

@@ -325,6 +325,23 @@ class Config:
         return plain | {"variant": dict(self.variant)}
 
 
+def require_config(config: object) -> Config:
+    """The `config` argument of a function of the package: `config` itself, or ``Config()`` for None.
+
+    Raises:
+        ConfigError: it is neither None nor a Config.
+    """
+    if config is None:
+        return Config()
+    if isinstance(config, Config):
+        return config
+    is_plain = isinstance(config, Mapping) and all(isinstance(key, str) and key.isidentifier() for key in config)
+    fields_ = ", ".join(f"{key}={value!r}" for key, value in config.items()) if is_plain else "threads=2"
+    raise ConfigError(
+        f"config: expected an engine.Config, got {type(config).__name__} {config!r}; write engine.Config({fields_})"
+    )
+
+
 def is_path(name: str) -> bool:
     """True if `name` names a function in a Python file."""
     return ".py:" in name

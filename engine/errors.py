@@ -32,6 +32,10 @@ class ConfigError(EngineError):
     """A Config or an argument asks for something that does not exist."""
 
 
+class MissingPackageError(EngineError):
+    """A function needs a package that is not installed; the message says how to install it."""
+
+
 class ExecutionError(EngineError):
     """A program failed while running: for example an index outside of its table."""
 

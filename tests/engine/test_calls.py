@@ -492,7 +492,7 @@ import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in ("torch", "transformers", "onnx", "pydantic", "scipy", "pandas"):
-            raise ImportError("blocked: " + name)
+            raise ModuleNotFoundError("blocked: " + name, name=name)
 sys.meta_path.insert(0, Blocked())
 import numpy as np
 import engine
@@ -500,6 +500,13 @@ program = engine.load(sys.argv[1], config=engine.Config(threads=int(sys.argv[3])
 x = np.load(sys.argv[2])
 np.save(sys.argv[4], program(x))
 program.report(); str(program.profile(x, runs=2, roofs=False)); str(program.trace(x))
+for function in (engine.compile, engine.compile_decoder):
+    try:
+        function(None, (x,))
+    except engine.MissingPackageError as error:
+        text = str(error)
+    assert text.startswith(f"engine.{function.__name__} needs torch, which is not installed: ")
+    assert "pip install 'enginebench[suites]'" in text and "\\n" not in text
 assert not any(m.split(".")[0] == "torch" for m in sys.modules)
 """
 

@@ -115,3 +115,21 @@ def test_a_pipeline_without_passes_is_not_the_usual_one():
     bare, usual = (engine.compile(module, inputs, engine.Config(pipeline=names)) for names in ((), None))
     assert bare.report().passes == ()
     assert bare.report().nodes > usual.report().nodes
+
+
+@pytest.mark.parametrize(
+    ("config", "advice"),
+    [({"threads": 2}, "write engine.Config(threads=2)"), ("fast", "got str 'fast'"), (2, "got int 2")],
+)
+@pytest.mark.parametrize("function", ["compile", "compile_decoder", "load", "load_decoder"])
+def test_what_is_no_config_is_refused_with_the_right_form(function, config, advice, tmp_path):
+    arguments = {"compile": (MODEL, (X,)), "compile_decoder": (MODEL,)}.get(function, (tmp_path / "p.engine",))
+    with pytest.raises(engine.ConfigError) as e:
+        getattr(engine, function)(*arguments, config=config)
+    assert str(e.value).startswith("config: expected an engine.Config, got ")
+    assert advice in str(e.value)
+
+
+def test_a_config_in_the_place_of_verify_is_refused(tmp_path):
+    with pytest.raises(engine.ConfigError, match=r"load\(path, config="):
+        engine.load(tmp_path / "p.engine", {"threads": 2})

@@ -11,6 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from suites.cli import EXTRAS
+
 
 @pytest.fixture(scope="module")
 def project(root):
@@ -74,3 +76,12 @@ def test_every_lint_exception_has_its_reason(root, project):
 def test_no_file_names_a_package_registry(root):
     for name in ("pyproject.toml", "constraints.txt", "Makefile", "asv.conf.json", ".ci/run"):
         assert not re.search(r"https?://|index-url|find-links", (root / name).read_text()), name
+
+
+def test_the_command_line_knows_the_extra_of_every_module(project):
+    """Where a package is missing, it names the extra that installs it."""
+    modules = {"pillow": "PIL"}
+    for extra, known in EXTRAS.items():
+        listed = project["project"]["optional-dependencies"][extra]
+        names = [canonicalize_name(Requirement(text).name) for text in listed]
+        assert sorted(known) == sorted(modules.get(name, name.replace("-", "_")) for name in names)

@@ -70,6 +70,35 @@ def test_a_mistake_of_the_user_is_one_line(capsys):
     assert len(err.splitlines()) == 1
 
 
+WITHOUT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from suites.cli import main
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize(("package", "arguments"), [("typer", ["--help"]), ("torch", ["list", "models"])])
+def test_a_package_that_is_not_installed_is_one_line_with_the_extra_that_has_it(package, arguments):
+    command = [sys.executable, "-c", WITHOUT, package, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    advice = "pip install 'enginebench[suites]'"
+    assert done.stderr == f"enginebench: the package {package} is not installed; install it with: {advice}\n"
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_module_that_no_extra_installs_is_a_traceback(monkeypatch):
+    monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: __import__("no_such_module"))
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        main([])
+
+
 @pytest.mark.parametrize("kind", ["models", "suites", "backends", "switches", "ops"])
 def test_everything_can_be_listed_for_people_and_for_machines(capsys, kind):
     status, out, _ = call(capsys, "list", kind)
