@@ -132,6 +132,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         tuple(exported.input_slots),
         tuple(exported.output_slots),
         tuple(exported.input_names),
+        exported.parameters,
     )
     artifact = program.from_graph(exported.graph, signature, passes.run_common(exported.graph, config))
     if settled := artifact.scope.settled:

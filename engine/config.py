@@ -335,8 +335,9 @@ def require_config(config: object) -> Config:
         return Config()
     if isinstance(config, Config):
         return config
-    is_plain = isinstance(config, Mapping) and all(isinstance(key, str) and key.isidentifier() for key in config)
-    fields_ = ", ".join(f"{key}={value!r}" for key, value in config.items()) if is_plain else "threads=2"
+    given = config if isinstance(config, Mapping) else {}
+    is_plain = given and all(isinstance(key, str) and key.isidentifier() for key in given)
+    fields_ = ", ".join(f"{key}={value!r}" for key, value in given.items()) if is_plain else "threads=2"
     raise ConfigError(
         f"config: expected an engine.Config, got {type(config).__name__} {config!r}; write engine.Config({fields_})"
     )

@@ -9,6 +9,11 @@ from collections.abc import Iterable
 def unknown(what: str, given: object, known: Iterable[str]) -> str:
     """For example ``unknown pass 'fuse_atention'; did you mean 'fuse_attention'? Known: ...``."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(given), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    near = find_nearest(given, names)
+    hint = f"; did you mean {near!r}?" if near is not None else "."
     return f"unknown {what} {given!r}{hint} Known: {', '.join(names) or 'none'}"
+
+
+def find_nearest(given: object, known: Iterable[str]) -> str | None:
+    """The name of `known` that is most like `given`; None if none is like it."""
+    return next(iter(difflib.get_close_matches(str(given), list(known), n=1)), None)

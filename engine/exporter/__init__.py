@@ -26,7 +26,7 @@ from engine.exporter.weights import identity, to_numpy
 from engine.graph import Graph, Value
 from engine.ops import TensorType
 
-__all__ = ["Exported", "TorchExport", "export", "export_with_torch", "translate", "user_inputs"]
+__all__ = ["Exported", "TorchExport", "export", "export_with_torch", "names_of_parameters", "translate", "user_inputs"]
 
 FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
 """Advice in the message about unsupported calls."""
@@ -46,6 +46,7 @@ class Exported:
         input_slots: for each leaf of `input_tree` the position of a graph input, or ``{"constant": value}`` for an
             argument that is not a tensor: the graph is valid for this value only.
         output_slots: for each leaf of `output_tree` the position of a graph output, or ``{"constant": value}``.
+        parameters: the name of each positional argument; empty if torch does not tell them.
         export_seconds: spent in torch.export, decomposition included.
         translate_seconds: spent making the graph.
     """
@@ -56,6 +57,7 @@ class Exported:
     output_tree: TreeSpec
     input_slots: list[Slot]
     output_slots: list[Slot]
+    parameters: tuple[str, ...]
     export_seconds: float
     translate_seconds: float
 
@@ -117,6 +119,7 @@ def translate(model: TorchExport) -> Exported:
         model.program.call_spec.out_spec,
         conversion.input_slots,
         conversion.output_slots,
+        names_of_parameters(model.program),
         model.seconds,
         time.perf_counter() - begin,
     )
@@ -141,6 +144,15 @@ def user_inputs(program: ExportedProgram) -> list[Node]:
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
     specs = program.graph_signature.input_specs
     return [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
+
+
+def names_of_parameters(program: ExportedProgram) -> tuple[str, ...]:
+    """The name of each positional argument of a call, from `forward`; empty if torch does not tell them."""
+    entry = next((one for one in program.module_call_graph if one.fqn == ""), None)
+    known = entry.signature.forward_arg_names if entry is not None and entry.signature is not None else None
+    count = program.call_spec.in_spec.children()[0].num_children
+    names = tuple((known or [])[:count])
+    return names if len(set(names)) == count else ()
 
 
 class _Conversion:

@@ -199,6 +199,7 @@ class Signature:
         input_slots: for each input leaf the position among `Artifact.inputs`, or ``{"constant": value}``.
         output_slots: for each output leaf the position among `Artifact.outputs`, or ``{"constant": value}``.
         input_names: a name for each value that a call passes, for messages.
+        parameters: the name of each positional argument; empty if not known, as in files of earlier engines.
     """
 
     input_tree: tree.Tree
@@ -206,6 +207,7 @@ class Signature:
     input_slots: tuple[Any, ...]
     output_slots: tuple[Any, ...]
     input_names: tuple[str, ...]
+    parameters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         slots = (s["constant"] for s in (*self.input_slots, *self.output_slots) if isinstance(s, Mapping))
@@ -400,8 +402,10 @@ class Artifact:
         return hashlib.sha256(_canonical([self.structure_digest, self.checksums])).hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """The header, sources, log and origins: the contents of a file except the weights."""
-        named = {"origins": origins.encode(self.origins)} if self.origins else {}
+        """The header, sources, log, origins and names of parameters: the contents of a file except the weights."""
+        named: dict[str, Any] = {"origins": origins.encode(self.origins)} if self.origins else {}
+        if self.signature.parameters:
+            named["parameters"] = list(self.signature.parameters)
         return self.header() | {
             "sources": [i.source for i in self.instructions],
             "passes": [list(p) for p in self.passes],

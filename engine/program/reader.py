@@ -123,6 +123,7 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
             tuple(s["input_slots"]),
             tuple(s["output_slots"]),
             tuple(map(str, s["input_names"])),
+            tuple(map(_name, header.get("parameters", ()))),
         ),
         passes=tuple((str(name), int(n)) for name, n in header["passes"]),
         scope=scope,
@@ -265,6 +266,9 @@ def _check_signature(artifact: Artifact) -> None:
             pass
         case _:
             raise ValueError("the input tree is not one of positional and keyword arguments")
+    count = len(s.input_tree["tuple"][0]["tuple"])
+    if s.parameters and (len(s.parameters) != count or len(set(s.parameters)) < count):
+        raise ValueError("the names of parameters do not fit the positional arguments")
     if len({slot for slot in s.input_slots if not isinstance(slot, dict)}) < len(artifact.call_inputs):
         raise ValueError("an input has no argument")
     if len(s.input_names) != len(artifact.call_inputs):

@@ -16,6 +16,7 @@ from engine import dtypes, sizes, tree
 from engine.errors import ProgramError, ShapeError
 from engine.ops import TensorType
 from engine.program import Artifact
+from engine.runtime.arguments import Arguments
 from engine.targets.base import Device
 from engine.targets.host import HOST
 
@@ -53,6 +54,7 @@ class Boundary:
         self.arrays: list[tuple[Any, tuple[int, ...]]] = [
             (dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types
         ]
+        self._arguments = Arguments(signature, self.input_types)
         self._device = device
         makers = [device.new_array(t, recycle=recycle) for t in self.output_types]
         self.recycled = [maker is not None for maker in makers]
@@ -161,7 +163,7 @@ class Boundary:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         try:
-            leaves = tree.flatten(self.signature.input_tree, (args, self._by_name(args, kwargs)))
+            leaves = tree.flatten(self.signature.input_tree, self._arguments.bind(args, kwargs))
         except ValueError as e:
             raise ShapeError(f"wrong arguments: {e}") from None
         ordered: list[Any] = [None] * len(self.input_types)
@@ -172,17 +174,6 @@ class Boundary:
             elif leaf != slot["constant"] or type(leaf) is not type(slot["constant"]):
                 raise ShapeError(f"argument {path}: compiled for the constant {slot['constant']!r}, got {leaf!r}")
         return ordered
-
-    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-        expected = self.signature.input_tree["tuple"]
-        count, names = len(expected[0]["tuple"]), list(expected[1]["dict"])
-        if len(args) != count or set(kwargs) != set(names):
-            raise ShapeError(
-                f"wrong arguments: the program takes {count} positional input(s) and keywords {names} "
-                f"({', '.join(f'{n}: {t}' for n, t in zip(self.names, self.input_types, strict=True))}); "
-                f"got {len(args)} and {sorted(kwargs)}"
-            )
-        return {name: kwargs[name] for name in names}
 
     def _wrong(self, position: int, got: str) -> ShapeError:
         expected = self.input_types[position]

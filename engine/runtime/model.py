@@ -76,8 +76,12 @@ class CompiledModel(ABC, Generic[Runner]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model once: takes what the model takes and returns what it returns, in fresh memory.
 
+        Arguments are bound as Python binds those of `forward`: the positional ones of `example_inputs` by position or
+        by name, its keywords by name. Positional tensors alone are fastest.
+
         Raises:
-            ShapeError: the arguments differ from what it was compiled for, or the state is missing.
+            ShapeError: the arguments differ from what it was compiled for (number, names, structure, types, shapes),
+                or the state is missing.
             ExecutionError: an index out of range, an integer division by zero.
         """
 

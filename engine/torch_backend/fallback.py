@@ -163,6 +163,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
         tuple(slots),
         tuple(range(len(specs))),
         tuple(names),
+        exporter.names_of_parameters(program),
     )
     numbers = tuple(range(len(names)))
     artifact = Artifact(model.name, tuple(types), tuple(names), numbers, (), (), Constants({}), signature, scope=scope)

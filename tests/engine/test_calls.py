@@ -240,9 +240,11 @@ BAD = {
     "list": ((X.tolist(),), {}, "list, which is neither"),
     "numpy dtype": ((X.double().numpy(),), {}, "got float64[3, 8]"),
     "numpy shape": ((X.numpy()[:2],), {}, "got float32[2, 8]"),
-    "too many": ((X, X), {}, "got 2"),
-    "none": ((), {}, "got 0"),
-    "unknown name": ((X,), {"mask": X}, "mask"),
+    "too many": ((X, X), {}, "got 2 by position, at most 1 are allowed; the program takes input: float32[3, 8]"),
+    "none": ((), {}, "missing input; the program takes input: float32[3, 8], by position or by name"),
+    "unknown name": ((X,), {"mask": X}, "unknown mask; the program"),
+    "misspelled name": ((), {"inptu": X}, "missing input; unknown inptu (did you mean 'input'?); the program"),
+    "twice": ((X,), {"input": X}, "given twice, by position and by name: input; the program"),
     "nothing": ((None,), {}, "NoneType"),
 }
 
