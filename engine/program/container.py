@@ -25,6 +25,7 @@ import safetensors.numpy
 from engine import dtypes
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
 from engine.memory import aligned_empty
+from engine.program.faults import EXPECTED, describe_fault, describe_foreign, has_magic
 
 _KEY = "program"
 _HASH = "program_sha256"
@@ -35,6 +36,7 @@ _NAMES = {
 }  # fmt: skip
 _DTYPES = {theirs: dtypes.dtype(ours) for ours, theirs in _NAMES.items()}
 _MOST_HEADER_BYTES = 100_000_000  # safetensors' own reader refuses longer headers
+_START_BYTES = 512  # enough to tell which kind of file it is
 _MOST_AXES = 32  # NumPy before version 2 allows no more
 _CHUNK_BYTES = 256 << 10  # stays in a core's second-level cache until its checksum is computed
 
@@ -70,7 +72,7 @@ def convert_errors(path: object) -> Iterator[None]:
     except OSError as error:
         raise ProgramError(f"{path}: {error.strerror or error}") from None
     except _FAULTS as error:
-        raise ProgramError(f"{path}: the file is damaged: {type(error).__name__}: {error}") from error
+        raise ProgramError(f"{path}: the file is damaged: {describe_fault(error)}") from error
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -170,15 +172,20 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
             False: each tensor is a `StoredTensor`.
 
     Raises:
-        ProgramError: the file is no safetensors file, ends too early or too late, or its header's hash is wrong.
+        ProgramError: the file is no safetensors file or holds no program, ends too early or too late, or its header's
+            hash is wrong.
         ValueError, LookupError, TypeError, AttributeError, OSError: other damage; `convert_errors` converts these.
     """
     if path.is_fifo():  # opening it would block until another process opens it for writing
-        raise ProgramError("a pipe, not a file")
+        raise ProgramError(f"a pipe, not a file; {EXPECTED}")
+    if path.is_dir():
+        raise ProgramError(f"a folder, not a file; {EXPECTED}")
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         index, start = _read_index(file, size)
-        metadata = index.pop("__metadata__")
+        metadata = index.pop("__metadata__", {})
+        if _KEY not in metadata:
+            raise ProgramError(f"not an engine file: it is a safetensors file with weights and no program; {EXPECTED}")
         header = metadata[_KEY].encode()
         if hashlib.sha256(header).hexdigest() != metadata[_HASH]:
             raise ProgramError("the header's hash does not match: the file is damaged")
@@ -212,14 +219,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_index(file: FileIO, size: int) -> tuple[dict[str, Any], int]:
     """The index of a file of `size` bytes, and the position after it."""
-    if size < 8:
-        raise ProgramError(f"{size} bytes are too few for a program")
-    length = int.from_bytes(_read_bytes(file, 0, 8), "little")
+    start = _read_bytes(file, 0, min(size, _START_BYTES))
+    length = int.from_bytes(start[:8], "little")
+    is_cut = 0 < length <= _MOST_HEADER_BYTES and start[8:9] in (b"{", b"")
+    if size < 8 or (not 0 < length <= size - 8 and not is_cut) or (start[8:9] != b"{" and has_magic(start)):
+        raise ProgramError(describe_foreign(start, size))
     if length > size - 8:
         raise ProgramError(f"truncated: the header should have {length} bytes, and {size - 8} are left")
     if length > _MOST_HEADER_BYTES:
         raise ProgramError(f"the header has {length} bytes; at most {_MOST_HEADER_BYTES} are allowed")
-    return parse_json(_read_bytes(file, 8, length)), 8 + length
+    index = parse_json(_read_bytes(file, 8, length))
+    if not isinstance(index, dict):
+        raise ProgramError("the file is damaged: the header is no JSON object")
+    return index, 8 + length
 
 
 def _read_bytes(file: FileIO, start: int, count: int) -> bytes:

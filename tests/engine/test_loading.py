@@ -235,7 +235,7 @@ def test_a_mapped_program_whose_file_was_overwritten_is_not_saved(compiled, tmp_
 @pytest.mark.parametrize("name", ["\ud800", "before \udfff"])
 def test_half_of_a_surrogate_pair_is_refused(compiled, tmp_path, name):
     saved_with(compiled, tmp_path / "p.engine", lambda header: header.update(name=name))
-    with pytest.raises(ProgramError, match="surrogates not allowed"):
+    with pytest.raises(ProgramError, match="no text in UTF-8"):
         engine.load(tmp_path / "p.engine")
 
 
@@ -383,7 +383,7 @@ def test_every_damaged_weight_is_found_by_its_checksum_and_only_by_it(tmp_path, 
 
 def test_a_folder_is_no_program(tmp_path):
     for mmap in MODES:
-        with pytest.raises(ProgramError, match=rf"^{tmp_path}: Is a directory$"):
+        with pytest.raises(ProgramError, match=rf"^{tmp_path}: a folder, not a file; expected a file that "):
             engine.load(tmp_path, mmap=mmap)
 
 

@@ -114,8 +114,8 @@ def test_the_entries_of_a_decoder_keep_their_origins(tmp_path):
 
 
 HOSTILE = {
-    "no object": (lambda o, h: h.update(origins=[]), "list indices"),
-    "a key too few": (lambda o, h: o.pop("views"), "KeyError: 'views'"),
+    "no object": (lambda o, h: h.update(origins=[]), "an entry of the header has another type"),
+    "a key too few": (lambda o, h: o.pop("views"), "the header has no entry .views."),
     "a value that there is not": (lambda o, h: o["values"][0].__setitem__(0, len(h["types"])), "not one of"),
     "a value that is no number": (lambda o, h: o["values"][0].__setitem__(0, True), "not one of"),
     "a value twice": (lambda o, h: o["values"].append(o["values"][0]), "has two origins"),
@@ -125,7 +125,7 @@ HOSTILE = {
     "a source that there is not": (lambda o, h: o["values"][0].__setitem__(3, 1 << 40), "not one of"),
     "a view that there is not": (lambda o, h: o["values"][0].__setitem__(4, None), "not one of"),
     "a step that is no view": (lambda o, h: o["views"].append([["relu", {}]]), "relu is no view"),
-    "an unknown op": (lambda o, h: o["views"].append([["evil", {}]]), "KeyError: 'evil'"),
+    "an unknown op": (lambda o, h: o["views"].append([["evil", {}]]), "an entry names .evil., which does not exist"),
     "an attribute of another kind": (
         lambda o, h: o["views"].append([["reshape", {"shape": "x"}]]),
         "not of kind shape",
