@@ -13,11 +13,13 @@ from engine.config import all_switches as switches
 from engine.errors import (
     ConfigError,
     EngineError,
+    EngineWarning,
     ExecutionError,
     InternalError,
     MissingPackageError,
     ProgramError,
     ShapeError,
+    SlowKernelWarning,
     UnsupportedOp,
 )
 from engine.runtime.decoder import Decoder
@@ -32,12 +34,14 @@ __all__ = [
     "ConfigError",
     "Decoder",
     "EngineError",
+    "EngineWarning",
     "ExecutionError",
     "InternalError",
     "MissingPackageError",
     "Program",
     "ProgramError",
     "ShapeError",
+    "SlowKernelWarning",
     "State",
     "Switch",
     "UnsupportedOp",

@@ -1,4 +1,4 @@
-"""The errors that this package raises, one class for each kind of failure. Knows nothing of what raises them."""
+"""The errors and warnings of this package, one class for each kind. Knows nothing of what raises them."""
 
 
 class EngineError(Exception):
@@ -64,3 +64,11 @@ class UndecidedSizeError(InternalError):
 
 class VerificationError(InternalError):
     """A graph, a memory plan or the order of a bound plan breaks a rule of the engine."""
+
+
+class EngineWarning(UserWarning):
+    """Base of all warnings that this package issues."""
+
+
+class SlowKernelWarning(EngineWarning):
+    """A program spends a part of its arithmetic in reference kernels, which are slow. Issued once per process."""

@@ -10,14 +10,15 @@ from typing import Any
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ConfigError, ProgramError, ShapeError
+from engine.errors import ConfigError, ProgramError, ShapeError, SlowKernelWarning
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
 from engine.runtime.model import CompiledModel
-from engine.runtime.report import Profile, Report, Trace, build_report
+from engine.runtime.report import Counts, Profile, Report, Trace, build_report
 from engine.runtime.specialised import Specialised
 from engine.runtime.state import State
+from engine.runtime.warn import warn
 from engine.targets.base import UNUSUAL, Prepared, Target
 from engine.targets.lowering import lower
 
@@ -68,6 +69,8 @@ class Program(CompiledModel[Specialised]):
         self._prepared = self._target.prepare(self.lowered, borrowed=borrowed) if prepared is None else prepared
         self._example = self._at_example()
         self._compile_seconds = time.perf_counter() - started
+        if self._example.has_reference_launches and "reference" not in config.variant.values():
+            _warn_of_slow_kernels(self.lowered.name, self._example.count())
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:
         artifact = self.lowered
@@ -181,6 +184,19 @@ class Program(CompiledModel[Specialised]):
         """As `CompiledModel.trace`."""
         states, others = self._copy_state(kwargs)
         return self._for(args, others).trace(args, others, states, keep)
+
+
+def _warn_of_slow_kernels(name: str, counts: Counts) -> None:
+    """Issue a SlowKernelWarning if reference kernels compute a notable part of a program."""
+    if counts.reference_flops > _NOTABLE * counts.flops:
+        message = (
+            f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
+            "and element types yet. program.report() says how slow, program.profile() marks each launch."
+        )
+        warn(message, SlowKernelWarning, once=True)
+
+
+_NOTABLE = 0.01  # part of the FLOPs; many models have one small integer operation that only reference kernels compute
 
 
 def _check_supported(artifact: Artifact, target: Target) -> None:

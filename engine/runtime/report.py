@@ -136,14 +136,11 @@ class Report:
 
     def _warning(self) -> str:
         """What a reader must know about reference kernels."""
-        share = f" ({self.reference_flops / self.flops:.0%} of the FLOPs)" if self.flops else ""
         slow = ""
         if self.reference_slowdown is not None:
             factor = f"{self.reference_slowdown:,.0f}"
             slow = f": for example, a float32 linear takes about {factor} times as long as at the roof of one core"
-        return (
-            f"{self.reference_launches} of {self.launches} launches{share} use reference kernels, which are slow{slow}."
-        )
+        return f"{self.counts.describe_reference_launches()}{slow}."
 
 
 @dataclass(frozen=True)
@@ -167,6 +164,11 @@ class Counts:
     packing_seconds: float = 0.0
     passes: tuple[tuple[str, int], ...] = ()
     kernels: tuple[tuple[str, int], ...] = ()
+
+    def describe_reference_launches(self) -> str:
+        """How many launches use reference kernels: the beginning of a sentence."""
+        share = f" ({self.reference_flops / self.flops:.0%} of the FLOPs)" if self.flops else ""
+        return f"{self.reference_launches} of {self.launches} launches{share} use reference kernels, which are slow"
 
 
 def build_report(
@@ -224,6 +226,7 @@ class NodeProfile:
             unknown.
         bound: "compute" or "memory".
         module: the path of the module of the user's model that computes it; "" where that is not known.
+        is_reference: True for a reference kernel, which defines results and is slow.
     """
 
     op: str
@@ -238,6 +241,7 @@ class NodeProfile:
     share_of_roof: float | None
     bound: str
     module: str = ""
+    is_reference: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,6 +252,8 @@ class ThreadProfile:
     idle_seconds: float
 
 
+_REFERENCE_MARK = "r"
+"""Marks launches of reference kernels in a table."""
 BAR = 40
 """Characters of a bar that stands for the whole."""
 
@@ -339,7 +345,7 @@ class Profile:
         rows = [
             (
                 n.op,
-                n.kernel,
+                f"{n.kernel} {_REFERENCE_MARK}" if n.is_reference else n.kernel,
                 "x".join(map(str, n.shape)) or "scalar",
                 n.seconds * 1e6,
                 f"{n.share_of_time:6.1%}",
@@ -366,7 +372,17 @@ class Profile:
         )
         attribution = self.attribution()
         parts = [table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts]
-        return "\n\n".join([*parts, *([] if attribution is None else [str(attribution)])])
+        parts += [] if attribution is None else [str(attribution)]
+        return "\n\n".join([*parts, *self._describe_reference()])
+
+    def _describe_reference(self) -> list[str]:
+        """A sentence about launches of reference kernels; none without such launches."""
+        slow = [node for node in self.nodes if node.is_reference]
+        if not slow:
+            return []
+        share = sum(node.share_of_time for node in slow)
+        launches = f"{len(slow)} of {len(self.nodes)} launches, {share:.1%} of the time"
+        return [f"{_REFERENCE_MARK}: {launches}, use reference kernels, which are slow."]
 
 
 @dataclass(frozen=True)

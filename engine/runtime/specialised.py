@@ -85,6 +85,12 @@ class Specialised:
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
+    @property
+    def has_reference_launches(self) -> bool:
+        """True if a reference kernel runs some step."""
+        plan = self.executable.plan
+        return plan is not None and any(step.kernel.is_reference for step in plan.steps)
+
     # --- counting --------------------------------------------------------------------------------------------------
 
     def count(self) -> Counts:
@@ -174,6 +180,7 @@ class Specialised:
             share,
             bound,
             module,
+            step.kernel.is_reference,
         )
 
     # --- tracing -----------------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ from suites.harness.record.schema import (
 )  # fmt: skip
 from tests.harness import records
 
-GOLDEN = ("schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first")
+GOLDEN = (
+    "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first", "schema-2-precision",
+)  # fmt: skip
 
 
 def is_in(line, written):

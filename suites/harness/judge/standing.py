@@ -19,7 +19,7 @@ NEAR_TOLERANCE = 0.5
 Word = Literal["ahead", "behind", "level", "unclear"]
 WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "inconclusive": "unclear"}
 """Verdict on a ratio of times -> what is said of the engine."""
-Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error"]
+Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference"]
 
 Certainty = Literal["certain", "unclear"]
 LARGE_NEIGHBOURS = 0.1
@@ -174,6 +174,8 @@ def _mark_row(row: Summary) -> frozenset[Mark]:
         found.add("unclear neighbours")
     if row.latency and row.error and row.error.relative > NEAR_TOLERANCE * row.error.tolerance:
         found.add("error")
+    if row.latency and row.reference_launches:
+        found.add("reference")
     return frozenset(found)
 
 

@@ -83,6 +83,7 @@ QUANTITIES: Mapping[str, Callable[[Summary], str]] = {
     "rounds disturbed": _write_unless_0(_write_percent("disturbed")),
     "of roof, executed": _write_percent("executed_share"),
     "launches": _write_count("launches"),
+    "reference kernels": _write_unless_0(_write_count("reference_launches")),
     "fallbacks": _write_unless_0(_write_count("fallback_nodes")),
     "graph breaks": _write_count("graph_breaks"),
     "arena": _write_size("arena_bytes"),

@@ -16,6 +16,7 @@ LETTERS: Mapping[Mark | str, str] = {
     "neighbours": "n",
     "unclear neighbours": "n?",
     "error": "e",
+    "reference": "r",
     "form": "f",
 }
 """Mark -> its sign in a table."""
@@ -54,8 +55,7 @@ def explain(standings: Sequence[Standing], short: Mapping[str, str]) -> list[str
         standings: the cases of a table.
         short: case -> the name that it has there.
     """
-    marks = (_explain_noisy, _explain_disturbed, _explain_neighbours, _explain_error, _explain_forms)
-    writers = (*marks, explain_missing, explain_references)
+    writers = (*_OF_ROWS, _explain_forms, explain_missing, explain_references)
     return [note for write in writers for note in write(standings, short)]
 
 
@@ -66,9 +66,8 @@ def explain_case(one: Standing, told: Reasons | None = None) -> list[str]:
         one: the case.
         told: the reasons that the blocks above have given, with their cases; added to. A long one is not given again.
     """
-    marks = (_explain_noisy, _explain_disturbed, _explain_neighbours, _explain_error)
     here = {one.case: "this case"}
-    texts = [note for write in marks for note in write([one], here)]
+    texts = [note for write in _OF_ROWS for note in write([one], here)]
     texts += _explain_missing_briefly(one, here, {} if told is None else told)
     texts += explain_references([one], here)
     return [
@@ -116,6 +115,21 @@ def _explain_error(standings: Sequence[Standing], short: Mapping[str, str]) -> I
     texts = _collect(standings, short, ("error",), describe)
     if texts:
         yield f"{LETTERS['error']} error: more than {NEAR_TOLERANCE:.0%} of what is allowed: {'; '.join(texts)}."
+
+
+def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+    texts = _collect(
+        standings,
+        short,
+        "reference",
+        lambda row: f"{row.reference_launches} of {row.launches} launches of {row.backend}",
+    )
+    if texts:
+        yield f"{LETTERS['reference']} reference kernels, which are slow, run {'; '.join(texts)}."
+
+
+_OF_ROWS = (_explain_noisy, _explain_disturbed, _explain_neighbours, _explain_error, _explain_reference)
+"""Notes on marks of rows, in the order of `LETTERS`."""
 
 
 def _explain_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:

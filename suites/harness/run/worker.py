@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ def main() -> None:
     """Serve the job that the JSON in argv[1] describes until the other end closes."""
     config = json.loads(sys.argv[1])
     _die_with_parent()
+    # The tables mark such rows, and the last line of standard error is the reason of a worker that dies.
+    warnings.filterwarnings("ignore", message=".*use reference kernels, which are slow")
     if config["cpus"]:
         os.sched_setaffinity(0, config["cpus"])
     with os.fdopen(config["read"], encoding="utf-8") as commands, os.fdopen(config["write"], "w") as answers:
