@@ -51,7 +51,8 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
             the model works for only one value of a size in `dynamic_shapes`.
         ConfigError: an argument has an unsupported value.
         MissingPackageError: torch is not installed.
-        EngineError: torch.export could not capture the model; gives the reason.
+        EngineError: torch.export could not capture the model; gives the reason. For a language model of transformers
+            that returns a cache: set ``model.config.use_cache = False`` first.
         InternalError: a defect of the engine; the fallback to torch does not hide it.
     """
     if calibration is not None:
@@ -216,8 +217,8 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
         config: the switches; None is ``Config()``.
 
     Raises:
-        ConfigError: `module` writes to no buffer, the two exports do not write to the same buffers, or its buffers or
-            positions end before `max_length`. The last is checked by running one token at the last position.
+        ConfigError: `module` has other parameters, writes to no buffer, the two exports do not write to the same
+            buffers, or its buffers or positions end before `max_length`. The last is checked by running one token at the last position.
         UnsupportedOp, MissingPackageError, EngineError: as `compile`.
     """
     config = require_config(config)
@@ -230,6 +231,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     for name, value in (("max_length", max_length), ("batch", batch)):
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
+    decoding.check_parameters(module)
     compiled = {
         name: _compile_artifact(module, example, config, shapes)
         for name, (example, shapes) in decoding.examples(batch, max_length).items()

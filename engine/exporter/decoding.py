@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
+
+from engine.errors import ConfigError
+
+PARAMETERS = ("ids", "position", "lengths")
+
+
+def check_parameters(module: Any) -> None:
+    """ConfigError if `module` is a module whose `forward` has other parameters than a decoder's."""
+    if not isinstance(module, torch.nn.Module):
+        return
+    names = tuple(inspect.signature(module.forward).parameters)
+    if names != PARAMETERS:
+        wanted, got = ", ".join(PARAMETERS), ", ".join(names)
+        raise ConfigError(
+            f"module: expected forward({wanted}), got {type(module).__name__}.forward({got}); "
+            "suites/models/nets/cached.py makes such a module of a model of transformers"
+        )
 
 
 def examples(batch: int, max_length: int) -> dict[str, tuple[tuple[torch.Tensor, ...], Any]]:

@@ -6,6 +6,7 @@ Re-raises errors of torch.export as one sentence with the user's source position
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -171,6 +172,13 @@ def _errors_as_one_sentence() -> Iterator[None]:
         raise _sentence(error) from error
 
 
+_CACHE = re.compile(r"<class 'transformers\.[\w.]*?(\w*Cache)'>")
+_NO_CACHE = (
+    "which a program cannot hold. Compile the model without it: set model.config.use_cache = False, and give no "
+    "past_key_values. To generate text with a cache, see engine.compile_decoder in README.md"
+)
+
+
 def _sentence(error: Exception) -> EngineError:
     """An error of torch as an EngineError of one sentence with the user's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
@@ -178,6 +186,8 @@ def _sentence(error: Exception) -> EngineError:
     if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one on each line
         reasons = dict.fromkeys(line[2:] for line in lines if line.startswith("- "))
         text = "; ".join([text.partition("!")[0], *reasons])
+    if cache := _CACHE.search(text):
+        text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
     if isinstance(error, GuardOnDataDependentSymNode):
         text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
     where = from_error(error)

@@ -132,3 +132,49 @@ def test_padding_in_front_of_a_text_and_a_text_of_nothing_else(name, attention):
         expected = model(ids, mask)
     assert not expected.isnan().any()
     torch.testing.assert_close(program(ids, mask), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def llama():
+    """A model of transformers as it comes, and ids for it."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=32, max_position_embeddings=64, **sizes)).eval()
+    return model, torch.arange(8)[None]
+
+
+@pytest.mark.parametrize("config", [engine.Config(), engine.Config(fallback="torch")], ids=["engine", "torch"])
+def test_the_cache_of_transformers_is_refused_with_the_way_around_it(llama, config):
+    from transformers import DynamicCache
+
+    model, ids = llama
+    for verb, given in (("returns", {}), ("takes", {"past_key_values": DynamicCache()})):
+        with pytest.raises(engine.EngineError) as e:
+            engine.compile(model, ((ids,), given), config)
+        assert f"it {verb} a DynamicCache of transformers, which a program cannot hold" in str(e.value)
+        assert "set model.config.use_cache = False" in str(e.value)
+        assert "engine.compile_decoder" in str(e.value)
+        assert "pytree" not in str(e.value)
+
+
+def test_a_model_of_transformers_without_its_cache_is_compiled_as_it_comes(llama):
+    model, ids = llama
+    with torch.inference_mode():
+        logits = model(ids).logits
+    asked = engine.compile(model, ((ids,), {"use_cache": False}))(input_ids=ids, use_cache=False)
+    model.config.use_cache = False
+    program = engine.compile(model, (ids,))
+    for result in (asked, program(ids), program(input_ids=ids)):
+        assert type(result) is type(model(ids))
+        assert result.past_key_values is None
+        torch.testing.assert_close(result.logits, logits, rtol=1e-4, atol=1e-5)
+
+
+def test_a_module_with_other_parameters_is_no_decoder(llama):
+    message = (
+        r"module: expected forward\(ids, position, lengths\), got LlamaForCausalLM.forward\(input_ids, attention_mask"
+    )
+    with pytest.raises(engine.ConfigError, match=message):
+        engine.compile_decoder(llama[0], 64)
