@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import passes, program, sizes
 from engine.config import Config, require_config
-from engine.errors import ConfigError, MissingPackageError, ProgramError, UnsupportedOp
+from engine.errors import ConfigError, GuardWarning, MissingPackageError, ProgramError, UnsupportedOp
 from engine.ops import TensorType
 from engine.program import Artifact, reader, sharing
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.decoder import ENTRIES, FACTS, Decoder
+from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
+from engine.runtime.warn import warn
 from engine.suggest import unknown
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         config: the switches; None is ``Config()``.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
-            torch treats a size of 0 or 1 in the example as fixed, even if it is listed here.
+            torch treats a size of 0 or 1 in the example as fixed, even if it is listed here. Where the model's code
+            compares a size with 0 or 1, torch captures the branch for sizes from 2 on, even if the range has smaller
+            ones. A `GuardWarning` says which sizes of a range the program does not take.
         calibration: not supported yet; must be None.
 
     Returns:
@@ -140,6 +144,12 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
         )
+    if restrictions := describe_restrictions(artifact.scope):
+        warn(
+            f"{artifact.name} does not take all sizes that dynamic_shapes allow, only {'; '.join(restrictions)}. A "
+            "call with other sizes raises ShapeError; for these, compile another program with an example of them.",
+            GuardWarning,
+        )
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started)
 
@@ -187,7 +197,10 @@ def check_load(verify: str, mmap: object, config: Config | None) -> Config:
     """
     config = require_config(config)
     if config.fallback:
-        raise ConfigError("fallback: the calls that torch runs are chosen when compiling, and a file cannot hold them")
+        raise ConfigError(
+            "fallback: the calls that torch runs are chosen when compiling, and a file holds no code for torch; "
+            "load the model by torch.export.load and compile it with this Config"
+        )
     if config.precision is not None:
         raise ConfigError(f"precision: {config.precision}: weights are encoded when compiling; compile the model anew")
     if common := passes.common_switches(config):
@@ -218,7 +231,8 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
 
     Raises:
         ConfigError: `module` has other parameters, writes to no buffer, the two exports do not write to the same
-            buffers, or its buffers or positions end before `max_length`. The last is checked by running one token at the last position.
+            buffers, or its buffers or positions end before `max_length`. The last is checked by running one token at
+            the last position.
         UnsupportedOp, MissingPackageError, EngineError: as `compile`.
     """
     config = require_config(config)

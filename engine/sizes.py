@@ -34,6 +34,8 @@ Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 
 MOST = 1 << 48
 """Every size of a call is smaller."""
+UNBOUNDED = 1 << 31
+"""Upper bound of a size without another bound: larger sizes do not fit the attributes of every kernel."""
 # Limits of a formula in a file. Without them a short file could contain numbers of millions of digits, and products of
 # n atoms, for which `Scope._from_end` makes 2**n terms. The largest formula of all models in the tests has products of
 # 3 atoms, 9 atoms in all, and quotients nested 5 deep.

@@ -25,8 +25,6 @@ _RELATIONS: dict[Any, Any] = {
 }
 Ranges = Mapping[Any, Any]
 """sympy symbol -> torch's range of values."""
-_UNBOUNDED = 1 << 31
-"""Upper bound of a size without another bound: larger sizes do not fit the attributes of every kernel."""
 
 
 class Symbols:
@@ -65,7 +63,7 @@ class Symbols:
             return
         allowed = ranges.get(symbol)
         low = 0 if allowed is None else _bounded(allowed.lower, 0)
-        high = _UNBOUNDED if allowed is None else _bounded(allowed.upper, _UNBOUNDED)
+        high = sizes.UNBOUNDED if allowed is None else _bounded(allowed.upper, sizes.UNBOUNDED)
         name = name if name and name not in self.scope.symbols else str(symbol)
         self._names[symbol] = name
         self.scope.symbols[name] = sizes.Symbol(low, high, _example(size, symbol))
@@ -138,7 +136,7 @@ def _example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
 
 
 def _bounded(bound: Any, otherwise: int) -> int:
-    return min(int(bound), _UNBOUNDED) if isinstance(bound, int | sympy.Integer) else otherwise
+    return min(int(bound), sizes.UNBOUNDED) if isinstance(bound, int | sympy.Integer) else otherwise
 
 
 def names_of(dynamic_shapes: Any, inputs: Sequence[str]) -> dict[tuple[str, int], str]:

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 import engine
+from engine import sizes
 from engine.runtime import warn
+from engine.runtime.limits import describe_restrictions
 
 X = torch.linspace(-2, 2, 32).reshape(4, 8)
 MLP = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()
@@ -78,3 +80,60 @@ def test_a_profile_marks_launches_of_reference_kernels():
     launches = f"r: {len(marked)} of {len(profile.nodes)} launches, {share:.1%} of the time, use reference kernels"
     assert text.splitlines()[-1] == f"{launches}, which are slow."
     assert "use reference kernels" not in str(engine.compile(MLP, (X,)).profile(X, runs=1, roofs=False))
+
+
+# --- sizes that guards exclude ----------------------------------------------------------------------
+
+
+class Squeezed(nn.Module):
+    def forward(self, x):
+        return x.squeeze(0) * 2
+
+
+ROWS = {"x": {0: torch.export.Dim("rows", min=1, max=8)}}
+
+
+def test_sizes_that_a_program_does_not_take_are_said_when_it_is_compiled(issued):
+    x = torch.randn(4, 3)
+    program = engine.compile(Squeezed().eval(), (x,), dynamic_shapes=ROWS)
+    (one,) = issued
+    assert one.category is engine.GuardWarning
+    assert one.filename == __file__
+    assert str(one.message).startswith(
+        "Squeezed does not take all sizes that dynamic_shapes allow, only rows from 2 to 8 (guard rows - 1 != 0). "
+    )
+    torch.testing.assert_close(program(x[:2]), x[:2] * 2)
+    with pytest.raises(engine.ShapeError, match=r"rows = 1: compiled for sizes with rows - 1 != 0"):
+        program(x[:1])
+    at_one = engine.compile(Squeezed().eval(), (x[:1],))  # as the warning says
+    torch.testing.assert_close(at_one(x[:1]), x[0] * 2)
+
+
+def test_a_program_that_takes_all_sizes_says_nothing(issued):
+    at_least_two = {"x": {0: torch.export.Dim("rows", min=2, max=8)}}
+    engine.compile(Squeezed().eval(), (torch.randn(4, 3),), dynamic_shapes=at_least_two)
+    engine.compile(MLP, (X,), dynamic_shapes={"input": {0: torch.export.Dim("rows", min=1, max=8)}})
+    assert issued == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (lambda s, t: [s == 1], ["s from 2 to 9 (guard s - 1 != 0)"]),
+        (lambda s, t: [s == 5, 2 * s == 7], ["s from 1 to 4 and from 6 to 9 (guards s - 5 != 0, 2*s - 7 != 0)"]),
+        (lambda s, t: [s < 5, s == 2], ["s = 1 and from 3 to 4 (guards s - 5 < 0, s - 2 != 0)"]),
+        (lambda s, t: [3 * s > 8], ["s from 3 to 9"]),
+        (lambda s, t: [t == 1], ["t from 2 on (guard t - 1 != 0)"]),
+        (lambda s, t: [s == t], ["s, t with s - t != 0"]),
+        (lambda s, t: [s * s == 1], ["s with s*s - 1 != 0"]),
+        (lambda s, t: [s == 3, t == 1], ["s from 1 to 2 and from 4 to 9", "t from 2 on"]),
+    ],
+)
+def test_the_sizes_that_remain_are_those_at_which_every_guard_holds(asked, expected):
+    scope = sizes.Scope()
+    scope.symbols.update(s=sizes.Symbol(1, 9, 4), t=sizes.Symbol(1, sizes.UNBOUNDED, 7))
+    with scope.deciding():
+        asked(*(scope.size(sizes.symbol(name)) for name in "st"))
+    found = describe_restrictions(scope)
+    assert len(found) == len(expected)
+    assert all(text.startswith(beginning) for text, beginning in zip(found, expected, strict=True)), found
