@@ -152,7 +152,4 @@ class CompiledModel(ABC, Generic[Runner]):
             *args: as for a call.
             **kwargs: as for a call.
             keep: positions of instructions whose arrays are kept; None keeps none.
-
-        Raises:
-            ConfigError: torch runs a part of the model.
         """

@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from engine import exporter, tree
 from engine.config import Config
-from engine.errors import ConfigError, ProgramError, UnsupportedOp
+from engine.errors import ProgramError, UnsupportedOp
 from engine.exporter import TorchExport, trees
 from engine.exporter.context import tensor_type
 from engine.exporter.registry import Refusal
@@ -27,7 +27,7 @@ from engine.exporter.weights import identity
 from engine.program import Artifact, Constants, Signature
 from engine.runtime.boundary import Boundary
 from engine.runtime.model import CompiledModel
-from engine.runtime.report import Profile, Report
+from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.state import State
 from engine.sizes import Scope
 from engine.targets.host import HOST, as_array
@@ -46,7 +46,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     """A compiled model, part of which torch runs. Immutable; may be called from any number of threads at once.
 
     Where sizes differ from call to call, segments are compiled for each combination of them at its first call, and the
-    latest `Config.plans` are kept. It cannot be saved: a file has no way to say what torch runs.
+    latest `Config.plans` are kept. It cannot be saved, because a file holds no code for torch.
 
     Raises (when made):
         UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
@@ -108,8 +108,13 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return self._example.segments.run_digest
 
     def save(self, path: str | Path) -> NoReturn:
-        """ProgramError: a file cannot hold what torch runs."""
-        raise ProgramError(f"{path}: a program with segments on torch cannot be saved; compile it without fallback")
+        """ProgramError: loading executes nothing from a file, so a file cannot hold code for torch."""
+        calls = dict.fromkeys(c for part in self._example.segments.parts if part.module is not None for c in part.calls)
+        raise ProgramError(
+            f"{path}: torch runs {', '.join(calls)}, and a program file holds no code for torch, because loading "
+            "executes nothing from it. Save the model by torch.export.save(torch.export.export(model, inputs), path), "
+            "and compile what torch.export.load returns with the same Config"
+        )
 
     # --- reading it ----------------------------------------------------------------------------------------------
 
@@ -129,10 +134,11 @@ class FallbackProgram(CompiledModel[SizedSegments]):
             calls.append(time.perf_counter() - start)
         return chosen.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
 
-    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> NoReturn:
-        """ConfigError: only a program that the engine runs as a whole is a sequence of instructions."""
-        del args, keep, kwargs
-        raise ConfigError("trace: not offered for a program with segments on torch")
+    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
+        """As `CompiledModel.trace`; each call that torch runs is a node, named by the call."""
+        chosen = self._for(args, kwargs)
+        tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
+        return chosen.segments.trace(tensors, keep or ())
 
 
 def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:

@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -27,9 +27,10 @@ from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.weights import to_numpy
 from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
-from engine.runtime.report import Counts, NodeProfile, Profile, Report, ThreadProfile, build_report
+from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
+from engine.torch_backend.tracing import trace_calls
 from engine.tree import LEAF
 
 
@@ -58,7 +59,7 @@ class Part(NamedTuple):
         reads: slots of what it reads.
         writes: slots of what it makes.
         drops: slots that nobody reads behind it.
-        code: what torch runs, as text.
+        module: what torch runs; None where the engine does.
         strides: slot of what it makes -> the strides that torch wants there and a program does not give.
     """
 
@@ -68,8 +69,13 @@ class Part(NamedTuple):
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     drops: tuple[int, ...]
-    code: str
+    module: GraphModule | None
     strides: Mapping[int, tuple[int, ...]]
+
+    @property
+    def code(self) -> str:
+        """What torch runs, as text."""
+        return "" if self.module is None else self.module.code
 
 
 class Segmented:
@@ -132,12 +138,12 @@ class Segmented:
         calls = tuple(str(node.target) for node in piece.calls)
         if not piece.native:
             reads = tuple(map(self._slot, piece.reads))
-            return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module.code, {})
+            return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module, {})
         inner = piece.module.graph.find_nodes(op="placeholder")
         constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
         program = compile_flat(traced.translate(piece.module, constants, self.name, {}, known), config)
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
-        return Part(program, program, calls, reads, writes, drops, "", {})
+        return Part(program, program, calls, reads, writes, drops, None, {})
 
     @torch.no_grad()
     def __call__(self, *tensors: torch.Tensor) -> list[Any]:
@@ -218,6 +224,24 @@ class Segmented:
             bandwidth=max(profile.bandwidth for profile in profiles),
             clock=", ".join(dict.fromkeys(profile.clock for profile in profiles)),
         )
+
+    @torch.no_grad()
+    def trace(self, tensors: Sequence[torch.Tensor], keep: Iterable[int]) -> Trace:
+        """Of all segments in order: instructions of programs, and calls of torch."""
+        values = self._first.copy()
+        for slot, tensor in zip(self._inputs, tensors, strict=True):
+            values[slot] = tensor
+        nodes, kept = list[NodeTrace](), frozenset(keep)
+        for part in self.parts:
+            inputs, first = [values[slot] for slot in part.reads], len(nodes)
+            inside = [position - first for position in kept]
+            if part.module is not None:
+                traced_nodes: Sequence[NodeTrace] = trace_calls(part.module, inputs, inside)
+            else:
+                traced_nodes = part.program.trace(*inputs, keep=inside).nodes if part.program is not None else ()
+            nodes += [replace(node, index=first + node.index) for node in traced_nodes]
+            self.step(part, values)
+        return Trace(tuple(nodes))
 
     @staticmethod
     def step(part: Part, values: list[Any]) -> None:

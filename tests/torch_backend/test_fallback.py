@@ -101,10 +101,51 @@ def test_a_profile_has_a_line_for_what_torch_runs(program):
     assert profile.seconds == pytest.approx(sum(t.busy_seconds + t.idle_seconds for t in profile.threads), rel=1e-6)
 
 
-def test_it_cannot_be_saved(program, tmp_path):
-    with pytest.raises(engine.ProgramError, match="compile it without fallback"):
+def test_it_is_not_saved_and_says_what_to_do_which_works(mixed, program, tmp_path):
+    x, path = drawn(2, 8), tmp_path / "model.pt2"
+    with pytest.raises(engine.ProgramError) as e:
         program.save(tmp_path / "model.engine")
     assert not list(tmp_path.iterdir())
+    assert str(e.value).startswith(f"{tmp_path / 'model.engine'}: torch runs aten._fft_r2c.default, ")
+    assert "Save the model by torch.export.save(torch.export.export(model, inputs), path)" in str(e.value)
+    torch.export.save(torch.export.export(mixed, (x,)), path)
+    again = engine.compile(torch.export.load(path), (x,), FALLBACK)
+    assert again.report().segments == program.report().segments
+    assert all(map(torch.equal, again(x), program(x)))
+
+
+def test_a_trace_has_every_instruction_and_every_call_of_torch_in_order(mixed, program):
+    x = drawn(2, 8)
+    trace = program.trace(x, keep=range(100))
+    assert [node.index for node in trace.nodes] == list(range(len(trace.nodes)))
+    ops = [node.op for node in trace.nodes]
+    foreign = [op for op in ops if op.startswith("aten.")]
+    assert foreign == ["aten._fft_r2c.default", "aten.abs.default", "aten.cummax.default"]
+    assert ops[0] == "linear"
+    assert ops[-1] not in foreign
+    by_op = {node.op: node for node in trace.nodes}
+    hidden = torch.relu(mixed.first(x))
+    spectrum = torch.fft.rfft(hidden * mixed.scale)
+    np.testing.assert_allclose(by_op[foreign[0]].outputs[0], spectrum.detach(), rtol=1e-5, atol=1e-6)
+    of_spectrum, of_cummax = by_op[foreign[0]].output_statistics[0], by_op[foreign[2]].output_statistics
+    assert (of_spectrum.dtype, of_spectrum.shape) == ("complex64", (2, 5))
+    assert (of_spectrum.minimum, of_spectrum.nans) == (None, 0)
+    values, positions = torch.cummax(spectrum.abs().detach(), -1)
+    assert [s.dtype for s in of_cummax] == ["float32", "int64"]
+    assert of_cummax[0].maximum == pytest.approx(float(values.max()), rel=1e-5)
+    assert of_cummax[1].maximum == int(positions.max())
+    assert "test_fallback.py" in by_op[foreign[2]].source
+    assert program.trace(x, keep=[len(ops) - 1]).nodes[-1].outputs is not None
+    assert all(node.outputs is None for node in program.trace(x).nodes)
+    assert "aten.cummax.default" in str(trace)
+    assert json.loads(json.dumps(trace.to_dict()))["nodes"][0]["op"] == "linear"
+
+
+def test_a_trace_of_varying_sizes_and_arrays_is_that_of_the_call(mixed):
+    rows = torch.export.Dim("rows", min=2, max=8)
+    program = engine.compile(mixed, (drawn(2, 8),), FALLBACK, dynamic_shapes={"x": {0: rows}})
+    trace = program.trace(x=drawn(5, 8).numpy())
+    assert {node.output_statistics[0].shape[0] for node in trace.nodes} == {5}
 
 
 def test_tensors_cross_the_border_without_a_copy(program, monkeypatch):

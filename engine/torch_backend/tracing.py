@@ -1,0 +1,80 @@
+"""Traces what torch runs of a model, call by call. Knows no program."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+
+from engine.exporter.sources import from_trace, module_of
+from engine.exporter.weights import to_numpy
+from engine.runtime.report import NodeTrace, TensorStatistics
+from engine.runtime.specialised import summarise
+
+
+def trace_calls(module: GraphModule, inputs: Iterable[Any], keep: Collection[int]) -> list[NodeTrace]:
+    """Run `module` once and record each of its calls.
+
+    Args:
+        module: a graph of ATen calls.
+        inputs: what it is called with.
+        keep: positions of calls whose arrays are kept.
+    """
+    recorder = _Recorder(module, keep)
+    recorder.run(*inputs)
+    return recorder.nodes
+
+
+class _Recorder(Interpreter):
+    """Collects a NodeTrace for each call."""
+
+    def __init__(self, module: GraphModule, kept: Collection[int]) -> None:
+        super().__init__(module)
+        self.kept = kept
+        self.nodes: list[NodeTrace] = []
+
+    def run_node(self, n: Node) -> Any:
+        """Runs one node, and records it if it is a call and not the choice of one of several results."""
+        begin = time.perf_counter()
+        result = super().run_node(n)
+        seconds = time.perf_counter() - begin
+        if n.op != "call_function" or n.target is operator.getitem:
+            return result
+        inputs = [self.env[other] for other in n.all_input_nodes]
+        outputs = result if isinstance(result, tuple | list) else [result]
+        read, made = ([t for t in part if isinstance(t, torch.Tensor)] for part in (inputs, outputs))
+        keep = len(self.nodes) in self.kept
+        self.nodes.append(
+            NodeTrace(
+                len(self.nodes),
+                str(n.target),
+                n.name,
+                from_trace(n.meta.get("stack_trace")),
+                seconds,
+                tuple(map(_summarise, read)),
+                tuple(map(_summarise, made)),
+                tuple(map(_copy, read)) if keep else None,
+                tuple(map(_copy, made)) if keep else None,
+                module_of(n),
+            )
+        )
+        return result
+
+
+def _summarise(tensor: torch.Tensor) -> TensorStatistics:
+    """Statistics of a tensor; of one that the engine could not hold, such as a complex one, no minimum and the like."""
+    try:
+        return summarise(to_numpy(tensor))
+    except (KeyError, TypeError):
+        nans, infinities = int(torch.isnan(tensor).sum()), int(torch.isinf(tensor).sum())
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return TensorStatistics(dtype, tuple(tensor.shape), None, None, None, nans, infinities)
+
+
+def _copy(tensor: torch.Tensor) -> np.ndarray:
+    return to_numpy(tensor).copy()
