@@ -21,6 +21,7 @@ from engine.errors import (
     ProgramError,
     ShapeError,
     SlowKernelWarning,
+    StaleWeightsWarning,
     UnsupportedOp,
 )
 from engine.runtime.decoder import Decoder
@@ -44,6 +45,7 @@ __all__ = [
     "ProgramError",
     "ShapeError",
     "SlowKernelWarning",
+    "StaleWeightsWarning",
     "State",
     "Switch",
     "UnsupportedOp",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,12 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     dynamic_shapes: Mapping[str, Any] | None = None,
     calibration: Iterable[Any] | None = None,
 ) -> CompiledModel:
-    """Compile a PyTorch model for these input shapes, or for a range of them. Later changes of weights have no effect.
+    """Compile a PyTorch model for these input shapes, or for a range of them.
+
+    The program keeps the weights as they are now, in the layouts of its kernels: later changes of the model have no
+    effect on it. Compile the model again after a change. `report`, `profile`, `trace` and `save` of the program compare
+    the model's weights with those of now and issue a `StaleWeightsWarning` if they have changed (changes through
+    `Tensor.data` are not noticed). A call does not compare them, because that would make calls of small models slower.
 
     Args:
         model: an `nn.Module` in eval mode, a `torch.export.ExportedProgram` or a `torch.fx.GraphModule`.
@@ -96,12 +101,14 @@ class _Compiled(NamedTuple):
         rebuild: makes the user's own output structure from leaves; None: plain containers.
         export_seconds: spent in torch.export.
         started: when the engine's own work began, by `time.perf_counter`.
+        find_changed: tells the names of weights of the model that have changed since.
     """
 
     artifact: Artifact
     rebuild: Rebuild | None
     export_seconds: float
     started: float
+    find_changed: Callable[[], tuple[str, ...]]
 
 
 def _make_program(compiled: _Compiled, config: Config) -> Program:
@@ -113,6 +120,7 @@ def _make_program(compiled: _Compiled, config: Config) -> Program:
         borrowed=True,
         export_seconds=compiled.export_seconds,
         started=compiled.started,
+        find_changed=compiled.find_changed,
     )
 
 
@@ -151,7 +159,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
             GuardWarning,
         )
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-    return _Compiled(artifact, rebuild, exported.export_seconds, started)
+    return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:

@@ -76,3 +76,7 @@ class SlowKernelWarning(EngineWarning):
 
 class GuardWarning(EngineWarning):
     """A program does not take all sizes that `dynamic_shapes` allow; names the guards and the sizes that remain."""
+
+
+class StaleWeightsWarning(EngineWarning):
+    """The weights of a model have changed since it was compiled; the program keeps those of then."""

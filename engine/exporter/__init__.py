@@ -22,7 +22,7 @@ from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
 from engine.exporter.torch_internals import TreeSpec
 from engine.exporter.walk import Translated, Walk
-from engine.exporter.weights import identity, to_numpy
+from engine.exporter.weights import WeightWatch, identity, to_numpy
 from engine.graph import Graph, Value
 from engine.ops import TensorType
 
@@ -90,12 +90,14 @@ class TorchExport:
         name: name of the model's class.
         dynamic_shapes: as given by the user.
         seconds: spent in torch.export, decomposition included.
+        watch: tells which weights of the user's model change later.
     """
 
     program: ExportedProgram
     name: str
     dynamic_shapes: Any
     seconds: float
+    watch: WeightWatch
 
 
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
@@ -103,7 +105,9 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
     program = run_torch_export(model, args, kwargs, dynamic_shapes)
-    return TorchExport(program, type(model).__name__, dynamic_shapes, time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
+    return TorchExport(program, type(model).__name__, dynamic_shapes, seconds, watch)
 
 
 def translate(model: TorchExport) -> Exported:

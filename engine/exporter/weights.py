@@ -1,12 +1,17 @@
-"""Converts torch tensors to NumPy arrays, without a copy if possible. Knows no graph."""
+"""Converts torch tensors to NumPy arrays, without a copy if possible; tells which weights change. Knows no graph."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Collection
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import torch
+from torch.export import ExportedProgram
+
+from engine.exporter.torch_internals import version
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -30,3 +35,45 @@ def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
         tensor.stride(),
         tensor.dtype,
     )
+
+
+class WeightWatch:
+    """Tells which parameters and buffers of a model have changed since this object was made. Holds no memory of them.
+
+    Changes that torch counts are noticed (in place, by an optimiser, by `load_state_dict`), and tensors that take the
+    place of others in the module. Changes through `Tensor.data` or an array of NumPy over the same memory are not.
+
+    Args:
+        model: an nn.Module or an ExportedProgram.
+        ignored: names of buffers that the model itself writes to.
+    """
+
+    def __init__(self, model: Any, ignored: Collection[str]) -> None:
+        self._module = weakref.ref(model) if isinstance(model, torch.nn.Module) else None
+        named = {name: tensor for name, tensor in _named_tensors(model).items() if name not in ignored}
+        self._known = {name: (weakref.ref(tensor), _count_writes(tensor)) for name, tensor in named.items()}
+
+    def find_changed(self) -> tuple[str, ...]:
+        """The names of the tensors that have changed."""
+        module = None if self._module is None else self._module()
+        present = {} if module is None else _named_tensors(module)
+        found = []
+        for name, (reference, count) in self._known.items():
+            tensor = reference()
+            is_replaced = name in present and present[name] is not tensor
+            if is_replaced or (tensor is not None and _count_writes(tensor) != count):
+                found.append(name)
+        return tuple(found)
+
+
+def _named_tensors(model: Any) -> dict[str, torch.Tensor]:
+    """The parameters and buffers of a model, each under all of its names."""
+    if isinstance(model, ExportedProgram):
+        return {name: t for name, t in model.state_dict.items() if isinstance(t, torch.Tensor)}
+    parameters, buffers = (f(remove_duplicate=False) for f in (model.named_parameters, model.named_buffers))
+    return dict((*parameters, *buffers))
+
+
+def _count_writes(tensor: torch.Tensor) -> int:
+    """How often torch has seen a write to a tensor; 0 for tensors of inference mode, whose writes it does not count."""
+    return 0 if tensor.is_inference() else version(tensor)

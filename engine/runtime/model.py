@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from engine.config import Config
+from engine.errors import StaleWeightsWarning
 from engine.program import Artifact
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.cache import LatestUsed
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.state import State
+from engine.runtime.warn import warn
 
 Runner = TypeVar("Runner")
 """What runs a model whose sizes are all known."""
@@ -29,6 +31,8 @@ class CompiledModel(ABC, Generic[Runner]):
         config: the switches.
         rebuild: makes the user's own output structure from leaves; None uses plain containers.
         serial: as for `LatestUsed`: only one thread at a time makes what runs for new sizes.
+        find_changed: tells the names of weights of the user's model that have changed since it was compiled; None for a
+            program that was loaded.
 
     Attributes:
         config: the switches.
@@ -39,11 +43,32 @@ class CompiledModel(ABC, Generic[Runner]):
 
     _example: Runner  # what runs for the sizes of the example inputs; set by subclasses
 
-    def __init__(self, interface: Artifact, config: Config, rebuild: Rebuild | None, *, serial: bool) -> None:
+    def __init__(
+        self,
+        interface: Artifact,
+        config: Config,
+        rebuild: Rebuild | None,
+        *,
+        serial: bool,
+        find_changed: Callable[[], tuple[str, ...]] | None = None,
+    ) -> None:
+        self._find_changed = find_changed
         self.config = config
         self._interface = interface
         self._boundary = Boundary(interface, rebuild)
         self._plans: LatestUsed[tuple[int, ...], Runner] = LatestUsed(config.plans, serial=serial)
+
+    def _warn_of_changed_weights(self) -> None:
+        """Issue a StaleWeightsWarning, once, if the user's model has other weights than the program."""
+        changed = () if self._find_changed is None else self._find_changed()
+        if changed:
+            self._find_changed = None
+            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+            warn(
+                f"weights of {self._interface.name} changed after it was compiled: {', '.join(changed[:3])}{more}. "
+                "The program keeps the former weights; compile the model again to use the new ones.",
+                StaleWeightsWarning,
+            )
 
     # --- for known sizes -----------------------------------------------------------------------------------------
 

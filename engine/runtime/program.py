@@ -54,12 +54,13 @@ class Program(CompiledModel[Specialised]):
         prepared: Prepared | None = None,
         export_seconds: float | None = None,
         started: float | None = None,
+        find_changed: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
         started = time.perf_counter() if started is None else started
         self.artifact = artifact
         self.lowered = lower({"": artifact}, config, borrowed=borrowed)[""] if lowered is None else lowered
         # Two threads may make the same plan: it is cheap beside the weights, which all plans share.
-        super().__init__(self.lowered, config, rebuild, serial=False)
+        super().__init__(self.lowered, config, rebuild, serial=False, find_changed=find_changed)
         self._rebuild = rebuild
         self._export_seconds = export_seconds
         self._target = targets.get(config.target)
@@ -156,12 +157,14 @@ class Program(CompiledModel[Specialised]):
 
     def save(self, path: str | Path) -> None:
         """As `CompiledModel.save`: the artifact."""
+        self._warn_of_changed_weights()
         self.artifact.save(path)
 
     # --- reading it ----------------------------------------------------------------------------------------------
 
     def report(self, **sizes: int) -> Report:
         """As `CompiledModel.report`."""
+        self._warn_of_changed_weights()
         chosen, listed = self._for_report(sizes)
         return build_report(
             [chosen.count()],
@@ -177,11 +180,13 @@ class Program(CompiledModel[Specialised]):
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `CompiledModel.profile`, measured inside of the native run."""
+        self._warn_of_changed_weights()
         states, others = self._copy_state(kwargs)
         return self._for(args, others).profile(args, others, states, runs, roofs=roofs)
 
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
         """As `CompiledModel.trace`."""
+        self._warn_of_changed_weights()
         states, others = self._copy_state(kwargs)
         return self._for(args, others).trace(args, others, states, keep)
 

@@ -57,7 +57,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     def __init__(self, model: TorchExport, config: Config) -> None:
         interface, self._symbols = _interface(model)
         # One thread at a time makes segments: those of each combination of sizes have packed weights of their own.
-        super().__init__(interface, config, None, serial=True)
+        super().__init__(interface, config, None, serial=True, find_changed=model.watch.find_changed)
         self._export_seconds = model.seconds
         self._module = model.program.graph_module
         self._weights = _weights(model)
@@ -93,7 +93,8 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return State(self._interface, HOST)
 
     def __repr__(self) -> str:
-        return f"<FallbackProgram {self._interface.name}: {self.report().fallback_nodes} call(s) on torch>"
+        count = sum(len(part.calls) for part in self._example.segments.parts if part.module is not None)
+        return f"<FallbackProgram {self._interface.name}: {count} call(s) on torch>"
 
     # --- identity ------------------------------------------------------------------------------------------------
 
@@ -120,11 +121,13 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
     def report(self, **sizes: int) -> Report:
         """As `CompiledModel.report`; `Report.segments` tells what the engine runs and what torch runs."""
+        self._warn_of_changed_weights()
         chosen, listed = self._for_report(sizes)
         return chosen.segments.report(listed, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end."""
+        self._warn_of_changed_weights()
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
         calls = []
@@ -136,6 +139,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
         """As `CompiledModel.trace`; each call that torch runs is a node, named by the call."""
+        self._warn_of_changed_weights()
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
         return chosen.segments.trace(tensors, keep or ())

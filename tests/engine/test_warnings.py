@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import pytest
@@ -137,3 +138,114 @@ def test_the_sizes_that_remain_are_those_at_which_every_guard_holds(asked, expec
     found = describe_restrictions(scope)
     assert len(found) == len(expected)
     assert all(text.startswith(beginning) for text, beginning in zip(found, expected, strict=True)), found
+
+
+# --- weights that change ----------------------------------------------------------------------
+
+
+def scale_in_place(model):
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+
+
+def replace_parameter(model):
+    model[0].weight = nn.Parameter(torch.zeros(4, 8))
+
+
+def take_a_step(model):
+    model(X).sum().backward()
+    torch.optim.SGD([model[0].weight], lr=0.1).step()
+
+
+def write_buffer(model):
+    model[1].running_mean += 1
+
+
+def load_other_weights(model):
+    model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
+
+
+def make_model():
+    return nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)).eval()
+
+
+def inspect_by(name, program, tmp_path):
+    """Call `report`, `save`, `trace` or `profile`."""
+    options = {"profile": {"runs": 1, "roofs": False}}.get(name, {})
+    arguments = {"report": (), "save": (tmp_path / "p.engine",)}.get(name, (X,))
+    getattr(program, name)(*arguments, **options)
+
+
+CHANGES = [scale_in_place, replace_parameter, take_a_step, write_buffer, load_other_weights]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_report_says_once_which_weights_have_changed_since(issued, change):
+    model = make_model()
+    program = engine.compile(model, (X,))
+    before = program(X)
+    program.report()
+    assert issued == []
+    change(model)
+    assert torch.equal(program(X), before)
+    assert issued == [], "a call does not look"
+    program.report()
+    program.report()
+    (one,) = issued
+    assert one.category is engine.StaleWeightsWarning
+    assert one.filename == __file__
+    names = {
+        write_buffer: "1.running_mean",
+        load_other_weights: "0.weight, 0.bias, 1.weight and 4 more",
+    }.get(change, "0.weight")
+    assert str(one.message) == (
+        f"weights of Sequential changed after it was compiled: {names}. "
+        "The program keeps the former weights; compile the model again to use the new ones."
+    )
+
+
+@pytest.mark.parametrize("config", [engine.Config(), engine.Config(fallback="torch")], ids=["engine", "torch"])
+@pytest.mark.parametrize("name", ["save", "trace", "profile", "report"])
+def test_whatever_shows_or_stores_a_program_looks_for_changes(issued, name, config, tmp_path):
+    class Model(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) if config.fallback is None else torch.lgamma(super().forward(x))
+
+    model = Model(*make_model()).eval()
+    program = engine.compile(model, (X,), config)
+    scale_in_place(model)
+    with contextlib.suppress(engine.ProgramError):  # a program of which torch runs a part cannot be saved
+        inspect_by(name, program, tmp_path)
+    expected = [] if (name, config.fallback) == ("save", "torch") else [engine.StaleWeightsWarning]
+    assert [one.category for one in issued] == expected
+
+
+def test_weights_of_an_exported_program_are_looked_at_too(issued):
+    model = make_model()
+    program = engine.compile(torch.export.export(model, (X,)), (X,))
+    scale_in_place(model)
+    program.report()
+    assert [one.category for one in issued] == [engine.StaleWeightsWarning]
+
+
+def test_no_change_is_said_of_models_that_are_gone_loaded_or_write_to_their_own_buffers(issued, tmp_path):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls.add_(1)
+            return x + self.calls
+
+    model = Counts().eval()
+    program = engine.compile(model, (X,))
+    model(X)
+    program.report()
+    program = engine.compile(make_model(), (X,))
+    program.report()
+    program.save(tmp_path / "p.engine")
+    engine.load(tmp_path / "p.engine").report()
+    with torch.inference_mode():
+        engine.compile(make_model(), (X,)).report()  # tensors of inference mode have no count of writes
+    assert issued == []
