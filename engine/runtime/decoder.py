@@ -1,12 +1,13 @@
 """Text generation: two entry points, prefill and decode, over one packed copy of the weights and a cache.
 
-What a module must be is said at `compile_decoder`; how a model becomes one is the caller's business.
+`engine.compiler.compile_decoder` describes the module that a decoder is compiled from. `engine.runtime.generation`
+chooses the tokens.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +18,10 @@ from engine import targets
 from engine.config import Config
 from engine.errors import ConfigError, ExecutionError, ShapeError
 from engine.program import Artifact, sharing
+from engine.runtime.generation import Options, Texts, check_options, to_int64
 from engine.runtime.program import Program
 from engine.runtime.report import Report
+from engine.runtime.sampling import check_sampling
 from engine.runtime.state import State
 from engine.targets.base import Device
 from engine.targets.lowering import lower
@@ -28,39 +31,69 @@ FACTS = ("max_length", "batch")
 
 
 class Cache(State):
-    """The state of one batch of texts: the module's buffers, and how many tokens of each text they hold."""
+    """The state of one batch of texts: the buffers of the module, and the number of tokens of each text in them.
+
+    `Decoder.new_state` creates it.
+    """
 
     def __init__(self, artifact: Artifact, device: Device, batch: int) -> None:
         self.artifact = artifact
         self._lengths = np.zeros(batch, np.int64)
+        self._is_streaming = False
         super().__init__(artifact, device)
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each text, int64 [batch]: as of now, to be read only."""
-        found = self._lengths.copy()
-        found.flags.writeable = False
-        return found
+        """Number of tokens of each text in the cache, int64 [batch]: a read-only copy."""
+        lengths = self._lengths.copy()
+        lengths.flags.writeable = False
+        return lengths
 
-    def holds(self, lengths: np.ndarray) -> None:
-        """Said by the decoder: from now on `lengths` tokens of each text."""
+    def set_lengths(self, lengths: np.ndarray) -> None:
+        """Record the number of tokens of each text; the decoder calls it after each run."""
         self._lengths[:] = lengths
 
-    def reset(self) -> None:
-        """Empty, as at first."""
+    def check_free(self, call: str) -> None:
+        """ExecutionError if a stream is in progress with this state. `call` names the call that wants to use it."""
+        if self._is_streaming:
+            raise ExecutionError(
+                f"{call}: a stream is in progress with this state, and this call would mix its texts with others; read "
+                "the stream to its end, call its close(), or use another state: state=decoder.new_state()"
+            )
+
+    def begin_stream(self) -> None:
+        """Reserve the state for a stream. Raises as `check_free`."""
         with self.lock:
+            self.check_free("stream")
+            self._is_streaming = True
+
+    def end_stream(self) -> None:
+        """Release the state; any thread may call it."""
+        self._is_streaming = False
+
+    def reset(self) -> None:
+        """Remove all texts. Raises ExecutionError while a stream is in progress with this state."""
+        with self.lock:
+            self.check_free("reset")
             super().reset()
             self._lengths[:] = 0
 
 
 class Decoder:
-    """Made by `compile_decoder` and `load_decoder`.
+    """Generates text. `compile_decoder` and `load_decoder` return it.
 
-    May be used from several threads. With a state of its own each, they run side by side. Calls with one state, which
-    the decoder's own is, wait for each other: a call of `prefill`, `decode` or `generate` is a whole. So `generate`
-    needs no state of its own to be right; going step by step does, since another thread may begin a text in between.
+    Several threads may use one decoder. Each call uses a state: the one that is given, or else the decoder's own. Calls
+    with different states run at the same time. Calls with the same state run one after the other; `generate` is one
+    call, so it needs no state of its own. With `prefill` and `decode`, give each thread a state of its own, because
+    another thread may begin a text between two calls. While a stream is in progress, other calls with its state raise
+    an ExecutionError.
 
-    Ids are torch tensors or NumPy arrays, int64 [batch, length]; logits come back in the same kind.
+    Ids are torch tensors or NumPy arrays, int64 [batch, length]. Logits and new tokens are of the same kind.
+
+    Attributes:
+        max_length: number of tokens of each text that a cache holds.
+        batch: number of texts in a call.
+        config: the switches.
     """
 
     def __init__(
@@ -91,96 +124,258 @@ class Decoder:
             )
         self._state = self.new_state()
 
-    # --- generating ------------------------------------------------------------------------------------------------
+    # --- step by step ------------------------------------------------------------------------------------------------
 
     def new_state(self) -> Cache:
-        """An empty cache of one's own, for ``state=``."""
+        """Create an empty cache, for the argument ``state``."""
         return Cache(self._artifacts["prefill"], self._target.device, self.batch)
 
     def prefill(self, ids: Any, lengths: Any = None, state: Cache | None = None) -> Any:
-        """Begin texts anew: put them into the cache. Returns the logits behind the last token of each, [batch, vocab].
+        """Begin new texts: write these tokens to the cache, in place of earlier texts.
 
         Args:
-            ids: int64 [batch, length], 1 to `max_length` long; texts that are shorter are filled up at their end.
-            lengths: how long each text is, [batch]; None: all of them are `length` long.
-            state: None: the decoder's own.
+            ids: int64 [batch, length], length from 1 to `max_length`. Ids behind the end of a shorter text are ignored.
+            lengths: number of tokens of each text, [batch]; None: `length` for all of them.
+            state: the cache; None: the decoder's own.
+
+        Returns:
+            The logits after the last token of each text, [batch, vocab].
 
         Raises:
-            ShapeError: wrong shape or type, a text that is longer than the cache, or lengths that fit no text.
-            ExecutionError: an id that the vocabulary does not have.
+            ShapeError: wrong shape or type of ids, a text longer than the cache, or wrong lengths.
+            ExecutionError: an id outside of the vocabulary, or a stream is in progress with this state.
         """
         state, length = self._cache(state), self._length(ids)
-        if length > self.max_length:
-            raise ShapeError(f"prefill: the cache holds {self.max_length} tokens, got {length}")
-        whole = np.full(self.batch, length, np.int64) if lengths is None else _whole_numbers(lengths)
-        if whole is None or whole.shape != (self.batch,) or whole.min() < 1 or whole.max() > length:
-            raise ShapeError(f"prefill: expected {self.batch} lengths from 1 to {length}, got {lengths!r}")
-        entry = self._decode if length == 1 else self._prefill
+        counts = self._lengths(lengths, length)
         with state.lock:
-            logits = entry(*_alike(ids, np.zeros(self.batch, np.int64), whole), state=state)
-            state.holds(whole)
-        return logits
+            state.check_free("prefill")
+            return self._run_prefill(ids, counts, state)
 
     def decode(self, ids: Any, state: Cache | None = None) -> Any:
-        """Go on by one token a text. Returns the logits behind it, [batch, vocab].
+        """Continue each text by one token, which is written to the cache.
 
         Args:
             ids: int64 [batch, 1].
-            state: None: the decoder's own.
+            state: the cache; None: the decoder's own.
+
+        Returns:
+            The logits after this token, [batch, vocab].
 
         Raises:
-            ShapeError: wrong shape or type, nothing was put into the cache before, or it is full.
-            ExecutionError: an id that the vocabulary does not have.
+            ShapeError: wrong shape or type of ids, or the cache is empty or full.
+            ExecutionError: an id outside of the vocabulary, or a stream is in progress with this state.
         """
         state = self._cache(state)
         if self._length(ids) != 1:
             raise ShapeError(f"decode: expected ids [{self.batch}, 1], got {list(ids.shape)}")
         with state.lock:
+            state.check_free("decode")
             lengths = state.lengths
             if not lengths.all():
                 raise ShapeError("decode: the cache is empty; prefill it first")
             if lengths.max() >= self.max_length:
                 raise ShapeError(f"decode: the cache holds {self.max_length} tokens and is full")
-            position = lengths.copy()  # torch warns of arrays that are to be read only
-            logits = self._decode(*_alike(ids, position, lengths + 1), state=state)
-            state.holds(lengths + 1)
+            return self._run_decode(ids, np.ones(self.batch, bool), state)
+
+    def _run_prefill(self, ids: Any, lengths: np.ndarray, state: Cache) -> Any:
+        """The logits after prompts whose shapes have been checked. The caller holds the lock of the state."""
+        entry = self._decode if ids.shape[1] == 1 else self._prefill
+        logits = entry(ids, *_like(ids, np.zeros(self.batch, np.int64), lengths), state=state)
+        state.set_lengths(lengths)
         return logits
 
-    def generate(self, ids: Any, max_new_tokens: int = 64, lengths: Any = None, *, state: Cache | None = None) -> Any:
-        """The likeliest token, again and again. Returns int64 [batch, length + max_new_tokens]: each text, what follows
-        it, and zeros behind where a text was shorter than the longest.
+    def _run_decode(self, ids: Any, active: np.ndarray, state: Cache) -> Any:
+        """The logits after one more token of each text. The caller holds the lock of the state.
+
+        Where `active`, bool [batch], is false, the length of the text stays. Its token is written to the slot past
+        the current length, where the next token overwrites it, and its logits have no meaning.
+        """
+        position = state.lengths.copy()  # writable, because torch warns of read-only arrays
+        logits = self._decode(ids, *_like(ids, position, position + 1), state=state)
+        state.set_lengths(position + active)
+        return logits
+
+    # --- whole texts -------------------------------------------------------------------------------------------------
+
+    def generate(
+        self,
+        ids: Any,
+        max_new_tokens: int = 64,
+        lengths: Any = None,
+        *,
+        eos_token_id: Any = None,
+        stop: Any = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        return_logits: bool = False,
+        state: Cache | None = None,
+    ) -> Any:
+        """Continue each text until it ends or has `max_new_tokens` new tokens.
+
+        By default each new token is the most likely one; of equal logits it is the smallest id. With a temperature it
+        is drawn at random, from float64 probabilities after three steps in this order:
+
+        1. `temperature`: the logits are divided by it.
+        2. `top_k`: the k most likely tokens are kept.
+        3. `top_p`: of these, the fewest most likely tokens are kept whose probabilities sum to `top_p` or more.
+
+        Args:
+            ids: int64 [batch, length], the prompts. Ids behind the end of a shorter prompt are ignored.
+            max_new_tokens: largest number of new tokens of each text. With the prompt, and without the last new
+                token, they must fit into the cache.
+            lengths: number of tokens of each prompt, [batch]; None: `length` for all of them.
+            eos_token_id: an id or several ids that end a text. The result includes this token.
+            stop: sequences of ids, such as ``[[13, 10], [50256]]``. A text ends when its last tokens are one of
+                them; the result includes them. A sequence may begin in the prompt; its last token must be a new one.
+            temperature: above 0 to draw tokens at random. None and 0 choose the most likely one.
+            top_k: from 1 on; None, or more than the vocabulary has, keeps all tokens.
+            top_p: above 0 and up to 1; None keeps all tokens.
+            seed: makes the random numbers reproducible. Global generators neither influence them nor are changed. Each
+                text has its own numbers, which do not depend on the other texts of the batch. None: they differ from
+                call to call.
+            return_logits: also return the logits that each new token was chosen from.
+            state: the cache; None: the decoder's own. Afterwards it holds each text without its last new token.
+
+        Returns:
+            int64 [batch, length + new], of the kind of `ids`: each prompt, directly followed by its new tokens, and
+            zeros after its end. `new` is `max_new_tokens`, or fewer if all texts have ended earlier.
+            With `return_logits` a tuple of these ids and the logits [batch, new, vocab], as the model computed them,
+            before temperature and filters; bfloat16 is returned as float32. They are 0 where a text had already ended.
 
         Raises:
-            ShapeError: as `prefill` and `decode`; more tokens than the cache holds are refused before anything runs.
-            ConfigError: `max_new_tokens` is no whole number from 1 on.
+            ShapeError: as `prefill`, or the texts would not fit into the cache. Nothing has run then.
+            ConfigError: another argument has a value that is not allowed.
+            ExecutionError: as `prefill`, or NaN in the logits that a token is to be drawn from.
         """
-        length = self._length(ids)
-        if type(max_new_tokens) is not int or max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens: expected a whole number from 1 on, got {max_new_tokens!r}")
-        if length + max_new_tokens - 1 > self.max_length:
-            raise ShapeError(
-                f"generate: {length} tokens and {max_new_tokens} new ones; the cache holds {self.max_length}, "
-                "and the last new one need not be in it"
-            )
-        state = self._cache(state)
+        if not isinstance(return_logits, bool):
+            raise ConfigError(f"return_logits: expected True or False, got {return_logits!r}")
+        options = self._options(max_new_tokens, eos_token_id, stop, temperature, top_k, top_p, seed, return_logits)
+        counts, state = self._check_prompts(ids, lengths, options), self._cache(state)
         with state.lock:
-            return self._generate(ids, max_new_tokens, lengths, state)
+            state.check_free("generate")
+            for texts, _tokens in self._steps(ids, counts, options, state):
+                result = texts
+        if return_logits:
+            return _like(ids, result.ids, result.logits)
+        return _like(ids, result.ids)[0]
 
-    def _generate(self, ids: Any, max_new_tokens: int, lengths: Any, state: Cache) -> Any:
-        found = np.zeros((self.batch, ids.shape[1] + max_new_tokens), np.int64)
-        logits, given = self.prefill(ids, lengths, state), np.asarray(ids)
-        rows, ends = np.arange(self.batch), state.lengths
-        for row, kept in enumerate(ends):
-            found[row, :kept] = given[row, :kept]
-        for number in range(max_new_tokens):
-            chosen = np.asarray(logits).argmax(1)
-            found[rows, ends + number] = chosen
-            if number + 1 < max_new_tokens:
-                logits = self.decode(_alike(ids, chosen[:, None])[1], state)
-        return _alike(ids, found)[1]
+    def stream(
+        self,
+        ids: Any,
+        max_new_tokens: int = 64,
+        lengths: Any = None,
+        *,
+        eos_token_id: Any = None,
+        stop: Any = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        state: Cache | None = None,
+    ) -> Iterator[Any]:
+        """Yield the tokens that `generate` returns, step by step.
+
+        The model runs when the next token is asked for. From the first token to the last one the stream reserves its
+        state: other calls with this state raise an ExecutionError. Ending the loop early releases the state, and so
+        does `close()` if you keep the stream in a variable. With a state of its own a stream does not affect other
+        calls. Any thread may ask for the next token.
+
+        Args:
+            ids: int64 [batch, length], the prompts, which are copied.
+            max_new_tokens: largest number of tokens; this and the following as for `generate`.
+            lengths: number of tokens of each prompt.
+            eos_token_id: an id or several ids that end a text.
+            stop: sequences of ids that end a text.
+            temperature: above 0 to draw tokens at random.
+            top_k: number of most likely tokens to draw from.
+            top_p: probability of the most likely tokens to draw from.
+            seed: makes the random numbers reproducible.
+            state: the cache; None: the decoder's own.
+
+        Yields:
+            int64 [batch], of the kind of `ids`: the new token of each text, 0 for texts that have ended.
+
+        Raises:
+            ShapeError: as `generate`, when `stream` is called; for a wrong element type, at the first token.
+            ConfigError: as `generate`, when `stream` is called.
+            ExecutionError: as `generate`, or another stream is in progress with this state, when a token is asked for.
+        """
+        options = self._options(max_new_tokens, eos_token_id, stop, temperature, top_k, top_p, seed)
+        counts = self._check_prompts(ids, lengths, options)
+        prompts = ids.copy() if isinstance(ids, np.ndarray) else ids.clone()  # the caller may change ids meanwhile
+        return self._stream(prompts, counts, options, self._cache(state))
+
+    def _stream(self, ids: Any, lengths: np.ndarray, options: Options, state: Cache) -> Iterator[Any]:
+        """The tokens of a stream whose arguments have been checked. The lock is held only while the model runs, since
+        the thread that asks for the next token may be another one.
+        """
+        state.begin_stream()
+        try:
+            steps = self._steps(ids, lengths, options, state)
+            while True:
+                with state.lock:
+                    step = next(steps, None)
+                if step is None:
+                    return
+                _texts, tokens = step
+                yield _like(ids, tokens.copy())[0]  # the caller may change it before the next step
+        finally:
+            state.end_stream()
+
+    def _steps(
+        self, ids: Any, lengths: np.ndarray, options: Options, state: Cache
+    ) -> Iterator[tuple[Texts, np.ndarray]]:
+        """Yield the texts and their new tokens, int64 [batch], after each step.
+
+        The caller holds the lock of the state when it asks for the next step.
+        """
+        logits = self._run_prefill(ids, lengths, state)
+        texts = Texts(np.asarray(ids), lengths, options)
+        while True:
+            tokens = texts.append(_to_array(logits))
+            yield texts, tokens
+            if texts.is_complete:
+                return
+            logits = self._run_decode(_like(ids, tokens[:, None])[0], ~texts.is_finished, state)
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _options(
+        self,
+        max_new_tokens: Any,
+        eos_token_id: Any,
+        stop: Any,
+        temperature: Any,
+        top_k: Any,
+        top_p: Any,
+        seed: Any,
+        return_logits: bool = False,
+    ) -> Options:
+        decode = self._artifacts["decode"]
+        return check_options(
+            int(decode.types[decode.call_outputs[0]].shape[1]),
+            max_new_tokens,
+            eos_token_id=eos_token_id,
+            stop=stop,
+            sampling=check_sampling(temperature, top_k, top_p, seed),
+            return_logits=return_logits,
+        )
+
+    def _check_prompts(self, ids: Any, lengths: Any, options: Options) -> np.ndarray:
+        """The number of tokens of each prompt. ShapeError unless the texts fit into the cache."""
+        length = self._length(ids)
+        most = self.max_length - length + 1  # the last new token is not written to the cache
+        if options.max_new_tokens > most:
+            raise ShapeError(
+                f"a prompt of {length} tokens and max_new_tokens={options.max_new_tokens} do not fit: the cache holds "
+                f"{self.max_length} tokens of each text, so max_new_tokens may be at most {most}"
+            )
+        return self._lengths(lengths, length)
 
     def _cache(self, state: object) -> Cache:
-        """`state`, or the decoder's own. ShapeError where it is none that this decoder made."""
+        """`state`, or the decoder's own if it is None. ShapeError if this decoder did not create it."""
         if state is None:
             return self._state
         if not isinstance(state, Cache) or state.artifact is not self._artifacts["prefill"]:
@@ -189,18 +384,26 @@ class Decoder:
         return state
 
     def _length(self, ids: Any) -> int:
+        """The number of columns of `ids`. ShapeError unless their shape is [batch, 1 to max_length]."""
         shape = getattr(ids, "shape", None)
-        if not isinstance(shape, tuple) or len(shape) != 2 or shape[0] != self.batch or not shape[1]:
-            kind = f"{type(ids).__name__}, which is neither a NumPy array nor a torch tensor"
-            got = list(shape) if isinstance(shape, tuple) else kind
-            raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {got}")
-        return int(shape[1])
+        if isinstance(shape, tuple) and len(shape) == 2 and shape[0] == self.batch and 1 <= shape[1] <= self.max_length:
+            return int(shape[1])
+        kind = f"{type(ids).__name__}, which is neither a NumPy array nor a torch tensor"
+        got = list(shape) if isinstance(shape, tuple) else kind
+        raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {got}")
+
+    def _lengths(self, lengths: Any, length: int) -> np.ndarray:
+        """`lengths` as int64 [batch]; None means `length`. ShapeError for anything but numbers from 1 to `length`."""
+        counts = np.full(self.batch, length, np.int64) if lengths is None else to_int64(lengths)
+        if counts is None or counts.shape != (self.batch,) or counts.min() < 1 or counts.max() > length:
+            raise ShapeError(f"lengths: expected {self.batch} whole numbers from 1 to {length}, got {lengths!r}")
+        return counts
 
     def check_room(self) -> None:
-        """Put a token into the last place of each text, then empty the cache: known before the first text gets there.
+        """Write a token to the last slot of each text, then empty the cache.
 
         Raises:
-            ConfigError: the module has no such place.
+            ConfigError: the module has fewer slots or positions than `max_length`.
         """
         last = np.full(self.batch, self.max_length - 1, np.int64)
         with self._state.lock:
@@ -213,33 +416,31 @@ class Decoder:
             finally:
                 self._state.reset()
 
-    # --- reading it ------------------------------------------------------------------------------------------------
+    # --- reports and files -------------------------------------------------------------------------------------------
 
     def report(self) -> dict[str, Report]:
         """The report of each entry point."""
         return {name: entry.report() for name, entry in zip(ENTRIES, (self._prefill, self._decode), strict=True)}
 
     def entry(self, name: str) -> Program:
-        """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for others."""
+        """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for other names."""
         return {"prefill": self._prefill, "decode": self._decode}[name]
 
     def save(self, path: str | Path) -> None:
-        """Write one file, which `load_decoder` reads. Raises ProgramError where it cannot be written."""
+        """Write the decoder to one file, which `load_decoder` reads. Raises ProgramError if it cannot be written."""
         sharing.save(path, self._artifacts, {"max_length": self.max_length, "batch": self.batch})
 
 
-def _whole_numbers(values: Any) -> np.ndarray | None:
-    """`values` as int64, a copy; None where they are no whole numbers, which are not rounded to some."""
-    try:
-        found = np.array(values)
-    except ValueError:  # rows of different lengths
-        return None
-    return found.astype(np.int64) if found.dtype.kind in "iu" else None
+def _to_array(logits: Any) -> np.ndarray:
+    """The logits as an array of one of NumPy's own types: bfloat16 becomes float32, which is exact."""
+    if str(logits.dtype).endswith("bfloat16"):
+        logits = logits.astype(np.float32) if isinstance(logits, np.ndarray) else logits.float()
+    return np.asarray(logits)
 
 
-def _alike(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:
-    """`ids`, and the arrays as what `ids` is."""
+def _like(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:
+    """The arrays as torch tensors if `ids` is one, otherwise unchanged."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(ids, torch.Tensor):
-        return ids, *map(torch.from_numpy, arrays)
-    return ids, *arrays
+    if torch is None or not isinstance(ids, torch.Tensor):
+        return arrays
+    return tuple(map(torch.from_numpy, arrays))

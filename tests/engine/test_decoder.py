@@ -138,9 +138,12 @@ def test_a_file_of_a_program_is_no_decoder(tmp_path):
 
 
 def test_what_the_cache_cannot_hold_is_refused(decoder):
-    with pytest.raises(ShapeError, match="prefill: the cache holds 48 tokens, got 49"):
+    with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1 to 48\], got \[1, 49\]"):
         decoder.prefill(some_ids(1, 49))
-    with pytest.raises(ShapeError, match="generate: 40 tokens and 10 new ones; the cache holds 48"):
+    with pytest.raises(
+        ShapeError,
+        match=r"40 tokens and max_new_tokens=10 do not fit: .* 48 tokens .* max_new_tokens may be at most 9",
+    ):
         decoder.generate(some_ids(1, 40), 10)
     state = decoder.new_state()
     decoder.prefill(some_ids(1, 48), state=state)
@@ -156,14 +159,14 @@ def test_what_the_cache_cannot_hold_is_refused(decoder):
         (torch.zeros(1, 0, dtype=torch.long), None, r"got \[1, 0\]"),
         ([[1, 2]], None, r"\[1, 1 to 48\], got list, which is neither a NumPy array nor a torch tensor"),
         (torch.zeros(1, 5), None, r"expected int64\[1, 5\] on cpu, got float32\[1, 5\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [6], "expected 1 lengths from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), [0], "expected 1 lengths from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), [2, 2], "expected 1 lengths from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), 3, "expected 1 lengths from 1 to 5, got 3"),
+        (torch.zeros(1, 5, dtype=torch.long), [6], "lengths: expected 1 whole numbers from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [0], "lengths: expected 1 whole numbers from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [2, 2], "lengths: expected 1 whole numbers from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), 3, "lengths: expected 1 whole numbers from 1 to 5, got 3"),
         (torch.zeros(1, 5, dtype=torch.long), [2.7], r"got \[2.7\]"),
         (torch.zeros(1, 5, dtype=torch.long), [True], r"got \[True\]"),
         (torch.zeros(1, 5, dtype=torch.long), ["2"], r"got \['2'\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]], "expected 1 lengths from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]], "lengths: expected 1 whole numbers from 1 to 5"),
     ],
 )
 def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
