@@ -1,0 +1,112 @@
+"""The messages that docs/troubleshooting.md quotes are those that users see."""
+
+from __future__ import annotations
+
+import platform
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from tests.files import saved_with
+
+
+@pytest.fixture(scope="module")
+def page(root):
+    return (root / "docs/troubleshooting.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def program():
+    return engine.compile(nn.Linear(2, 2).eval(), (torch.zeros(1, 2),))
+
+
+def message_of(call):
+    with pytest.raises(engine.EngineError) as raised:
+        call()
+    return f"{type(raised.value).__name__}: {raised.value}"
+
+
+def test_the_message_about_another_format_version(page, program, tmp_path):
+    path = tmp_path / "model.engine"
+    saved_with(program, path, lambda header: header.update(version=99))
+    assert message_of(lambda: engine.load(path)).replace(f"{tmp_path}/", "") in page
+
+
+def test_the_message_about_a_damaged_file(page, program, tmp_path):
+    path = tmp_path / "model.engine"
+    program.save(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    assert re.sub("checksum of .* does", "checksum of ... does", message_of(lambda: engine.load(path))).partition(
+        "model.engine: "
+    )[2].removeprefix("the ") in page.replace("\n", " ")
+
+
+def test_the_message_about_inputs(page, program):
+    assert message_of(lambda: program(np.zeros((2, 2), np.float32))) in page
+
+
+def test_the_message_about_training_mode(page):
+    assert message_of(lambda: engine.compile(nn.Linear(2, 2).train(), (torch.zeros(1, 2),))) in page
+
+
+def test_the_messages_about_instruction_sets(page):
+    foreign = "neon" if platform.machine() == "x86_64" else "avx512"
+    start = message_of(lambda: engine.compile(nn.Linear(2, 2).eval(), (torch.zeros(1, 2),), engine.Config(isa=foreign)))
+    assert start.replace(foreign, "neon").partition("this machine has")[0] + "this machine has" in page
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+class Spectrum(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(x).real
+
+
+def test_the_message_about_control_flow(page):
+    text = message_of(lambda: engine.compile(Branch().eval(), (torch.ones(2, 3),)))
+    assert text.partition("values of tensors: ")[0] + "values of tensors: ..." in page
+
+
+def test_the_message_about_operations_that_are_missing(page):
+    text = message_of(lambda: engine.compile(Spectrum().eval(), (torch.ones(2, 3),)))
+    assert re.sub(r"\([^()]*\.py:\d+\)", "(model.py:7)", text) in page
+
+
+@pytest.mark.parametrize(
+    ("quoted", "file", "written"),
+    [
+        ("a call takes 4000000000004 bytes; this process can have", "engine/memory.py", "bytes; this process can have"),
+        ("bytes of a program's values", "engine/memory.py", "bytes of a program's values"),
+        ("a stream is in progress with this state", "engine/runtime/decoder.py", "a stream is in progress with this"),
+        ("noisy: the A/A floor is above 1.20x", "suites/harness/present/notes.py", None),
+        (
+            "disturbed: other processes used the processors, also when rounds were repeated",
+            "suites/harness/present/notes.py",
+            None,
+        ),
+        ("(as by a system that runs out of memory)", "suites/harness/run/session.py", None),
+        ("so the backends take turns in", "suites/harness/run/runner.py", None),
+        ("memory has no room for", "suites/harness/run/runner.py", None),
+        (
+            "relative error 3.10e-02, allowed",
+            "suites/harness/judge/verify.py",
+            "relative error {found.relative:.2e}, allowed",
+        ),
+        (
+            "openvino not installed: pip install 'enginebench[openvino]'",
+            "suites/backends/__init__.py",
+            " not installed: ",
+        ),
+        ("pip install 'enginebench[openvino]'", "suites/backends/__init__.py", None),
+    ],
+)
+def test_the_messages_that_need_a_broken_machine_are_in_the_code(page, root, quoted, file, written):
+    assert quoted in page
+    assert (written or quoted) in (root / file).read_text()
