@@ -19,7 +19,7 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-full bench-models test lint format kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+.PHONY: help venv bench bench-full bench-models test lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-models  the same for every model in its published size (an hour or more)"
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
+	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
 	@echo "make kernels       the kernel tests, every warning an error (CC=gcc or clang)"
 	@echo "make kernels-arm64 the same, cross-compiled for 64-bit Arm and run under qemu"
 	@echo "make sanitize      the kernel tests under the address and undefined-behaviour sanitizers"
@@ -66,6 +67,15 @@ test: lint
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# In an empty folder, so that nothing is imported from this checkout. PYTHON=python3.13 tries another interpreter.
+sdist: $(STAMP)
+	rm -rf build/sdist && mkdir -p build/sdist/empty
+	$(BIN)/python -m build --sdist --no-isolation --outdir build/sdist
+	$(PYTHON) -m venv build/sdist/venv
+	build/sdist/venv/bin/python -m pip install --quiet build/sdist/enginebench-*.tar.gz
+	cp tests/golden/decoder-4.engine build/sdist/empty/model.engine
+	cd build/sdist/empty && ../venv/bin/python -c "import engine, numpy; d = engine.load_decoder('model.engine'); print(engine.__file__, d.generate(numpy.ones((d.batch, 2), numpy.int64), 4))"
 
 kernels: $(STAMP)
 	$(call run-kernels,kernels-$(CC),-DCMAKE_C_COMPILER=$(CC))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tarfile
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 
@@ -85,3 +88,17 @@ def test_the_command_line_knows_the_extra_of_every_module(project):
         listed = project["project"]["optional-dependencies"][extra]
         names = [canonicalize_name(Requirement(text).name) for text in listed]
         assert sorted(known) == sorted(modules.get(name, name.replace("-", "_")) for name in names)
+
+
+def test_the_source_distribution_has_every_file_that_it_needs(root, tmp_path):
+    """`make sdist` installs one and runs a program; this only compares names, because a build takes a minute."""
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("enginebench-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        packed = {name.partition("/")[2] for name in opened.getnames()}
+    tracked = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split()
+    excluded = ("results/", ".ci/")
+    assert {name for name in tracked if not name.startswith(excluded)} <= packed
+    assert not [name for name in packed if name.startswith(excluded)]
