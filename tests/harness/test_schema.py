@@ -26,7 +26,8 @@ from suites.harness.record.schema import (
 from tests.harness import records
 
 GOLDEN = (
-    "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first", "schema-2-precision",
+    "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first",
+    "schema-2-precision",
 )  # fmt: skip
 
 

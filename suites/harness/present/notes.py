@@ -121,7 +121,7 @@ def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) 
     texts = _collect(
         standings,
         short,
-        "reference",
+        ("reference",),
         lambda row: f"{row.reference_launches} of {row.launches} launches of {row.backend}",
     )
     if texts:
