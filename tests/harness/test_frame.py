@@ -130,8 +130,8 @@ def test_rows_from_before_a_known_fault_say_so(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["list", "runs", "--results", str(tmp_path), "--json"])
     assert [row["superseded"] for row in json.loads(capsys.readouterr().out)] == [
-        ["torch_compile: it measured the wrong thing"],
         None,
+        ["torch_compile: it measured the wrong thing"],
     ]
 
 

@@ -60,7 +60,8 @@ def test_a_case_without_a_declared_limit_is_divided_when_memory_is_short(tmp_pat
         2: [*pair, "Chatty"],
         3: [*pair, "Chatty"],
     }
-    (line,) = listener.lines
+    where, line = listener.lines
+    assert where == f"records go to {store.runs_folder(tmp_path).resolve()}"
     assert line.startswith("mlp/b1/t1/fp32/widths=16-16: memory has no room for 5 processes with ")
     assert line.endswith(", so the backends take turns in 2 parts")
     assert listener.done == listener.units == 14
