@@ -112,10 +112,9 @@ def command(
         return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
-        outcomes = [
-            runner.run(one, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch)
-            for one in plans
-        ]
+        outcomes = runner.run_all(
+            plans, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch
+        )
     if as_json:
         print_json([one.to_dict() for one in outcomes])
     else:

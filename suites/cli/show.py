@@ -77,6 +77,9 @@ def command(
                 raise UsageError(f"{option} is for runs of a suite or model, and {found.name} is an ablation")
         _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
         return
+    if not lookup.is_shown(found):
+        planned = sum(map(len, found.environment.plan.cases.values()))
+        raise UsageError(f"{found.name}: no case is finished (0 of {planned} rows); continue the run with --resume")
     chosen = choose_cases(found.summaries(), case)
     if svg is not None:
         picture.draw(svg, chosen, found.environment, found.started)

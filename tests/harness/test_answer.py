@@ -33,6 +33,13 @@ def test_one_case_is_one_sentence_with_lead_interval_and_certainty():
     assert answer.write_answer(rows) == "Fastest: engine, 1.25x ahead of openvino [1.11, 1.33], beyond noise."
 
 
+def test_a_lead_from_disturbed_times_is_not_told_as_certain():
+    rows = [row("engine", 0.8, runner_up=over("openvino"), disturbed=0.9), row("openvino", 1.0)]
+    assert answer.write_answer(rows).endswith(
+        "beyond noise of this run, but its times are noisy or were disturbed: run it again on an idle machine."
+    )
+
+
 def test_a_competitor_that_is_the_fastest_is_named():
     rows = [row("engine", 1.0), row("openvino", 0.8, runner_up=over("engine"))]
     assert answer.write_answer(rows).startswith("Fastest: openvino, 1.25x ahead of engine")

@@ -17,6 +17,7 @@ from suites.cli import main
 from suites.cli import run as run_command
 from suites.cli.scripts import chosen_models
 from suites.harness.record import machine, store
+from suites.harness.run import runner
 from tests.harness import records
 
 SUITE = """
@@ -269,6 +270,44 @@ def test_resume_without_the_options_of_the_run_gives_the_command_that_resumes_it
     monkeypatch.setattr(run_command.runner, "run", run_or_note)
     call(capsys, *shlex.split(command))
     assert planned.pop()[0].digest == plan.digest, "the command asks for what the run has begun"
+
+
+def test_resume_of_several_targets_shows_those_that_are_complete_and_starts_those_that_had_not_begun(
+    capsys, suite, monkeypatch, tmp_path
+):
+    results = tmp_path / "results"
+    plans, started = [], []
+
+    def note(plan, _results, _reporter, *, resume, **_options):
+        plans.append(plan)
+        started.append((plan.suite.name, resume))
+        return runner.Outcome(tmp_path / "stored.jsonl", records.environment(), [records.summary(status="failed")])
+
+    monkeypatch.setattr(runner, "run", note)
+    targets = [suite, "quick", "mlp"]
+    call(capsys, "run", *targets, "--results", str(results))
+    assert [resume for _, resume in started] == [False] * 3
+    complete, begun = plans[0], plans[1]
+    for plan in (complete, begun):
+        first = records.environment(
+            **machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite=plan.suite.name
+        )
+        rows = [records.summary(case=case.id, backend=ref.label) for case, refs in plan.cases for ref in refs]
+        with store.Writer(store.new_path(results, plan.suite.name, first)) as writer:
+            writer.append(first, *(rows if plan is complete else rows[:1]))
+    started.clear()
+    call(capsys, "run", *targets, "--resume", "--results", str(results))
+    assert started == [("quick", True), ("mlp", False)]
+
+
+def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager", "engine"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first)
+    for options in ([], ["--details"], ["--json"], ["--markdown"]):
+        status, _, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+        assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
 
 
 def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned, monkeypatch, tmp_path):

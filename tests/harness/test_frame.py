@@ -84,11 +84,34 @@ def test_a_folder_of_two_machines_mixed_schemas_and_damage_loses_nothing_that_ca
     assert rows.groupby("machine").size().to_dict() == {"cpu-2c": 7, "other-8c": 1}
     problems = rows.attrs["problems"]
     assert [str(one.message) for one in caught] == problems
-    assert len(problems) == 2
+    assert len(problems) == 3
     assert problems[0].startswith(f"{one}:2: not a JSON line")
-    assert re.search(r"20261122.*:1: schema 99 is newer than", problems[1])
+    assert problems[1] == f"{one}: its last line is cut, so it lacks a row"
+    assert re.search(r"20261122.*:1: schema 99 is newer than", problems[2])
     with pytest.warns(frame.RecordWarning):
         assert set(suites.load_runs(tmp_path, machine="other-8c")["machine"]) == {"other-8c"}
+
+
+def test_a_copy_of_a_run_counts_once_and_a_wrong_folder_is_named(tmp_path):
+    path = write(tmp_path, "20261121T120604Z_abc_tiny", engine_row())
+    copy = tmp_path / "runs" / "other-8c" / path.name
+    copy.parent.mkdir()
+    copy.write_text(path.read_text())
+    with pytest.warns(frame.RecordWarning, match=f"{copy}: left out, because {path} is the same run"):
+        assert len(suites.load_runs(tmp_path)) == 1
+    path.rename(path.with_name("20261121T120605Z_abc_tiny.jsonl"))
+    with pytest.warns(frame.RecordWarning, match=f"{copy}: its machine is cpu-2c, which its folder does not name"):
+        assert len(suites.load_runs(tmp_path)) == 2
+
+
+def test_records_outside_of_a_results_folder_and_lines_nested_too_deeply_are_named(tmp_path):
+    path = write(tmp_path, "20261121T120604Z_abc_tiny", engine_row())
+    with pytest.warns(frame.RecordWarning, match="no runs; expected a results folder"):
+        assert suites.load_runs(path.parent).empty
+    with path.open("a") as file:
+        file.write("[" * 100_000 + "\n")
+    with pytest.warns(frame.RecordWarning, match=":3: not a JSON line of a record: it is nested too deeply"):
+        assert len(suites.load_runs(tmp_path)) == 1
 
 
 def test_of_several_summaries_of_one_row_the_last_counts(tmp_path):

@@ -45,6 +45,13 @@ def test_a_reference_without_a_finite_number_verifies_nothing(value):
     assert "nothing can be compared" in reason([value, value], reference([value, value]))
 
 
+def test_outputs_without_elements_verify_nothing():
+    empty = Reference([np.zeros((0, 4))], ["float32"], [0.0], None)
+    assert reason(np.zeros((0, 4), np.float32), empty) == "its outputs have no elements, so nothing can be verified"
+    none = Reference([], [], [], None)
+    assert verify.check([], [], none).reason == "the model returns no tensor, so nothing can be verified"
+
+
 def test_a_graph_that_only_copies_may_be_off_by_a_few_units_in_the_last_place():
     expected = reference([1.0], error=0.0)
     assert expected.tolerance(0) == verify.TOLERANCE_ULPS * 2.0**-23
@@ -92,8 +99,10 @@ def test_any_error_against_a_zero_reference_is_wrong():
     assert reason([0.0, 1e-9], reference([0.0, 0.0], error=0.0)) is not None
 
 
-def test_an_empty_output_is_right():
-    assert reason(np.zeros((0, 3)), reference(np.zeros((0, 3)))) is None
+def test_an_empty_output_beside_others_is_right():
+    outputs_ = [np.zeros((0, 3)), np.ones(2)]
+    expected = Reference(outputs_, ["float32", "float32"], [0.0, 0.0], None)
+    assert verify.check(outputs_, ["float32", "float32"], expected).reason is None
 
 
 def test_outputs_survive_the_way_to_another_process(tmp_path):

@@ -19,6 +19,7 @@ NEAR_TOLERANCE = 0.5
 Word = Literal["ahead", "behind", "level", "unclear"]
 WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "inconclusive": "unclear"}
 """Verdict on a ratio of times -> what is said of the engine."""
+_SURE = ("ahead", "behind")
 Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference"]
 
 Certainty = Literal["certain", "unclear"]
@@ -190,6 +191,7 @@ class Tally:
         behind: cases in which a competitor has a shorter median.
         surely_behind: those in which that is beyond noise.
         without: cases in which the engine or every competitor has no time.
+        doubtful: cases beyond noise whose times are noisy or were disturbed.
     """
 
     cases: int
@@ -198,6 +200,7 @@ class Tally:
     behind: int
     surely_behind: int
     without: int
+    doubtful: int
 
     def __str__(self) -> str:
         """One sentence: ``Engine first in 8 of 8 cases, beyond noise in 6.``, or what else is true."""
@@ -207,6 +210,8 @@ class Tally:
         text += f", beyond noise in {self.ahead}" if self.first else ""
         if self.behind:
             text += f"; behind in {self.behind}, beyond noise in {self.surely_behind}"
+        if self.doubtful:
+            text += f"; {self.doubtful} of these with noisy or disturbed times"
         return f"{text}." + (f" {self.without} further without a comparison." if self.without else "")
 
 
@@ -222,4 +227,5 @@ def count_firsts(standings: Sequence[Standing]) -> Tally:
         behind=len(behind),
         surely_behind=sum(one.lead is not None and one.lead.word == "behind" for one in behind),
         without=len(standings) - len(compared),
+        doubtful=sum(one.is_doubtful and one.lead is not None and one.lead.word in _SURE for one in compared),
     )

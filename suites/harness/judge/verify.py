@@ -160,6 +160,9 @@ def check(outputs: Sequence[np.ndarray], dtypes: Sequence[str], reference: Refer
     """The verdict on all outputs of one call."""
     if len(outputs) != len(reference.outputs):
         return Verdict(np.inf, np.inf, f"{len(outputs)} outputs, expected {len(reference.outputs)}")
+    if not any(output.size for output in reference.outputs):
+        what = "its outputs have no elements" if reference.outputs else "the model returns no tensor"
+        return Verdict(0.0, 0.0, f"{what}, so nothing can be verified")
     relative = max_abs = 0.0
     reason = None
     for index, (output, expected) in enumerate(zip(outputs, reference.outputs, strict=True)):

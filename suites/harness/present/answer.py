@@ -47,4 +47,6 @@ def _describe(one: Standing, place: str) -> str:
     if lead is None:
         return f"{text}, the only backend with a time"
     certainty = _CERTAINTY.get(lead.word, "within noise")
+    if one.is_doubtful and _is_sure(one):
+        certainty += " of this run, but its times are noisy or were disturbed: run it again on an idle machine"
     return f"{text}, {units.times(lead.speed.value)} ahead of {lead.other} {units.interval(lead.speed)}, {certainty}"

@@ -115,6 +115,9 @@ def _frame(results: str | Path, kind: type[Record], machine: str | None, suite: 
         raise UsageError(f"{path}: no such file or folder")
     files = [path] if path.is_file() else store.all_run_files(path)
     found, problems = [], []
+    seen: dict[tuple[str, str], Path] = {}
+    if not files and any(path.glob("*.jsonl")):
+        problems.append(f"{path}: no runs; expected a results folder, with files in {path}/runs/MACHINE")
     for file in files:
         try:
             run = store.read(file, lenient=True)
@@ -122,6 +125,16 @@ def _frame(results: str | Path, kind: type[Record], machine: str | None, suite: 
             problems.append(str(error))
             continue
         problems += run.problems
+        known = run.environment
+        key = known.machine, run.name
+        if key in seen:
+            problems.append(f"{file}: left out, because {seen[key]} is the same run")
+            continue
+        seen[key] = file
+        if file.parent.name != known.machine and len(files) > 1:
+            problems.append(f"{file}: its machine is {known.machine}, which its folder does not name")
+        if run.cut:
+            problems.append(f"{file}: its last line is cut, so it lacks a row")
         if machine in (None, run.environment.machine) and suite in (None, run.environment.suite):
             found.append(run)
     for problem in problems:

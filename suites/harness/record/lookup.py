@@ -62,7 +62,7 @@ def find_run(
 
 
 def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], wanted: str) -> Run:
-    files = store.run_files(results)
+    files = [path for path in store.run_files(results) if store.read_start(path.stem) is not None]
     if not files:
         raise UsageError(f"no run of this machine under {results}")
     known = {name_suite(path) for path in files}

@@ -189,7 +189,7 @@ def read(path: Path, *, lenient: bool = False) -> Run:
                 raise UsageError(problem) from None
             problems.append(problem)
     if not records or not isinstance(records[0], Environment):
-        raise UsageError(f"{path}:1: expected a line of kind `environment`; nothing was measured")
+        raise UsageError(f"{path}:1: expected a line of kind `environment`, with which every record begins")
     return Run(path, records[0], records[1:], bool(rest.strip()), tuple(problems))
 
 
@@ -199,6 +199,8 @@ def _decode(text: bytes) -> Record:
         line = json.loads(text)
     except ValueError as error:
         raise ValueError(f"not a JSON line: {error}") from None
+    except RecursionError:
+        raise ValueError("not a JSON line of a record: it is nested too deeply") from None
     if not isinstance(line, dict) or not isinstance(line.get("schema"), int) or line["schema"] < 1:
         raise ValueError("expected an object with `schema` and `kind`")
     if line["schema"] > SCHEMA:

@@ -111,6 +111,31 @@ def run(
     return Outcome(path, environment, in_order(finished + summaries, plan))
 
 
+def run_all(
+    plans: Sequence[RunPlan],
+    results: Path,
+    reporter: Reporter,
+    *,
+    resume: bool = False,
+    measure_roofs: Callable[[], Roofs] | None = None,
+    stopwatch: Stopwatch | None = None,
+) -> list[Outcome]:
+    """Measure several plans, one after the other. Arguments and errors as of `run`.
+
+    With `resume`, those that are complete are not measured again, and those that had not begun are started.
+    """
+    is_begun = [resume and len(plans) > 1 and _find_unfinished(one, results) is not None for one in plans]
+    outcomes = []
+    for plan, has_begun in zip(plans, is_begun, strict=True):
+        done = finished(plan, results) if any(is_begun) else None
+        if done is not None:
+            outcomes.append(Outcome(done.path, done.environment, in_order(done.summaries(), plan)))
+            continue
+        resumes = resume and (has_begun or not any(is_begun))
+        outcomes.append(run(plan, results, reporter, resume=resumes, measure_roofs=measure_roofs, stopwatch=stopwatch))
+    return outcomes
+
+
 def in_order(summaries: Sequence[Summary], plan: RunPlan) -> list[Summary]:
     """Summaries in the order of the plan; of several for one row the last."""
     latest = {(line.case, line.backend): line for line in summaries}
@@ -277,13 +302,16 @@ def _is_complete(run: store.Run, plan: RunPlan) -> bool:
 
 
 def _unfinished(plan: RunPlan, results: Path) -> store.Run:
-    """The newest run of this plan on this machine that lacks cases, made by this very code."""
-    now = machine.revision()
-    for run in _runs(plan, results):
-        if _is_complete(run, plan):
-            continue
-        if run.environment.revision != now:
-            made = f"{run.environment.commit}{'-dirty' if run.environment.dirty else ''}"
-            raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
-        return run
-    raise UsageError(explain_refusal(plan, results))
+    """The newest run of this plan on this machine that lacks cases; UsageError if this code did not make it."""
+    run = _find_unfinished(plan, results)
+    if run is None:
+        raise UsageError(explain_refusal(plan, results))
+    if run.environment.revision != machine.revision():
+        made = f"{run.environment.commit}{'-dirty' if run.environment.dirty else ''}"
+        raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
+    return run
+
+
+def _find_unfinished(plan: RunPlan, results: Path) -> store.Run | None:
+    """The newest run of this plan on this machine that lacks cases."""
+    return next((run for run in _runs(plan, results) if not _is_complete(run, plan)), None)
