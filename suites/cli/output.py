@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -57,15 +58,41 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows of plain values under the names of the first one's keys; what is too wide is wrapped, never cut."""
+    """Print rows of plain values under the names of the first one's keys.
+
+    Cells wrap between words. If that is not enough, each row is a block with a line for each key.
+    """
     printer = console()
+    cells = [[text(value) for value in row.values()] for row in rows]
+    names = list(rows[0])
+    least = [_measure_longest_word(column) for column in zip(names, *cells, strict=True)]
+    if sum(least) + _GAP * (len(least) - 1) > printer.width:
+        _print_blocks(printer, names, cells)
+        return
     table = Table(box=choose_box(printer), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in rows[0]:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(text(value)) for value in row.values()))
+    for name, width in zip(names, least, strict=True):
+        table.add_column(name, overflow="fold", min_width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
     printer.print(table)
     printer.print()
+
+
+_GAP = 2
+"""Columns of the terminal between two columns of a table."""
+
+
+def _measure_longest_word(cells: Iterable[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
+
+
+def _print_blocks(printer: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A block for each row: its first cell, then a line for each further one."""
+    for first, *others in rows:
+        printer.print(Text(first))
+        for name, cell in zip(names[1:], others, strict=True):
+            printer.print(Padding(Text(f"{name}: {cell}"), (0, 0, 0, 2), expand=False))
+        printer.print()
 
 
 def text(value: Any) -> str:

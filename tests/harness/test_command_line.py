@@ -13,7 +13,7 @@ import time
 import pytest
 
 import engine
-from suites.cli import main
+from suites.cli import main, output
 from suites.cli import run as run_command
 from suites.cli.scripts import chosen_models
 from suites.harness.record import machine, store
@@ -80,7 +80,7 @@ class Blocked:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
-from suites.cli import main
+from suites.cli import main, output
 main(sys.argv[2:])
 """
 
@@ -451,3 +451,13 @@ def test_scripts_take_models_and_name_the_nearest_known_one(monkeypatch, capsys)
     with pytest.raises(SystemExit):
         chosen_models("A table.", ("mlp",))
     assert "did you mean 'resnet18'" in capsys.readouterr().err
+
+
+def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would_be_cut(monkeypatch, capsys):
+    rows = [{"run": "20261124T045631Z_default", "state": "3 of 12 rows"}, {"run": "x", "state": "complete"}]
+    monkeypatch.setenv("COLUMNS", "34")
+    output.print_table(rows)
+    assert "20261124T045631Z_default  3 of 12 \n" in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "30")
+    output.print_table(rows)
+    assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
