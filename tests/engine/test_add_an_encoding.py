@@ -39,6 +39,7 @@ def test_the_encoding_on_the_page_is_in_the_table_and_decodes(ternary):
     np.testing.assert_array_equal(decoded, np.array([[4, -4, 0, 0], [0.5, 0, 0, 0.5]], np.float32))
 
 
+@pytest.mark.filterwarnings("ignore::engine.StaleWeightsWarning")  # the test is about weights that change
 def test_a_model_runs_with_it_and_is_saved(ternary, tmp_path):
     model = nn.Linear(8, 4).eval().requires_grad_(requires_grad=False)
     x = torch.randn(2, 8)

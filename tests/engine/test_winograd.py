@@ -82,6 +82,7 @@ def test_asking_where_no_convolution_fits_is_refused():
         engine.compile(model.eval(), (x,), config=Config(variant={"conv": "winograd4"}))
 
 
+@pytest.mark.filterwarnings("ignore::engine.StaleWeightsWarning")  # the test is about weights that change
 def test_weights_are_kept_beside_their_transforms(tmp_path):
     """A transform cannot be undone to the bit: what is saved, and what reads the constants later, are the weights."""
     torch.manual_seed(2)

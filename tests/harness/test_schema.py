@@ -135,7 +135,7 @@ def test_a_damaged_line_is_named_and_with_lenient_reading_left_out_alone(tmp_pat
 
 def test_a_file_without_its_first_line_says_nothing(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UsageError, match="nothing was measured"):
+    with pytest.raises(UsageError, match="with which every record begins"):
         store.read(tmp_path / "empty.jsonl", lenient=True)
 
 

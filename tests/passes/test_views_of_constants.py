@@ -335,6 +335,7 @@ def turn(request, tmp_path):
     return engine.Config(target=request.param, passes=(f"{tmp_path / 'turn.py'}:run",))
 
 
+@pytest.mark.filterwarnings("ignore::engine.StaleWeightsWarning")  # the test is about weights that change
 def test_a_program_that_is_lowered_to_permuted_weights_is_saved_as_it_was_compiled(turn, tmp_path):
     torch.manual_seed(0)
     model, ids = Kept().eval().requires_grad_(requires_grad=False), torch.arange(5)

@@ -222,6 +222,7 @@ def test_sizes_that_depend_on_data():
             torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.filterwarnings("ignore::engine.StaleWeightsWarning")  # the test is about weights that change
 def test_sizes_that_differ_from_call_to_call(mixed):
     batch, model = torch.export.Dim("batch", min=2, max=9), Mixed().eval()
     program = engine.compile(model, (drawn(3, 8),), FALLBACK, dynamic_shapes={"x": {0: batch}})

@@ -246,6 +246,7 @@ class Weights(Prepared):
             uses.setdefault(key.value, []).append(key)
         packed = _allocate(wanted)
         nbytes = {value: self._source_bytes(value) for value in uses}
+        read = {value: nbytes[value] for value in uses if _stored(self.artifact.constants.form(value)) is not None}
         large = [value for value in uses if nbytes[value] > _LARGE_BYTES]
         small = [value for value in uses if nbytes[value] <= _LARGE_BYTES]
         buffers = threading.local()
@@ -259,13 +260,13 @@ class Weights(Prepared):
             self.artifact.constants.release(value)
 
         def pack_large() -> None:
-            buffer = aligned_empty(max((nbytes[value] for value in large), default=0))
+            buffer = aligned_empty(max((read.get(value, 0) for value in large), default=0))
             for value in large:
                 pack(value, buffer)
 
         def pack_small(value: int) -> None:
             if not hasattr(buffers, "own"):
-                buffers.own = aligned_empty(max(nbytes[value] for value in small))
+                buffers.own = aligned_empty(max(read.get(value, 0) for value in small))
             pack(value, buffers.own)
 
         tasks = [partial(self._keep_plain, value) for value in plain]
