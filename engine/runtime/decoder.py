@@ -247,7 +247,7 @@ class Decoder:
         Raises:
             ShapeError: as `prefill`, or the texts would not fit into the cache. Nothing has run then.
             ConfigError: another argument has a value that is not allowed.
-            ExecutionError: as `prefill`, or NaN in the logits that a token is to be drawn from.
+            ExecutionError: as `prefill`, or NaN, +inf or only -inf in the logits that a token is drawn from.
         """
         if not isinstance(return_logits, bool):
             raise ConfigError(f"return_logits: expected True or False, got {return_logits!r}")
@@ -277,9 +277,9 @@ class Decoder:
     ) -> Iterator[Any]:
         """Yield the tokens that `generate` returns, step by step.
 
-        The model runs when the next token is asked for. From the first token to the last one the stream reserves its
-        state: other calls with this state raise an ExecutionError. Ending the loop early releases the state, and so
-        does `close()` if you keep the stream in a variable. With a state of its own a stream does not affect other
+        The model runs when the next token is asked for. From the first token until the loop over it ends, the stream
+        reserves its state: other calls with this state raise an ExecutionError. Ending the loop early releases the
+        state, and so does `close()` if you keep the stream in a variable. With a state of its own a stream does not affect other
         calls. Any thread may ask for the next token.
 
         Args:

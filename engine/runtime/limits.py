@@ -41,14 +41,14 @@ def _write_range(low: int, high: int) -> str:
 
 
 def _allowed(scope: Scope, name: str, guards: Sequence[Guard]) -> list[tuple[int, int]] | None:
-    """The ranges of a symbol in which all guards hold, which have no other symbol; None if one is not linear."""
+    """The ranges of a symbol in which all guards hold; None if one is not linear. The guards have no other symbol."""
     symbol, edges = scope.symbols[name], set[int]()
     for guard in guards:
         sums = dict(guard.terms)
         slope = sums.pop((name,), 0)
         if not slope or set(sums) - {()}:
             return None
-        root = -sums.get((), 0) // slope  # the truth of a guard changes next to it and nowhere else
+        root = -sums.get((), 0) // slope  # a linear guard changes its truth only at its root or next to it
         edges |= {root, root + 1, root + 2}
     starts = sorted({symbol.low, *(edge for edge in edges if symbol.low < edge <= symbol.high)})
     ranges: list[tuple[int, int]] = []

@@ -101,8 +101,8 @@ class CompiledModel(ABC, Generic[Runner]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model once: takes what the model takes and returns what it returns, in fresh memory.
 
-        Arguments are bound as Python binds those of `forward`: the positional ones of `example_inputs` by position or
-        by name, its keywords by name. Positional tensors alone are fastest.
+        An input that was positional in `example_inputs` may be passed by position or by name; one that was a keyword
+        there is passed by name. All inputs are required. A call with positional tensors alone is the fastest.
 
         Raises:
             ShapeError: the arguments differ from what it was compiled for (number, names, structure, types, shapes),

@@ -81,7 +81,7 @@ def probabilities(logits: np.ndarray, sampling: Sampling) -> np.ndarray:
 
     The logits are divided by `temperature`. Then the `top_k` most likely tokens are kept. Of these, the fewest most
     likely tokens are kept whose probabilities, which sum to 1 over the tokens kept so far, reach `top_p`. Of equally
-    likely tokens the smaller id counts as the more likely one, so at least one token and at most `top_k` are kept.
+    likely tokens the smaller id counts as the more likely one.
 
     Args:
         logits: any floating type, [vocab]. A token of -inf has probability 0.

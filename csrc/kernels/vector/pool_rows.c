@@ -1,10 +1,10 @@
 /* max_pool and avg_pool of images with their channels first, over one to three axes, a row of the result at a time. x may
  * have any strides.
  *
- * Where the columns of x are neighbours and windows are 1 or 2 apart, a vector of windows stays in a register for all taps of
- * a row of x; in steps of 2, a shuffle takes every second element of two vectors. Other rows are gathered tap by tap. Time on
- * one core of Zen 4 over that of tap by tap everywhere: 0.37 for 3 taps in steps of 2 and 0.80 for 3 taps in steps of 1 (maxima of
- * rows of 4096 and of 1000), 0.32 for 3 x 3 taps in steps of 2 (maxima of 112 x 112).
+ * If columns of x are neighbours in memory and the stride of windows is 1 or 2, a vector of windows stays in a register for all
+ * taps of a row of x; for stride 2, a shuffle takes every second element of two vectors. Other rows are gathered tap by tap.
+ * Speed against tap by tap, one core of Zen 4, maxima: 3 taps, stride 2, rows of 4096: 2.7x; 3 taps, stride 1, rows of 1000: 1.25x;
+ * 3 x 3 taps, stride 2, 112 x 112: 3.1x.
  */
 #include "math.h"
 #include "pool_window.h"
@@ -63,7 +63,7 @@ EB_INLINE void add_tap_clipped(const window *w, const float *x, int64_t x_step, 
 
 /* --- rows of neighbours, in steps of 1 or 2 ------------------------------------------------------------------------ */
 
-/* Of two vectors, the second of which begins at the last element of the first: every second element. */
+/* Takes every second element of two vectors that overlap by one element. */
 #if EB_VL == 16
 #define EVERY_SECOND 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
 #elif EB_VL == 8
@@ -87,7 +87,7 @@ static inner find_inner(const window *w) {
     return found;
 }
 
-/* EB_VL floats that lie `stride` apart; none behind the last one is read. */
+/* EB_VL floats `stride` apart; reads nothing past the last one. */
 EB_INLINE vf load_strided(const float *x, const int stride) {
     return stride == 1 ? vf_load(x) : EB_SHUFFLE(vf_load(x), vf_load(x + EB_VL - 1), EVERY_SECOND);
 }
@@ -106,7 +106,7 @@ EB_INLINE void add_inner(const window *w, const inner *in, const float *x, const
     int64_t n = in->begin;
     for (; n + EB_VL <= in->end; n += EB_VL) add_vector(w, x, n, stride, mean, y);
     if (n == in->end) return;
-    if (!mean && in->end - in->begin >= EB_VL) { /* windows that come twice have the same maximum */
+    if (!mean && in->end - in->begin >= EB_VL) { /* windows computed twice have the same maximum */
         add_vector(w, x, in->end - EB_VL, stride, mean, y);
         return;
     }
@@ -139,7 +139,7 @@ EB_INLINE void add_row(const window *w, const inner *in, const float *x, int64_t
     for (int64_t n = in->end; n < w->out[COLUMN]; n++) add_outer(w, x, n, mean, y);
 }
 
-/* What the sums of a row are divided by to be means. */
+/* The divisor of a mean. */
 typedef struct {
     double rows;     /* the number of elements that count along the other axes */
     int64_t divisor; /* 0: as many elements as count */

@@ -46,7 +46,7 @@ class PackedKey(NamedTuple):
 _LARGE_BYTES = 32 << 20
 """Larger constants are read one after the other, so that at most one of them is in memory beside the packed ones."""
 _PARALLEL_BYTES = 1 << 20
-"""Fewer bytes are read and packed by one thread: starting others takes longer (0.1 ms)."""
+"""Fewer bytes are packed by one thread, because starting others would take longer than the work."""
 
 # The number of a plain constant, or the key of a packed constant.
 BufferKey = int | PackedKey
@@ -271,7 +271,7 @@ class Weights(Prepared):
 
         tasks = [partial(self._keep_plain, value) for value in plain]
         tasks += [partial(pack_large), *(partial(pack_small, value) for value in small)]
-        total = sum(nbytes.values()) + sum(self._source_bytes(value) for value in plain)
+        total = sum(one.data.nbytes for one in packed.values()) + sum(self._source_bytes(value) for value in plain)
         _run(tasks, lanes if total > _PARALLEL_BYTES else 1)
         self.packed |= packed
         self._addresses |= {key: (one.data.ctypes.data, one.data.nbytes) for key, one in packed.items()}

@@ -76,7 +76,7 @@ _CHANGES_1: dict[str, Callable[[Line], Line]] = {"environment": _environment_fro
 
 
 def _from_2(line: Line) -> Line:
-    """Upgrades to schema 3: the options of the command of an earlier run and its `reference_launches` are not known."""
+    """Upgrades to schema 3: earlier records have neither `options` nor `reference_launches`; both stay null."""
     return line
 
 

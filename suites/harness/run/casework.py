@@ -288,7 +288,7 @@ class CaseWork:
         return seconds
 
     def _expect_seconds(self, group: Sequence[Entry]) -> float:
-        """How long a group is expected to take. The longest one begins first: begun last, it would end alone.
+        """How long a group is expected to take. The longest one begins first, so that it does not end alone.
 
         In the first generation, a backend with something to provision is expected to take the longest, because it runs
         a compiler of C++ or of a GPU.
@@ -326,7 +326,7 @@ class CaseWork:
             _add_parts(entry.spent, answer, time.monotonic() - started)
             entry.note(answer)
             self._doing(generation, "verify", entry)
-            with self._may_call, self._pausing(others):  # threads that wait for a processor make the others spin
+            with self._may_call, self._pausing(others):  # a thread without a processor makes the others of a call spin
                 self._verify(entry, worker, references, generation)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)

@@ -122,16 +122,17 @@ def run_all(
 ) -> list[Outcome]:
     """Measure several plans, one after the other. Arguments and errors as of `run`.
 
-    With `resume`, those that are complete are not measured again, and those that had not begun are started.
+    With `resume` and at least one unfinished run of several plans, complete runs are returned as they are, unfinished
+    ones are continued, and the others are started.
     """
-    is_begun = [resume and len(plans) > 1 and _find_unfinished(one, results) is not None for one in plans]
+    unfinished = [resume and len(plans) > 1 and _find_unfinished(one, results) is not None for one in plans]
     outcomes = []
-    for plan, has_begun in zip(plans, is_begun, strict=True):
-        done = finished(plan, results) if any(is_begun) else None
+    for plan, is_unfinished in zip(plans, unfinished, strict=True):
+        done = finished(plan, results) if any(unfinished) else None
         if done is not None:
             outcomes.append(Outcome(done.path, done.environment, in_order(done.summaries(), plan)))
             continue
-        resumes = resume and (has_begun or not any(is_begun))
+        resumes = resume and (is_unfinished or not any(unfinished))
         outcomes.append(run(plan, results, reporter, resume=resumes, measure_roofs=measure_roofs, stopwatch=stopwatch))
     return outcomes
 
