@@ -279,8 +279,8 @@ class Decoder:
 
         The model runs when the next token is asked for. From the first token until the loop over it ends, the stream
         reserves its state: other calls with this state raise an ExecutionError. Ending the loop early releases the
-        state, and so does `close()` if you keep the stream in a variable. With a state of its own a stream does not affect other
-        calls. Any thread may ask for the next token.
+        state, and so does `close()` if you keep the stream in a variable. With a state of its own a stream does not
+        affect other calls. Any thread may ask for the next token.
 
         Args:
             ids: int64 [batch, length], the prompts, which are copied.

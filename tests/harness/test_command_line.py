@@ -80,7 +80,7 @@ class Blocked:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
-from suites.cli import main, output
+from suites.cli import main
 main(sys.argv[2:])
 """
 
