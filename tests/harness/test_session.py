@@ -30,6 +30,13 @@ def test_a_long_reason_keeps_its_beginning_and_the_cause_at_its_end_without_colo
     assert tidy(f"{Path.home()}/model.py") == "~/model.py"
 
 
+def test_a_worker_has_imported_nothing_whose_import_is_timed_before_it_loads():
+    """Otherwise `import_s` of the engine, or of a runtime that needs NumPy, would be that of a look into a table."""
+    code = "import sys, suites.harness.run.worker; print({'engine', 'numpy', 'torch', 'openvino'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
+
+
 def test_a_worker_sends_the_end_of_a_long_error(tmp_path):
     """The planted backend raises it where it prepares."""
     file = tmp_path / "loud.py"

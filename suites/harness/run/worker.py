@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from suites.harness.errors import Refused
 from suites.harness.run.reasons import shorten
 from suites.other_engine.launch import check_origin, explain
 
@@ -53,11 +52,14 @@ def main() -> None:
 def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exception], str]) -> dict[str, Any]:
     try:
         return {"ok": handle(command.pop("command"), command)}
-    except Refused as refused:
-        return {"error": shorten(str(refused), _ERROR_LIMIT), "status": refused.status}
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
     except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
+        # Imported here, because importing it imports the engine, whose import `load` has to time.
+        from suites.harness.errors import Refused
+
+        if isinstance(error, Refused):
+            return {"error": shorten(str(error), _ERROR_LIMIT), "status": error.status}
         return {"error": shorten(reason(error), _ERROR_LIMIT)}
 
 
