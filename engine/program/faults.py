@@ -1,4 +1,4 @@
-"""Says in plain words what is wrong with a file: which kind of file it is instead, or which entry is damaged.
+"""Describes what is wrong with a file: it is of another kind, or an entry is damaged.
 
 Knows bytes and exceptions; knows nothing of programs.
 """

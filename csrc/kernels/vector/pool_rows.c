@@ -3,8 +3,8 @@
  *
  * If columns of x are neighbours in memory and the stride of windows is 1 or 2, a vector of windows stays in a register for all
  * taps of a row of x; for stride 2, a shuffle takes every second element of two vectors. Other rows are gathered tap by tap.
- * Speed against tap by tap, one core of Zen 4, maxima: 3 taps, stride 2, rows of 4096: 2.7x; 3 taps, stride 1, rows of 1000: 1.25x;
- * 3 x 3 taps, stride 2, 112 x 112: 3.1x.
+ * Speed against tap by tap, thread time on one core of Zen 4, maxima: 3 taps, stride 2, rows of 4096: 2.7x; 3 taps, stride 1,
+ * rows of 1000: 1.25x; 3 x 3 taps, stride 2, 112 x 112: 3.1x.
  */
 #include "math.h"
 #include "pool_window.h"
@@ -41,7 +41,7 @@ EB_INLINE vf load_apart(const float *x, const int64_t step, int64_t count) {
     return vf_load(lanes);
 }
 
-/* One tap of `count` windows, which lie `step` floats apart, into what was found of them so far. */
+/* Adds one tap to the results of `count` windows, which are `step` floats apart in x. */
 EB_INLINE void add_tap(const float *x, const int64_t step, int64_t count, const int mean, float *y) {
     for (int64_t n = 0; n < count; n += EB_VL, x += EB_VL * step) {
         const int64_t lanes = eb_min(EB_VL, count - n);
@@ -92,7 +92,7 @@ EB_INLINE vf load_strided(const float *x, const int stride) {
     return stride == 1 ? vf_load(x) : EB_SHUFFLE(vf_load(x), vf_load(x + EB_VL - 1), EVERY_SECOND);
 }
 
-/* All taps of a row of x into a vector of inner windows from `n` on; what was found of them stays in a register. */
+/* Adds all taps of a row of x to a vector of inner windows from `n` on, whose results stay in a register. */
 EB_INLINE void add_vector(const window *w, const float *x, int64_t n, const int stride, const int mean, float *y) {
     const float *from = x + n * stride - w->low[COLUMN];
     vf found = vf_load(y + n);
@@ -114,7 +114,7 @@ EB_INLINE void add_inner(const window *w, const inner *in, const float *x, const
         add_tap(x + n * stride - w->low[COLUMN] + k * w->dilation[COLUMN], stride, in->end - n, mean, y + n);
 }
 
-/* The taps of a row of x into window `n`, some of which lie outside. */
+/* Adds the taps of a row of x to window `n`, which has taps outside of x. */
 EB_INLINE void add_outer(const window *w, const float *x, int64_t n, const int mean, float *y) {
     const int64_t first = n * w->stride[COLUMN] - w->low[COLUMN];
     int64_t tap, end;

@@ -33,9 +33,10 @@ from suites.harness.measure.contention import Used, kept
 from suites.harness.record import machine
 from suites.harness.record.schema import Contention, Error, Samples, Status, facts_of
 from suites.harness.run import checks
+from suites.harness.run.reasons import tidy
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, find_lanes, scratch_folder, tidy
+from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, find_lanes, scratch_folder
 from suites.harness.run.stopwatch import Stopwatch
 
 CHECK_EVERY = 5

@@ -27,9 +27,10 @@ from suites.harness.record.schema import HARMLESS
 from suites.harness.run import checks
 from suites.harness.run.casework import CHECK_EVERY, MIN_ROUNDS
 from suites.harness.run.provision import provision
+from suites.harness.run.reasons import tidy
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder, tidy
+from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder
 
 
 class CannotRun(Exception):
