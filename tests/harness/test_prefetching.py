@@ -10,7 +10,7 @@ from suites.harness.declare.case import Case
 from suites.harness.run.references import References
 from suites.harness.run.session import WorkerFailed
 
-CASES = [Case("mlp", {"batch": batch}) for batch in (1, 2, 3)]
+CASES = [Case("mlp", {"batch": batch}) for batch in (1, 2)]
 
 
 class Counting(References):
@@ -28,32 +28,39 @@ class Counting(References):
         return WorkerFailed("failed", "no reference") if case.shape["batch"] == 2 else ["right"]
 
 
-def test_all_references_are_computed_while_there_is_time(tmp_path):
+def test_the_reference_is_computed_once_while_the_block_runs(tmp_path):
     references = Counting(tmp_path)
     references.may_end.set()
-    remaining = Event()
-
-    def cases():
-        yield from CASES
-        remaining.set()
-
-    with references.prefetching(cases()):
-        assert remaining.wait(10)
+    with references.prefetching(CASES[0]):
+        assert references.began.wait(10)
     assert references.get(CASES[0]) == ["right"]
+    assert references.sizes == [1]
+
+
+def test_a_failure_is_raised_by_get_and_not_by_the_block(tmp_path):
+    references = Counting(tmp_path)
+    references.may_end.set()
+    with references.prefetching(CASES[1]) as finish:
+        finish()
     with pytest.raises(WorkerFailed, match="no reference"):
         references.get(CASES[1])
-    assert references.sizes == [1, 2, 3], "each is computed once"
 
 
-def test_the_reference_in_progress_is_completed_and_no_further_one_begins(tmp_path):
+def test_finishing_waits_for_the_reference(tmp_path):
     references = Counting(tmp_path)
-    timer = Timer(0.2, references.may_end.set)  # long after the block has ended
-    with references.prefetching(iter(CASES)) as finish:
+    timer = Timer(0.2, references.may_end.set)  # long after the block has begun
+    with references.prefetching(CASES[0]) as finish:
         assert references.began.wait(10)
         timer.start()
         finish()
         assert references.may_end.is_set()
-    assert references.sizes == [1]
+
+
+def test_nothing_is_computed_without_a_case(tmp_path):
+    references = Counting(tmp_path)
+    with references.prefetching(None) as finish:
+        finish()
+    assert references.sizes == []
 
 
 def test_an_interrupt_does_not_wait_for_a_reference(tmp_path, monkeypatch):
@@ -83,7 +90,7 @@ def test_an_interrupt_does_not_wait_for_a_reference(tmp_path, monkeypatch):
     monkeypatch.setattr("suites.harness.run.references.Worker", Stuck)
 
     def interrupted():
-        with references.prefetching(iter(CASES)):
+        with references.prefetching(CASES[0]):
             assert began.wait(10)
             while references._worker is None:
                 pass

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suites import backends, models
+from suites import backends, collector, models
 from suites.backends import stepwise
 from suites.backends.base import NotApplicable, Prepared, flatten, flatten_arrays, through_torch, to_numpy
 from suites.harness.declare.case import BackendRef, Case
@@ -218,17 +218,12 @@ class Job:
         """
         self._turns += 1
         # As `timeit` does: a collection in one sample would not be the cost of one call. Nothing else runs meanwhile.
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with collector.paused():
             offset = self._turns  # so that the kept result belongs to another input set every turn
             self._time(offset, self._inner)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
             seconds = [self._time(offset + index, self._inner) for index in range(count)]
             forced = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - before
-        finally:
-            if was_enabled:
-                gc.enable()
         turn: dict[str, Any] = {"seconds": seconds, "involuntary": forced, "output": None}
         seed = (offset + count - 1 + self._inner - 1) % INPUT_SETS
         if keep or self._differs(seed, self._last):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 from suites.harness.declare.case import Case
@@ -41,35 +41,27 @@ class References:
         return found
 
     @contextmanager
-    def prefetching(self, cases: Iterable[Case]) -> Iterator[Callable[[], None]]:
-        """Compute the references of `cases`, in this order, while the block runs.
+    def prefetching(self, case: Case | None) -> Iterator[Callable[[], None]]:
+        """Compute the reference of `case` while the block runs; nothing for None.
 
-        Yields a function that ends this: it waits for the reference in progress. If the block raises, that one is lost.
+        Yields a function that waits for it. If the block raises, the reference is lost.
         """
-        ended = Event()
 
         def prefetch() -> None:
-            for case in cases:
-                if ended.is_set():
-                    return
+            if case is not None:
                 with suppress(WorkerFailed):  # `get` raises it again
                     self.get(case)
-
-        def finish() -> None:
-            ended.set()
-            thread.join()
 
         thread = Thread(target=prefetch)
         thread.start()
         try:
-            yield finish
+            yield thread.join
         except BaseException:
-            ended.set()
             if self._worker is not None:
                 self._worker.kill()
             raise
         finally:
-            finish()
+            thread.join()
 
     def _computed(self, case: Case) -> list[Reference] | WorkerFailed:
         scratch = scratch_folder(self._folder, f"reference_{len(self._known)}")

@@ -164,8 +164,8 @@ def _cases(
         if case.id in complete:
             reporter.advance(plan.workers(case, refs))
             continue
-        following = (other for other, members in plan.cases[number - 1 :] if _is_possible(other, members))
-        with references.prefetching(following) as finish:
+        # Only this case's reference: later ones would keep the compilers that provisioning runs from the processors.
+        with references.prefetching(case if _is_possible(case, refs) else None) as finish:
             with stopwatch.time("once a machine"):
                 provision(case, refs, seed, folder, provisioned, reporter)
             with stopwatch.time("reference"):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from suites import collector
 from suites.harness.run.reasons import shorten
 from suites.other_engine.launch import check_origin, explain
 
@@ -84,8 +85,9 @@ def _job_handler(config: Mapping[str, Any]) -> Handler:
         seconds = time.perf_counter() - start
         if config["roots"]:
             check_origin(config["roots"])
-        from suites.harness.declare.case import BackendRef, Case
-        from suites.harness.measure.job import Job
+        with collector.paused():
+            from suites.harness.declare.case import BackendRef, Case
+            from suites.harness.measure.job import Job
 
         case, ref = Case(**config["case"]), BackendRef(**config["backend"])
         folders = [Path(config[name]) for name in ("scratch", "exports", "programs")]
