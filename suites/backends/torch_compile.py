@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
+from suites import collector
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
 from suites.harness.errors import UsageError
 from suites.torch_internals import CompilationLog, generated_files, inductor_mode, inductor_settings
@@ -122,9 +123,10 @@ class TorchCompile(Backend):
         import torch
 
         mode = self.options.get("mode", "default")
-        torch.compiler.reset()  # a model that was compiled with other options would stay so
-        options = inductor_mode(mode) if mode != "default" else {}
-        compiled: Callable[..., Any] = torch.compile(model, dynamic=False, options=options)
+        with collector.paused():  # the first one imports inductor
+            torch.compiler.reset()  # a model that was compiled with other options would stay so
+            options = inductor_mode(mode) if mode != "default" else {}
+            compiled: Callable[..., Any] = torch.compile(model, dynamic=False, options=options)
         return compiled
 
     def _first(self, call: Callable[[], Any]) -> tuple[float, Callable[[], dict[str, Any]]]:
