@@ -13,9 +13,10 @@
 #include "attention_problem.h"
 
 enum {
-    KEYS = 128,              /* keys a block; a multiple of any EB_VL */
-    TILES = 16, LEAST_BLOCKS = 4, /* keys are cut into parts up to so many tiles, none of fewer blocks */
+    KEYS = 256,              /* keys a block; a multiple of any EB_VL */
+    TILES = 16, LEAST_BLOCKS = 2, /* keys are cut into parts up to so many tiles, none of fewer blocks */
     SUMS = EB_VL == 16 ? 16 : 8, /* registers for what `weigh` adds up */
+    QUERIES = EB_VL == 16 ? 16 : 8, /* registers for vectors of queries in `add_products` */
     MOST_QUERIES = EB_VL == 4 ? 2 : 6 /* a head: from here on lanes that are queries win (measured at 1024 keys of 64) */
 };
 
@@ -74,19 +75,67 @@ EB_INLINE vf fold(vf *rows) {
     return rows[0];
 }
 
-/* EB_VL keys by one query [depth, zeros behind D]. */
-EB_INLINE vf score_keys(const problem *p, const float *query, const float *k) {
-    int64_t whole = p->D / EB_VL * EB_VL, rest = p->D - whole;
-    const int64_t step = p->k_row;
-    vf sums[EB_VL];
+/* R queries by `keys` keys, over V vectors of each, which for the queries stay in registers. sums [R, keys] vectors: = the
+ * sums in lanes, or += them, if `more`. Keys are read one by one, in the order of memory, and little else is: a core runs
+ * ahead by as many loads as it can hold. */
+EB_INLINE void add_products(const float *query, int64_t depth, const float *k, int64_t k_row, float *sums, int keys, int more,
+                            const int R, const int V) {
+    vf own[4][8];
     EB_UNROLL
-    for (int i = 0; i < EB_VL; i++) { /* key by key, in the order of memory: a stream that hardware runs ahead of */
-        const float *row = k + i * step;
-        sums[i] = vf_set(0);
-        for (int64_t d = 0; d < whole; d += EB_VL) sums[i] += vf_load(query + d) * vf_load(row + d);
-        if (rest) sums[i] += vf_load(query + whole) * vf_load_part(row + whole, rest);
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int c = 0; c < V; c++) own[r][c] = vf_load(query + r * depth + c * EB_VL);
+    for (int i = 0; i < keys; i++, k += k_row) {
+        vf sum[4];
+        EB_UNROLL
+        for (int r = 0; r < R; r++) sum[r] = more ? vf_load(sums + (r * keys + i) * EB_VL) : vf_set(0);
+        EB_UNROLL
+        for (int c = 0; c < V; c++) {
+            vf key = vf_load(k + c * EB_VL);
+            EB_UNROLL
+            for (int r = 0; r < R; r++) sum[r] += own[r][c] * key;
+        }
+        EB_UNROLL
+        for (int r = 0; r < R; r++) vf_store(sums + (r * keys + i) * EB_VL, sum[r]);
+    }
+}
+
+/* `score_keys` for heads of V vectors, where the sums stay in registers, too. */
+EB_INLINE vf score_short_keys(const problem *p, const float *query, int64_t depth, const float *k, const int R, const int V) {
+    const int keys = EB_VL / R;
+    vf sums[EB_VL], own[4][8];
+    EB_UNROLL
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int c = 0; c < V; c++) own[r][c] = vf_load(query + r * depth + c * EB_VL);
+    EB_UNROLL
+    for (int i = 0; i < keys; i++) {
+        EB_UNROLL
+        for (int c = 0; c < V; c++) {
+            vf key = vf_load(k + i * p->k_row + c * EB_VL);
+            EB_UNROLL
+            for (int r = 0; r < R; r++) sums[r * keys + i] = c ? sums[r * keys + i] + own[r][c] * key : own[r][c] * key;
+        }
     }
     return fold(sums) * p->scale;
+}
+
+/* R queries by EB_VL / R keys -> their scores, those of the first query first. `query`: rows [depth], zeros behind D. */
+EB_INLINE vf score_keys(const problem *p, const float *query, int64_t depth, const float *k, const int R) {
+    float sums[EB_VL * EB_VL];
+    const int keys = EB_VL / R, wide = QUERIES / R < 8 ? QUERIES / R : 8, half = wide / 2;
+    if (p->D == half * EB_VL) return score_short_keys(p, query, depth, k, R, half);
+    int64_t d = 0;
+    for (; d + wide * EB_VL <= p->D; d += wide * EB_VL) add_products(query + d, depth, k + d, p->k_row, sums, keys, d > 0, R, wide);
+    for (; d + half * EB_VL <= p->D; d += half * EB_VL) add_products(query + d, depth, k + d, p->k_row, sums, keys, d > 0, R, half);
+    for (; d + EB_VL <= p->D; d += EB_VL) add_products(query + d, depth, k + d, p->k_row, sums, keys, d > 0, R, 1);
+    vf rows[EB_VL];
+    EB_UNROLL
+    for (int j = 0; j < EB_VL; j++) {
+        rows[j] = d ? vf_load(sums + j * EB_VL) : vf_set(0);
+        if (d < p->D) rows[j] += vf_load(query + j / keys * depth + d) * vf_load_part(k + j % keys * p->k_row + d, p->D - d);
+    }
+    return fold(rows) * p->scale;
 }
 
 static float score_key(const problem *p, const float *query, const float *k) {
@@ -97,17 +146,32 @@ static float score_key(const problem *p, const float *query, const float *k) {
     return vf_sum(sum) * p->scale;
 }
 
-/* All queries by keys: a few keys stay in the first-level cache for every query. */
-static void score_block(const problem *p, const workspace *w, const float *k, int64_t keys) {
+/* R queries from row `row` on by all keys. */
+EB_INLINE void score_rows(const problem *p, const workspace *w, int64_t row, const float *k, int64_t keys, const int R) {
+    const float *query = w->queries + row * w->depth;
+    float *scores = w->scores + row * KEYS;
+    const int step = EB_VL / R;
     int64_t i = 0;
-    for (; i + EB_VL <= keys; i += EB_VL) {
-        const float *rows = k + i * p->k_row;
-        for (int64_t r = 0; r < w->rows; r++)
-            vf_store(w->scores + r * KEYS + i, score_keys(p, w->queries + r * w->depth, rows));
+    for (; i + step <= keys; i += step) {
+        vf found = score_keys(p, query, w->depth, k + i * p->k_row, R);
+        float lanes[EB_VL];
+        if (R == 1) {
+            vf_store(scores + i, found);
+            continue;
+        }
+        vf_store(lanes, found);
+        EB_UNROLL
+        for (int r = 0; r < R; r++) memcpy(scores + r * KEYS + i, lanes + r * step, (size_t)step * 4);
     }
     for (; i < keys; i++)
-        for (int64_t r = 0; r < w->rows; r++)
-            w->scores[r * KEYS + i] = score_key(p, w->queries + r * w->depth, k + i * p->k_row);
+        for (int r = 0; r < R; r++) scores[r * KEYS + i] = score_key(p, query + r * w->depth, k + i * p->k_row);
+}
+
+static void score_block(const problem *p, const workspace *w, const float *k, int64_t keys) {
+    int64_t row = 0;
+    for (; row + 4 <= w->rows; row += 4) score_rows(p, w, row, k, keys, 4);
+    if (row + 2 <= w->rows) score_rows(p, w, row, k, keys, 2), row += 2;
+    if (row < w->rows) score_rows(p, w, row, k, keys, 1);
 }
 
 /* The mask of one query from key t0 on, then causality: key t is seen by query s if t <= s. */
