@@ -156,11 +156,12 @@ static void add_shape(case_visitor *v, const conv_shape *s) {
 }
 
 /* Channels last: kernels shorter and longer than the stride, dilations with and without a common factor with it, places
- * that are cut off and places that no tap reaches, groups, parts of panels, epilogues. */
+ * that are cut off and places that no tap reaches, groups, channels alone, parts of panels and of vectors, epilogues. */
 static void add_transposed_channels_last(case_visitor *v, int i) {
     static const int64_t channels[][3] = {{1, 3, 5},  {1, 16, 33}, {1, 17, 32}, {1, 5, 64}, {2, 4, 6},
-                                          {3, 1, 1},  {2, 5, 40},  {1, 33, 15}, {4, 8, 8},  {1, 1, 70}};
-    const int64_t *sizes = channels[i % 10];
+                                          {19, 1, 1}, {2, 5, 40},  {1, 33, 15}, {4, 8, 8},  {1, 1, 70},
+                                          {48, 1, 1}};
+    const int64_t *sizes = channels[i % 11];
     conv_shape s = {.N = 1 + i % 2, .C = sizes[0] * sizes[1], .O = sizes[0] * sizes[2], .groups = sizes[0], .axes = 1 + i % 3,
                     .activation = i % (EB_CONV_TRANSPOSE_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0,
                     .residual = i % 4 == 1, .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
@@ -289,9 +290,13 @@ void cases_conv_transpose(case_visitor *v) {
          .channels_last = 1},
         {.N = 1, .C = 3, .O = 3, .groups = 3, .axes = 2, .in = {5, 4}, .kernel = {16, 16}, .stride = {8, 8},
          .low = {4, 4}, .high = {4, 4}, .dilation = {1, 1}, .channels_last = 1},
+        /* several tiles of channels alone, blocks of places and the rest of a line */
+        {.N = 2, .C = 37, .O = 37, .groups = 37, .axes = 2, .in = {30, 45}, .kernel = {4, 4}, .stride = {2, 2},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .residual = 1,
+         .activation = EB_CONV_TRANSPOSE_ACTIVATION_SILU, .channels_last = 1},
     };
     add_layouts(v);
-    for (int i = 0; i < 160; i++) add_transposed_channels_last(v, i);
+    for (int i = 0; i < 176; i++) add_transposed_channels_last(v, i);
     for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++) add_shape(v, &transposed[i]);
     add_extreme_convolutions(v, 1);
     time_transposed(v);

@@ -1,21 +1,13 @@
 /* conv_transpose over one to three spatial axes of channels-last images: products of matrices that compute what is there
- * and nothing else. Element i of x reaches places stride * i + dilation * tap, so along an axis a place of the result sees
- * every stride-th tap only. Places that leave one remainder see the same taps: they are a `phase`, an ordinary convolution
- * in steps of one. Its places are numbered by v, place = stride * v + remainder - low:
- *
- *   kernel 4, stride 2    remainder 0:  taps 2 0 of x[v - 1], x[v]      y  0 1 0 1 0 1 0     which phase
- *                         remainder 1:  taps 3 1                           a b c ...
- *
- * A phase's places are cut into `span`s that the same taps reach: near the ends of x some would lie outside, where there is
- * nothing to add, not even zeros (an infinite weight would make NaN of them). A span of each axis makes a product
- * (gemm.h), whose rows are found by tables, in x and in y. Nothing is copied.
+ * and nothing else. A span of each axis (phases.h) makes a product (gemm.h), whose rows are found by tables, in x and in y.
+ * Nothing is copied.
  *
  *   weight   packed as [phase][group][panel][taps of the phase][channels of x a group][EB_NR], taps in the order of x
  *   tile     some phases of some rows of a plane of the result by some panels of all groups
  */
-#include "convolution.h"
 #include "gemm.h"
 #include "packings.h"
+#include "phases.h"
 
 typedef struct {
     int64_t rows;         /* rows v of a phase a tile */
@@ -27,160 +19,19 @@ typedef struct {
 } tiling;
 EB_NODE_PLAN(tiling)
 
-typedef struct {
-    int64_t groups, each_in, each_out, panels; /* channels of x and of the result, and panels, a group */
-    int64_t kernel[AXES], stride[AXES], low[AXES], dilation[AXES], in[AXES], out[AXES];
-    int64_t phases, taps; /* of all axes together */
-} problem;
-
-/* The numbers of the packing: what of the attributes decides how phases lie. */
-enum { GROUPS, STRIDE, DILATION = STRIDE + AXES, NUMBERS = DILATION + AXES };
-_Static_assert(NUMBERS <= sizeof((eb_layout *)0)->numbers / sizeof(int64_t), "a layout has too few numbers for phases");
-
-static void numbers_of(const eb_node *node, int64_t *numbers) {
-    const int rank = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT)->rank;
-    const int64_t *ints = node->ints;
-    numbers[GROUPS] = ints[EB_INT_CONV_TRANSPOSE_GROUPS];
-    for (int a = 0; a < AXES; a++) {
-        const int own = axis_of(rank, a);
-        numbers[STRIDE + a] = own >= 0 ? ints[EB_INT_CONV_TRANSPOSE_STRIDE + own] : 1;
-        numbers[DILATION + a] = own >= 0 ? ints[EB_INT_CONV_TRANSPOSE_DILATION + own] : 1;
-    }
-}
-
-/* All but the images and what they are cut by. */
-static problem describe_weight(const eb_tensor *w, const int64_t *numbers) {
-    const int64_t groups = numbers[GROUPS];
-    problem p = {.groups = groups, .each_in = w->shape[0] / groups, .each_out = w->shape[1], .phases = 1, .taps = 1};
-    p.panels = eb_ceil_div(p.each_out, EB_NR);
-    for (int a = 0; a < AXES; a++) {
-        const int own = axis_of(w->rank, a);
-        p.kernel[a] = own >= 0 ? w->shape[own + 2] : 1;
-        p.stride[a] = numbers[STRIDE + a];
-        p.dilation[a] = numbers[DILATION + a];
-        p.phases = eb_multiply(p.phases, p.stride[a]);
-        p.taps *= p.kernel[a];
-    }
-    return p;
-}
-
-/* Time to visit every phase, in bytes (checked.h): `phase_of` divides once for each tap of an axis. */
-static int64_t visit_bytes(const problem *p) {
-    return EB_PRODUCT(p->phases, p->kernel[PLANE] + p->kernel[ROW] + p->kernel[COLUMN], EB_STEP_BYTES);
-}
-
-/* Whether the weight can be packed: its taps lie at places that int64 holds, and its phases, most of which are empty where
- * strides are long, are in proportion to it. */
-static int is_packable(const eb_node *node) {
-    const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
-    const int64_t *ints = node->ints;
-    if (!ints[EB_INT_CONV_TRANSPOSE_CHANNELS_LAST] || ints[EB_INT_CONV_TRANSPOSE_GROUPS] < 1) return 0;
-    int64_t numbers[NUMBERS];
-    numbers_of(node, numbers);
-    const problem p = describe_weight(w, numbers);
-    for (int a = 0; a < AXES; a++)
-        if (eb_multiply(p.kernel[a], p.dilation[a]) >= EB_MOST_BYTES) return 0;
-    return eb_is_proportionate(visit_bytes(&p), eb_size(w) * 4);
-}
-
-static problem describe(const eb_node *node) {
-    int64_t numbers[NUMBERS];
-    numbers_of(node, numbers);
-    problem p = describe_weight(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), numbers);
-    const eb_tensor *x = eb_input(node, EB_IN_CONV_TRANSPOSE_X), *y = eb_output(node);
-    for (int a = 0; a < AXES; a++) {
-        int own = axis_of(x->rank, a);
-        p.low[a] = own >= 0 ? node->ints[EB_INT_CONV_TRANSPOSE_LOW + own] : 0;
-        p.in[a] = own >= 0 ? x->shape[own + 1] : 1;
-        p.out[a] = own >= 0 ? y->shape[own + 1] : 1;
-    }
-    return p;
-}
-
-/* --- phases and spans of an axis ---------------------------------------------------------------------------------- */
-
-typedef struct {
-    int64_t remainder, taps;
-    int64_t before;      /* taps of smaller remainders */
-    int64_t tap, apart;  /* the first tap's place in the kernel; the next ones lie so far in front of it */
-    int64_t first, gap;  /* it reads x[v + first], the next ones x[v + first + gap], ... */
-    int64_t begin, end;  /* of v */
-} phase;
-
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
-
-static phase phase_of(const problem *p, int a, int64_t remainder) {
-    const int64_t stride = p->stride[a], dilation = p->dilation[a], common = common_divisor(stride, dilation);
-    phase f = {.remainder = remainder, .apart = stride / common, .gap = dilation / common};
-    for (int64_t tap = 0; tap < p->kernel[a]; tap++) {
-        const int64_t left = tap * dilation % stride;
-        f.before += left < remainder;
-        if (left == remainder) f.taps++, f.tap = tap;
-    }
-    if (f.taps) f.first = (remainder - f.tap * dilation) / stride;
-    f.begin = eb_ceil_div(p->low[a] - remainder, stride); /* above -1, which C rounds to 0 */
-    f.end = eb_ceil_div(p->out[a] + p->low[a] - remainder, stride);
-    return f;
-}
-
-/* Phase `number` of all axes together, one an axis. */
-static void phases_of(const problem *p, int64_t number, phase *f) {
-    for (int a = COLUMN; a >= PLANE; number /= p->stride[a], a--) f[a] = phase_of(p, a, number % p->stride[a]);
-}
-
 /* Where the weight of a phase begins, and how long one of its panels is: floats. */
-static int64_t phase_weight(const problem *p, const phase *f, int64_t *panel) {
+static int64_t phase_weight(const transposed *p, const phase *f, int64_t *panel) {
     int64_t taps = f[PLANE].before * p->kernel[ROW] * p->kernel[COLUMN] +
                    f[PLANE].taps * (f[ROW].before * p->kernel[COLUMN] + f[ROW].taps * f[COLUMN].before);
     *panel = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps * p->each_in * EB_NR;
     return taps * p->groups * p->panels * p->each_in * EB_NR;
 }
 
-/* Places [begin, end) of v that taps [tap, tap_end) reach. */
-typedef struct {
-    int64_t begin, end, tap, tap_end;
-} span;
-
-/* One place; no taps are [0, 0). */
-static span reach(const phase *f, int64_t in, int64_t v) {
-    const int64_t place = v + f->first;
-    int64_t tap = place < 0 ? eb_ceil_div(-place, f->gap) : 0;
-    int64_t end = place < in ? eb_min(f->taps, eb_ceil_div(in - place, f->gap)) : 0;
-    return tap < end ? (span){v, v + 1, tap, end} : (span){v, v + 1, 0, 0};
-}
-
-/* From `v` on, as far as the taps stay the same, up to `limit`. */
-static span span_at(const phase *f, int64_t in, int64_t v, int64_t limit) {
-    span s = reach(f, in, v);
-    for (; s.end < limit; s.end++) {
-        span next = reach(f, in, s.end);
-        if (next.tap != s.tap || next.tap_end != s.tap_end) break;
-    }
-    return s;
-}
-
 /* --- planning and packing ----------------------------------------------------------------------------------------- */
-
-/* Multiply-adds of one channel of x and one of the result of a group, over a picture. */
-static int64_t pairs_of(const problem *p) {
-    int64_t pairs = 1;
-    for (int a = 0; a < AXES; a++) {
-        int64_t count = 0, begin, end;
-        for (int64_t tap = 0; tap < p->kernel[a]; tap++) {
-            eb_clip(tap * p->dilation[a] - p->low[a], p->stride[a], p->out[a], p->in[a], &begin, &end);
-            count += end - begin;
-        }
-        pairs = eb_multiply(pairs, count);
-    }
-    return pairs;
-}
-
-/* Places v of an axis that a phase has at most. */
-static int64_t most_places(const problem *p, int a) { return eb_ceil_div(p->out[a], p->stride[a]); }
 
 /* As conv.c: rows whose x stays in the second-level cache, and as many tiles as a few threads need. Phases of few products
  * share a tile. */
-static void cut(eb_node *node, const problem *p, int64_t products) {
+static void cut(eb_node *node, const transposed *p, int64_t products) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8, WORTH = 1 << 19 };
     tiling *at = edit_tiling(node);
     int64_t planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * most_places(p, PLANE);
@@ -203,7 +54,7 @@ static eb_status plan(eb_node *node) {
     if (!is_packable(node)) return EB_NOT_APPLICABLE;
     eb_status status = check_conv_operands(node);
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
-    problem p = describe(node);
+    transposed p = describe_transposed(node);
     const int64_t N = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0];
     const int64_t products = EB_PRODUCT(N, p.groups, p.each_in, p.each_out, pairs_of(&p));
     cut(node, &p, products);
@@ -219,7 +70,7 @@ static eb_status plan(eb_node *node) {
 static int64_t count_phases(const eb_tensor *w, const int64_t *numbers) { return describe_weight(w, numbers).phases; }
 
 static int64_t bytes_of_phases(const eb_tensor *w, const int64_t *numbers) {
-    const problem p = describe_weight(w, numbers);
+    const transposed p = describe_weight(w, numbers);
     return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
 }
 
@@ -229,7 +80,7 @@ typedef struct {
 } phase_panel;
 
 /* Panel `n` of tap `t` of a phase, whose panels begin at `first` of the packed weight. */
-static phase_panel panel_of_phase(const problem *p, const eb_tensor *w, const phase *f, int64_t first, int64_t n, int64_t t) {
+static phase_panel panel_of_phase(const transposed *p, const eb_tensor *w, const phase *f, int64_t first, int64_t n, int64_t t) {
     const int64_t o = n % p->panels * EB_NR, taps = f[PLANE].taps * f[ROW].taps * f[COLUMN].taps;
     int64_t at = n / p->panels * p->each_in * w->stride[0] + o * w->stride[1], left = t;
     for (int a = COLUMN; a >= PLANE; left /= f[a].taps, a--) {
@@ -242,7 +93,7 @@ static phase_panel panel_of_phase(const problem *p, const eb_tensor *w, const ph
 /* All panels of phases [begin, end): from `plain` to `packed`, or back. */
 static void move_phases(const eb_tensor *w, const int64_t *numbers, const eb_float_unaligned *plain, float *packed,
                         float *back, int64_t begin, int64_t end) {
-    const problem p = describe_weight(w, numbers);
+    const transposed p = describe_weight(w, numbers);
     for (int64_t number = begin; number < end; number++) {
         phase f[AXES];
         int64_t panel;
@@ -279,7 +130,7 @@ static const eb_packing *choose_packing(const eb_node *node, int32_t input, int6
 
 /* What the spans of a tile have in common. */
 typedef struct {
-    const problem *p;
+    const transposed *p;
     phase f[AXES];
     const float *x, *weight; /* the picture; the phase's */
     float *y;
@@ -291,7 +142,7 @@ typedef struct {
 
 /* Where the places of a span of each axis begin, in x at their first tap and in y; answers how many. */
 static int64_t fill_places(const work *k, const span *s) {
-    const problem *p = k->p;
+    const transposed *p = k->p;
     const int64_t C = p->groups * p->each_in, O = p->groups * p->each_out;
     const int is_reached = s[PLANE].tap_end && s[ROW].tap_end && s[COLUMN].tap_end;
     int64_t M = 0, from[AXES], to[AXES], v[AXES];
@@ -316,7 +167,7 @@ typedef struct {
 
 /* Adds the products of a part to y; what lies there only counts behind the first part. */
 static void multiply_part(const work *k, const span *s, const part *t, eb_product product) {
-    const problem *p = k->p;
+    const transposed *p = k->p;
     const phase *f = k->f;
     const int64_t C = p->groups * p->each_in, columns = s[COLUMN].tap_end - s[COLUMN].tap;
     const int64_t joined = f[COLUMN].gap == 1 && p->groups == 1 ? columns : 1; /* taps that lie in one piece of x */
@@ -362,7 +213,7 @@ static void multiply_span(const work *k, const span *s, eb_product product) {
 
 /* The panels of a span of each axis. */
 static void run_span(const work *k, const span *s) {
-    const problem *p = k->p;
+    const transposed *p = k->p;
     /* Where a line has one place of the phase, no row of the product is as far from the next. */
     const int64_t ldy = eb_min(eb_multiply(p->stride[COLUMN], p->groups * p->each_out), EB_MOST_BYTES);
     const eb_product whole = {.M = fill_places(k, s),
@@ -405,7 +256,7 @@ static void run_phase(const work *k, int64_t plane, int64_t first, int64_t last)
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const problem p = describe(node);
+    const transposed p = describe_transposed(node);
     const tiling *at = tiling_of(node);
     const int64_t most = at->rows * most_places(&p, COLUMN), planes = most_places(&p, PLANE);
     const int64_t x_size = p.in[PLANE] * p.in[ROW] * p.in[COLUMN] * p.groups * p.each_in;

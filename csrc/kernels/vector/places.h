@@ -133,7 +133,7 @@ EB_INLINE void finish_group(const group *g, vf *sum, const int part) {
 }
 
 /* Lines [first, last) of a picture's result, those of its planes numbered through, channels [o_begin, o_end); base: its first place and channel. */
-static void run_lines(const group *base, const group_function *functions, int64_t first, int64_t last, int64_t o_begin,
+static inline void run_lines(const group *base, const group_function *functions, int64_t first, int64_t last, int64_t o_begin,
                       int64_t o_end) {
     group g = *base;
     const problem *p = g.p;
