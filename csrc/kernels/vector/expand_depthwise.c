@@ -62,7 +62,7 @@ static int places_of(const eb_tensor *x, int64_t *apart) {
 }
 
 static eb_status plan(eb_node *node) {
-    enum { CHUNK_BYTES = 128 << 10, TILES = 8 };
+    enum { CHUNK_BYTES = 128 << 10, TILES = 16 };
     if (!eb_input(node, EXPAND)->is_packed || !eb_input(node, WEIGHT)->is_packed) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     int64_t apart;

@@ -283,7 +283,7 @@ static int pays(const eb_node *node, const int m) {
 }
 
 static void cut(eb_node *node, const int m) {
-    enum { CACHE = 704 << 10, SHARED = 1 << 20, TASKS = 8, WORTH = 24 };
+    enum { CACHE = 704 << 10, SHARED = 1 << 20, TASKS = 16, WORTH = 24 };
     const int n = m + 2;
     const problem p = describe(node, m);
     const int64_t panels = eb_ceil_div(p.O, EB_NR), fitting = CACHE / (n * n * 4 * (p.row + EB_NR));
