@@ -42,7 +42,7 @@ _CHUNK_BYTES = 256 << 10  # stays in a core's second-level cache until its check
 
 # Every exception that wrong contents of a file can cause in the code that reads, checks and binds a program.
 _FAULTS = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, SyntaxError),
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, SyntaxError),
     *(TypeError, ValueError, ExecutionError, ShapeError, UnsupportedOp),
 )
 
@@ -71,6 +71,9 @@ def convert_errors(path: object) -> Iterator[None]:
         raise ProgramError(f"{path}: {error}") from None
     except OSError as error:
         raise ProgramError(f"{path}: {error.strerror or error}") from None
+    except MemoryError:
+        cause = "the machine has too little, or the file is damaged"
+        raise ProgramError(f"{path}: reading it asks for more memory than the system grants: {cause}") from None
     except _FAULTS as error:
         raise ProgramError(f"{path}: the file is damaged: {describe_fault(error)}") from error
 

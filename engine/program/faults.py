@@ -33,7 +33,6 @@ _FAULTS: tuple[tuple[type[BaseException], str], ...] = (
     (json.JSONDecodeError, "the header is no JSON document"),
     (UnicodeError, "the header has characters that are no text in UTF-8"),
     (RecursionError, "the header is nested too deeply"),
-    (MemoryError, "it asks for more memory than the system grants"),
     (TypeError, _WRONG_TYPE),
     (AttributeError, _WRONG_TYPE),
     (IndexError, "the header refers to an entry that it does not have"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -59,6 +59,15 @@ def command(
     as_json: JsonFlag = False,
 ) -> None:
     """Print a stored run again: the overview, or with --details or --case all measurements of each case."""
+    _check_forms(
+        {
+            "--json": as_json,
+            "--csv": as_csv,
+            "--plot": as_plot,
+            "--svg": svg is not None,
+            "--markdown or --into": as_markdown or into is not None,
+        }
+    )
     of_rows = {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}
     is_suitable, wanted = (
         (lookup.is_measurement, "a run of a suite or model with rows, which these options are for")
@@ -95,6 +104,13 @@ def command(
         print_cases(chosen, found.environment, found.started)
     else:
         print_run(chosen, found.environment, found.started)
+
+
+def _check_forms(given: Mapping[str, bool]) -> None:
+    """UsageError if more than one form of output is asked for; the others would be left out silently."""
+    chosen = [option for option, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)}: each is a form of the whole output; give one of them")
 
 
 def choose_cases(summaries: Sequence[Summary], text: str | None) -> list[Summary]:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import engine
+from engine.program import container
 from tests.files import saved_with
 
 X = torch.linspace(-2, 2, 24).reshape(3, 8)
@@ -72,3 +73,11 @@ def test_a_file_with_names_that_do_not_fit_is_refused(names, tmp_path):
     saved_with(engine.compile(MLP, (X,)), tmp_path / "p.engine", lambda header: header.update(parameters=names))
     with pytest.raises(engine.ProgramError, match="the file is damaged"):
         engine.load(tmp_path / "p.engine")
+
+
+def test_too_little_memory_is_not_called_damage_of_the_file():
+    with (
+        pytest.raises(engine.ProgramError, match=r"p\.engine: reading it asks for more memory .*too little"),
+        container.convert_errors("p.engine"),
+    ):
+        raise MemoryError

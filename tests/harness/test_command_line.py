@@ -163,6 +163,7 @@ def test_listing_backends_imports_none_of_them(root):
         (["profile", "mlp", "--backends", "eagre"], "did you mean 'eager'"),
         (["profile", "mlp", "--backends", " , "], "--backends names none"),
         (["show", "none"], "unknown run 'none'"),
+        (["show", "--csv", "--json"], "--json and --csv: each is a form of the whole output; give one of them"),
         (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
         (["ablate", "brt"], "unknown suite or model 'brt'; did you mean 'bert'"),
         (["ablate", "bert", "--switches", "fuse_gelo"], "did you mean 'fuse_gelu'"),

@@ -122,6 +122,34 @@ def test_tensors_are_called_after_the_arguments_that_they_belong_to(file):
     assert type(model).__name__ == "Masked"
 
 
+NOT_EXECUTED = "raise SystemExit('executed')\n"
+
+
+def test_a_function_that_the_source_cannot_define_is_refused_before_it_is_executed(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text(NOT_EXECUTED + "def make_small():\n    pass\ndef other():\n    make = 3\n")
+    with pytest.raises(models.UnknownModel, match=r"unknown function 'mak_small'.*did you mean 'make_small'"):
+        models.get(f"{path}:mak_small")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from nets import *",
+        "from nets import build as make",
+        "import make",
+        "make = partial(build, 3)",
+        "if True:\n    def make():\n        pass",
+        "globals()['ma' + 'ke'] = build",
+        "class make:\n    pass",
+    ],
+)
+def test_a_function_that_the_source_may_define_is_looked_for_when_it_is_executed(source, tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text(NOT_EXECUTED + source + "\n")
+    assert models.get(f"{path}:make").name == f"{path}:make"
+
+
 def test_options_are_known_before_the_file_is_executed(tmp_path):
     path = tmp_path / "late.py"
     path.write_text("raise SystemExit('executed')\ndef make(width=8, *, name='a', **more):\n    pass\n")

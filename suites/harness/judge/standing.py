@@ -209,7 +209,7 @@ class Tally:
         text = f"Engine first in {self.first} of {self.cases} case{'s' if self.cases > 1 else ''}"
         text += f", beyond noise in {self.ahead}" if self.first else ""
         if self.behind:
-            text += f"; behind in {self.behind}, beyond noise in {self.surely_behind}"
+            text += f"; another backend first in {self.behind}, beyond noise in {self.surely_behind}"
         if self.doubtful:
             text += f"; {self.doubtful} of these with noisy or disturbed times"
         return f"{text}." + (f" {self.without} further without a comparison." if self.without else "")

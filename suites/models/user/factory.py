@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # A defect of the engine is not the factory's. Engines of other versions, under which this runs too, may lack the class.
 _DEFECT: type[Exception] = getattr(errors, "InternalError", ModelError)
+_NAMING = ("exec", "globals", "locals", "setattr", "vars", "sys")
+"""Names by which a file may define others that its source does not spell."""
 _ANY = Option(OMITTED, types=SCALARS)
 
 
@@ -89,6 +91,8 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
         raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise ModelError(f"model {name!r}: {file.name} is not valid Python: {type(error).__name__}: {error}") from None
+    if not _may_define(tree, entry):
+        raise UnknownModel(f"model {name!r}: {file.name}: {unknown('function', entry, _functions(tree))}")
     named = [one for one in tree.body if getattr(one, "name", None) == entry]
     if not named or not isinstance(named[-1], ast.FunctionDef) or named[-1].decorator_list:
         return None
@@ -98,6 +102,22 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
     pairs = [*zip(positional, [*absent, *taken.defaults], strict=True)][len(taken.posonlyargs) :]
     pairs += zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
     return {one.arg: _option(one, default) for one, default in pairs}, taken.kwarg is not None
+
+
+def _may_define(tree: ast.Module, entry: str) -> bool:
+    """False if no statement of the source can give the name `entry` to anything."""
+    for node in ast.walk(tree):
+        if entry in (getattr(node, "name", None), getattr(node, "id", None), getattr(node, "asname", None)):
+            return True
+        if isinstance(node, ast.alias) and node.name == "*":
+            return True
+        if getattr(node, "id", None) in _NAMING:
+            return True
+    return False
+
+
+def _functions(tree: ast.Module) -> list[str]:
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def _option(parameter: ast.arg, default: ast.expr | None) -> Option:
