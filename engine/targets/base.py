@@ -412,6 +412,17 @@ class Target(ABC):
         del config
         return None
 
+    def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
+        """Seconds until what processor `first` writes is seen on processor `second`; None where that is unknown.
+
+        Args:
+            first: number of a processor of the host that this process may use.
+            second: number of another one.
+            seconds: spent on it; the best window counts.
+        """
+        del first, second, seconds
+        return None
+
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
         """The roof `what` of `lanes` workers at once; None where this machine has none.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from suites.cli import ablation, catalogue, data, profile, run, show
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text
 from suites.harness.judge import compare
 from suites.harness.judge.history import History
-from suites.harness.measure import roofs
+from suites.harness.measure import handover, roofs
 from suites.harness.present import units
 from suites.harness.record import lookup, machine, store
 from suites.harness.record.roofs import Roof
@@ -119,13 +120,22 @@ def list_(
 @app.command("machine", epilog="Example: enginebench machine --json")
 def machine_(as_json: JsonFlag = False) -> None:
     """What this machine and this checkout are, as every record states it, and what it can do at most."""
-    facts, found = machine.environment(), roofs.measure()
+    facts, found, between = machine.environment(), roofs.measure(), handover.measure()
     if as_json:
-        print_json({**facts, "roofs": found.to_dict()})
+        print_json({**facts, "roofs": found.to_dict(), "handover_s": None if between is None else asdict(between)})
         return
     shown = {key: facts[key] for key in facts if key not in ("roofs", "surroundings")} | facts["surroundings"]
+    shown["handover"] = _handover_text(between)
     print_table([{"fact": key, "value": text(value)} for key, value in shown.items()])
     print_table([_roof_row(one) for one in found.rows])
+
+
+def _handover_text(found: handover.Handover | None) -> str:
+    """How long a value takes from one processor to another, as one number or a range."""
+    if found is None:
+        return "not measured: one processor"
+    times = [f"{seconds * 1e9:.0f} ns" for seconds in (found.nearest, found.farthest)]
+    return f"{' to '.join(dict.fromkeys(times))} from one processor to another"
 
 
 def _roof_row(one: Roof) -> dict[str, Any]:

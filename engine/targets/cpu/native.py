@@ -271,6 +271,17 @@ def reference_flops(seconds: float = 0.01) -> float:
     return runs * 2 * rows * inner * columns / took
 
 
+def measure_handover(first: int, second: int, seconds: float = 0.002) -> float | None:
+    """Seconds until what processor `first` writes is seen on `second`; None where threads cannot be put on both.
+
+    Args:
+        first: number of a processor that this process may use.
+        second: number of another one.
+        seconds: duration of the measurement; its best window counts.
+    """
+    return float(lib.eb_measure_handover(first, second, seconds)) or None
+
+
 def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
     """The roof `what` of `threads` threads at once; None if this machine has none.
 

@@ -118,6 +118,10 @@ class CpuTarget(Target):
         """As `Target.measure_slowdown`, in float32."""
         return native.peak_flops(config.isa) / native.reference_flops()
 
+    def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
+        """As `Target.measure_handover`."""
+        return native.measure_handover(first, second, seconds)
+
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
         """As `Target.measure_roof`; `nbytes` is at least 4096."""
         return native.measure_roof(what, lanes, nbytes, seconds)
