@@ -165,6 +165,11 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
         slots.append(len(names))
         names.append(node.name)
     specs = program.graph_signature.output_specs
+    if any(spec.kind is OutputKind.TOKEN for spec in specs):
+        effects = sorted({str(node.args[1]) for node in program.graph.nodes if str(node.target) == "with_effects"})
+        raise UnsupportedOp(
+            [f"{name}: a call for its side effect, which is not offered with fallback" for name in effects]
+        )
     if written := [str(spec.target) for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
         raise UnsupportedOp([f"{name}: the model writes to it, which is not offered with fallback" for name in written])
     signature = Signature(

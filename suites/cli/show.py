@@ -101,8 +101,10 @@ def command(
     elif as_plot:
         plot.print_leads(console(), chosen, found.environment, found.started)
     elif with_details or case is not None:
+        print(f"run {found.name}\n")
         print_cases(chosen, found.environment, found.started)
     else:
+        print(f"run {found.name}\n")
         print_run(chosen, found.environment, found.started)
 
 

@@ -433,6 +433,7 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     assert (status, "nothing to resume" in err) == (2, True)
     status, out, _ = call(capsys, "show", "last", "--results", str(results))
     assert status == 0
+    assert out.startswith(f"run {store.run_files(results)[-1].stem}\n")
     assert "A/A floor" in out
     readme = tmp_path / "README.md"
     readme.write_text("before\n<!-- table -->\nthe former one\n<!-- /table -->\nafter\n")

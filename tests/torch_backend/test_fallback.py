@@ -284,6 +284,15 @@ class Remembers(nn.Module):
         return torch.lgamma(x)
 
 
+def test_a_model_with_a_call_for_its_side_effect_is_refused_by_the_name_of_the_call():
+    class Model(nn.Module):
+        def forward(self, x):
+            return torch.linalg.cholesky(x)
+
+    with pytest.raises(engine.UnsupportedOp, match=r"aten\._linalg_check_errors\.default: a call for its side effect"):
+        engine.compile(Model().eval(), (torch.eye(3),), config=engine.Config(fallback="torch"))
+
+
 def test_a_model_that_writes_to_buffers_is_refused():
     with pytest.raises(engine.UnsupportedOp, match="last: the model writes to it, which is not offered with fallback"):
         engine.compile(Remembers().eval(), (drawn(3),), FALLBACK)
