@@ -41,12 +41,15 @@ def test_a_case_given_twice_runs_once():
     assert len(list(spec.parse(again, "x").cases())) == 8
 
 
+MAKE = "def make():\n    raise NotImplementedError\n"
+
+
 @pytest.fixture
 def folders(tmp_path):
     """Two folders with a file of one name and different contents."""
     for name, width in (("one", 4), ("other", 8)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "mine.py").write_text(f"WIDTH = {width}\n")
+        (tmp_path / name / "mine.py").write_text(f"WIDTH = {width}\n{MAKE}")
     return tmp_path
 
 
@@ -66,7 +69,7 @@ def test_a_plan_with_another_file_of_the_user_is_another_plan(folders):
     text = f'name = "x"\nbackends = ["eager"]\n[[models]]\nname = "{folders}/one/mine.py:make"\n'
     before = plan.make(spec.parse(text, "x")).digest
     assert plan.make(spec.parse(text, "x")).digest == before
-    (folders / "one" / "mine.py").write_text("WIDTH = 5\n")
+    (folders / "one" / "mine.py").write_text(f"WIDTH = 5\n{MAKE}")
     after = plan.make(spec.parse(text, "x"))
     assert after.digest != before
     assert list(after.to_dict()["files"]) == ["mine.py"], "its name, and no folder"
