@@ -199,8 +199,8 @@ typedef struct {
  * threads work in the same windows, each on a processor of its own where there are enough; the rate is the best
  * window's. The caller's own processors stay as they are. */
 eb_roof eb_measure_roof(const char *what, int64_t bytes, int32_t threads, double seconds);
-/* Seconds until a value that a thread on processor `from` writes is seen by one that waits on processor `to`: half of a
- * way there and back, in the best window of about `seconds`. 0 where threads cannot be put on both. */
+/* Seconds from a write on processor `from` until a thread on processor `to` reads it: half of a round trip, in the best
+ * window of about `seconds`. 0 where threads cannot be put on both. */
 double eb_measure_handover(int32_t from, int32_t to, double seconds);
 /* CFFI END */
 

@@ -122,16 +122,23 @@ static double do_some(worker *w) {
     return done;
 }
 
+/* Put this thread on processor `cpu`; 0 where it stays where it is, as it does for -1. */
+static int move_to(int cpu) {
+#if defined(__linux__)
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return 0;
+    CPU_SET(cpu, &set);
+    return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
+#else
+    (void)cpu;
+    return 0;
+#endif
+}
+
 static void *measure(void *argument) {
     worker *w = argument;
-#if defined(__linux__)
-    if (w->cpu >= 0) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET(w->cpu, &set);
-        pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-    }
-#endif
+    move_to(w->cpu);
     int members;
     while ((members = atomic_load(&w->gate->members)) == 0) sched_yield();
     if (members < 0) return NULL;
@@ -232,19 +239,6 @@ typedef struct {
     int from, to;
     double seconds, best;
 } handover;
-
-static int move_to(int cpu) {
-#if defined(__linux__)
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (cpu < 0 || cpu >= CPU_SETSIZE) return 0;
-    CPU_SET(cpu, &set);
-    return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
-#else
-    (void)cpu;
-    return 0;
-#endif
-}
 
 /* Answers each odd turn. */
 static void *give_back(void *argument) {

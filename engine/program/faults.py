@@ -1,4 +1,4 @@
-"""Describes what is wrong with a file: it is of another kind, or an entry is damaged.
+"""Says why a file cannot be read as a program: it is of another kind, or an entry of it is damaged.
 
 Knows bytes and exceptions; knows nothing of programs.
 """

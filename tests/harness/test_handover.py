@@ -1,4 +1,4 @@
-"""The time from one processor to another: which pairs are measured, and what is said where there is none."""
+"""The handover between processors: which pairs are measured, and None where no pair can be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from engine import targets
 from suites.harness.measure import handover
 
-needs_linux = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads are put on processors on Linux")
+needs_linux = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux lets it choose processors")
 
 
 def measured(monkeypatch, usable, seconds):

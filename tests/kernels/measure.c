@@ -28,8 +28,8 @@ void test_measure(void) {
         check_roof("copy", 5000, threads, 1);
         check_roof("copy", 3 << 20, threads, 1);
     }
-    if (eb_measure_handover(0, 0, 1e-3) != 0) fail("a processor hands over to itself");
-    if (eb_measure_handover(0, -1, 1e-3) != 0) fail("a processor hands over to one that does not exist");
+    if (eb_measure_handover(0, 0, 1e-3) != 0) fail("a handover was measured from a processor to itself");
+    if (eb_measure_handover(0, -1, 1e-3) != 0) fail("a handover was measured to a processor that does not exist");
     const double handover = eb_measure_handover(0, 1, 2e-3); /* 0 where there is no processor 1 */
     if (handover < 0 || handover > 1e-2) fail("a value takes %g seconds to another processor", handover);
     if (eb_measure_roof("fp31", 0, 1, 1e-3).rate != 0) fail("a roof that does not exist has a rate");

@@ -56,8 +56,8 @@ static inline int64_t visit_bytes(const transposed *p) {
     return EB_PRODUCT(p->phases, p->kernel[PLANE] + p->kernel[ROW] + p->kernel[COLUMN], EB_STEP_BYTES);
 }
 
-/* Whether the weight can be packed: its taps lie at places that int64 holds, and its phases, most of which are empty where
- * strides are long, are in proportion to it. */
+/* True if the weight can be packed: int64 holds the place of every tap, and the phases are not far more than the elements of
+ * the weight. Long strides make many phases, most of them empty. */
 static inline int is_packable(const eb_node *node) {
     const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
     const int64_t *ints = node->ints;

@@ -1,6 +1,6 @@
 /* conv_transpose whose every channel is alone: groups, channels of x and channels of the result are one number. Vectors lie
- * along the channels. Neighbouring places of a span (phases.h) see the same taps, so their sums stay in registers over the
- * taps, each of which is loaded once for all of them.
+ * along the channels. Neighbouring places of a span (phases.h) see the same taps. Their sums stay in registers, and a tap is
+ * loaded once for all of them.
  *
  *   tile    lines of a plane of the result; of these, phase after phase, the places that belong to it
  */

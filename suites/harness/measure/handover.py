@@ -1,8 +1,7 @@
-"""How far the processors are from each other: the time until what one writes is seen by another.
+"""How far the processors are from each other: the time from a write on one until another reads it.
 
-It differs by a factor of ten between processors of one core, of one last cache, and of different ones. The host of a
-virtual machine may move a processor while a run goes on, which changes what two threads gain. The loop is C's
-(`csrc/measure.c`).
+It is several times as long where they share no cache, which changes what two threads gain. On a virtual machine it may
+change during a run. The loop is C's (`csrc/measure.c`).
 """
 
 from __future__ import annotations
