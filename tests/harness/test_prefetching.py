@@ -2,99 +2,104 @@
 
 from __future__ import annotations
 
-from threading import Event, Timer
-
 import pytest
 
 from suites.harness.declare.case import Case
+from suites.harness.run import references as module
 from suites.harness.run.references import References
 from suites.harness.run.session import WorkerFailed
 
 CASES = [Case("mlp", {"batch": batch}) for batch in (1, 2)]
 
 
-class Counting(References):
-    """Computes nothing, and notes the sizes that it was asked for."""
+class Scripted:
+    """In place of a worker: notes what happens to it; it fails for a batch of two."""
 
-    def __init__(self, tmp_path):
-        super().__init__(tmp_path, 1.0)
-        self.sizes = []
-        self.began, self.may_end = Event(), Event()
+    events: list[str]
 
-    def _computed(self, case):
-        self.sizes.append(case.shape["batch"])
-        self.began.set()
-        assert self.may_end.wait(10)
-        return WorkerFailed("failed", "no reference") if case.shape["batch"] == 2 else ["right"]
+    def __init__(self, case, *_arguments):
+        self.batch = case.shape["batch"]
+
+    def __enter__(self):
+        self.events.append(f"start {self.batch}")
+        return self
+
+    def __exit__(self, *_arguments):
+        self.events.append(f"close {self.batch}")
+
+    def send(self, command, _timeout, **_arguments):
+        assert command == "reference"
+        return self._wait
+
+    def _wait(self):
+        self.events.append(f"wait {self.batch}")
+        if self.batch == 2:
+            raise WorkerFailed("failed", "ran out of memory")
+        return {"sets": ["right"]}
 
 
-def test_the_reference_is_computed_once_while_the_block_runs(tmp_path):
-    references = Counting(tmp_path)
-    references.may_end.set()
+@pytest.fixture
+def events(monkeypatch):
+    Scripted.events = []
+    monkeypatch.setattr(module, "Worker", Scripted)
+    monkeypatch.setattr(module, "_read", lambda _scratch, one, _rule: one)
+    return Scripted.events
+
+
+@pytest.fixture
+def references(tmp_path):
+    return References(tmp_path, 60.0)
+
+
+def test_the_reference_is_computed_once_while_the_block_runs(events, references):
     with references.prefetching(CASES[0]):
-        assert references.began.wait(10)
+        events.append("block")
     assert references.get(CASES[0]) == ["right"]
-    assert references.sizes == [1]
+    assert events == ["start 1", "block", "wait 1", "close 1"]
 
 
-def test_a_failure_is_raised_by_get_and_not_by_the_block(tmp_path):
-    references = Counting(tmp_path)
-    references.may_end.set()
+def test_a_failure_is_raised_by_get_and_not_by_the_block(events, references):
     with references.prefetching(CASES[1]) as finish:
         finish()
-    with pytest.raises(WorkerFailed, match="no reference"):
-        references.get(CASES[1])
+    for _ in range(2):
+        with pytest.raises(WorkerFailed, match="no reference: ran out of memory"):
+            references.get(CASES[1])
+    assert events == ["start 2", "wait 2", "close 2"]
 
 
-def test_finishing_waits_for_the_reference(tmp_path):
-    references = Counting(tmp_path)
-    timer = Timer(0.2, references.may_end.set)  # long after the block has begun
+def test_finishing_waits_for_the_reference(events, references):
     with references.prefetching(CASES[0]) as finish:
-        assert references.began.wait(10)
-        timer.start()
         finish()
-        assert references.may_end.is_set()
+        events.append("block")
+    assert events == ["start 1", "wait 1", "block", "close 1"]
 
 
-def test_nothing_is_computed_without_a_case(tmp_path):
-    references = Counting(tmp_path)
+def test_nothing_is_computed_without_a_case_or_where_it_is_known(events, references):
     with references.prefetching(None) as finish:
         finish()
-    assert references.sizes == []
+    assert events == []
+    references.get(CASES[0])
+    events.clear()
+    with references.prefetching(CASES[0]) as finish:
+        finish()
+    assert events == []
 
 
-def test_an_interrupt_does_not_wait_for_a_reference(tmp_path, monkeypatch):
-    references = References(tmp_path, 60.0)
-
-    class Stuck:
-        """A worker that answers only when it is killed."""
-
-        def __init__(self, *_arguments):
-            self.killed = Event()
-
-        def __enter__(self):
-            began.set()
-            return self
-
-        def __exit__(self, *_arguments):
-            pass
-
-        def ask(self, *_arguments, **_keywords):
-            assert self.killed.wait(10), "nobody killed it"
-            raise WorkerFailed("failed", "killed")
-
-        def kill(self):
-            self.killed.set()
-
-    began = Event()
-    monkeypatch.setattr("suites.harness.run.references.Worker", Stuck)
-
+def test_an_interrupt_ends_the_worker_and_does_not_wait_for_it(events, references):
     def interrupted():
         with references.prefetching(CASES[0]):
-            assert began.wait(10)
-            while references._worker is None:
-                pass
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
+    assert events == ["start 1", "close 1"]
+    assert references.get(CASES[0]) == ["right"]  # computed anew
+    assert events[2:] == ["start 1", "wait 1", "close 1"]
+
+
+def test_a_real_worker_computes_while_the_caller_does_something_else(references):
+    with references.prefetching(CASES[0]):
+        pass
+    found = references.get(CASES[0])
+    assert found
+    assert all(one.outputs[0].shape[0] == 1 for one in found)

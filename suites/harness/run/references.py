@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from suites.harness.declare.case import Case
@@ -28,49 +27,45 @@ class References:
         self._folder = folder
         self._timeout = timeout
         self._known: dict[str, list[Reference] | WorkerFailed] = {}
-        self._worker: Worker | None = None
 
     def get(self, case: Case) -> list[Reference]:
         """One reference an input set; WorkerFailed (also the second time) where it could not be computed."""
-        key = case.computation
-        if key not in self._known:
-            self._known[key] = self._computed(case)
-        found = self._known[key]
+        with self.prefetching(case) as finish:
+            finish()
+        found = self._known[case.computation]
         if isinstance(found, WorkerFailed):
             raise found
         return found
 
     @contextmanager
     def prefetching(self, case: Case | None) -> Iterator[Callable[[], None]]:
-        """Compute the reference of `case` while the block runs; nothing for None.
+        """Compute the reference of `case` while the block runs; nothing for None or where it is known.
 
-        Yields a function that waits for it. If the block raises, the reference is lost.
+        Yields a function that waits for it, as the end of the block does. If the block raises, the reference is lost.
+        `get` raises WorkerFailed where the reference could not be computed; this does not.
         """
-
-        def prefetch() -> None:
-            if case is not None:
-                with suppress(WorkerFailed):  # `get` raises it again
-                    self.get(case)
-
-        thread = Thread(target=prefetch)
-        thread.start()
-        try:
-            yield thread.join
-        except BaseException:
-            if self._worker is not None:
-                self._worker.kill()
-            raise
-        finally:
-            thread.join()
-
-    def _computed(self, case: Case) -> list[Reference] | WorkerFailed:
+        if case is None or case.computation in self._known:
+            yield lambda: None
+            return
         scratch = scratch_folder(self._folder, f"reference_{len(self._known)}")
-        try:
-            with Worker(case, None, scratch, scratch) as self._worker:
-                sets = self._worker.ask("reference", self._timeout, seeds=INPUT_SETS)["sets"]
-        except WorkerFailed as failure:
-            return WorkerFailed(failure.status, f"no reference: {failure.reason}")
-        return [_read(scratch, one, PRECISIONS[case.precision].rule) for one in sets]
+        with Worker(case, None, scratch, scratch) as worker:
+            wait = worker.send("reference", self._timeout, seeds=INPUT_SETS)
+
+            def finish() -> None:
+                if case.computation not in self._known:
+                    self._known[case.computation] = _receive(case, scratch, wait)
+
+            yield finish
+            finish()
+
+
+def _receive(case: Case, scratch: Path, wait: Callable[[], Mapping[str, Any]]) -> list[Reference] | WorkerFailed:
+    """The references that a worker has written to `scratch` when `wait` returns."""
+    try:
+        sets = wait()["sets"]
+    except WorkerFailed as failure:
+        return WorkerFailed(failure.status, f"no reference: {failure.reason}")
+    return [_read(scratch, one, PRECISIONS[case.precision].rule) for one in sets]
 
 
 def _read(scratch: Path, told: Mapping[str, Any], rule: str) -> Reference:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import select
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -101,11 +102,16 @@ class Worker:
 
     def ask(self, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
         """The answer to `command`; WorkerFailed (and the worker is gone) where none comes within `timeout` seconds."""
-        try:
+        return self.send(command, timeout, **arguments)()
+
+    def send(self, command: str, timeout: float, **arguments: Any) -> Callable[[], dict[str, Any]]:
+        """Give the worker `command`, and return at once a function that waits for the answer as `ask` does."""
+        with contextlib.suppress(BrokenPipeError):  # the worker is gone: whoever waits for the answer learns why
             os.write(self._command, (json.dumps({"command": command, **arguments}) + "\n").encode())
-        except BrokenPipeError:
-            raise self._died(command) from None
-        line = self._line(command, time.monotonic() + timeout, timeout)
+        return functools.partial(self._receive, command, time.monotonic() + timeout, timeout)
+
+    def _receive(self, command: str, deadline: float, timeout: float) -> dict[str, Any]:
+        line = self._line(command, deadline, timeout)
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             self.close()
