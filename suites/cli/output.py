@@ -18,7 +18,7 @@ from rich.text import Text
 
 from suites.harness.declare.case import Scalar
 from suites.harness.errors import UsageError
-from suites.harness.present.terminal import choose_box
+from suites.harness.present import terminal
 from suites.models import read_value
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -69,12 +69,12 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     if sum(least) + _GAP * (len(least) - 1) > printer.width:
         _print_blocks(printer, names, cells)
         return
-    table = Table(box=choose_box(printer), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(box=terminal.choose_box(printer), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
     for name, width in zip(names, least, strict=True):
         table.add_column(name, overflow="fold", min_width=width)
     for row in cells:
         table.add_row(*map(Text, row))
-    printer.print(table)
+    terminal.print_table(printer, table)
     printer.print()
 
 

@@ -282,7 +282,7 @@ MISTAKES = {
     "model='none.py:factory'": "no such file",
     "model='mlp', backends=['eagre']": "unknown backend 'eagre'; did you mean 'eager'",
     "model='mlp', backends=[]": "no backend is named",
-    "model='mlp', threads=0": "input should be greater than or equal to 1, got 0",
+    "model='mlp', threads=0": "expected at least 1, got 0",
     "model='mlp', arguments={'batsh': 2}": "did you mean 'batch'",
     "model='mlp', suite='quick'": "a model or a suite, not both",
     "suite='quik'": "unknown suite 'quik'; did you mean 'quick'",

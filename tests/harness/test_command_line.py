@@ -463,7 +463,7 @@ def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would
     rows = [{"run": "20261124T045631Z_default", "state": "3 of 12 rows"}, {"run": "x", "state": "complete"}]
     monkeypatch.setenv("COLUMNS", "34")
     output.print_table(rows)
-    assert "20261124T045631Z_default  3 of 12 \n" in capsys.readouterr().out
+    assert "20261124T045631Z_default  3 of 12\n" in capsys.readouterr().out
     monkeypatch.setenv("COLUMNS", "30")
     output.print_table(rows)
     assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from suites.harness.judge import standing
 from suites.harness.present import (
@@ -22,7 +24,9 @@ from suites.harness.present import (
     ranked,
     units,
 )
+from suites.harness.present.terminal import print_table
 from suites.harness.record import store
+from suites.harness.record.reasons import join_lines
 from suites.harness.record.schema import Compared, Error, Latency, PerToken, Ratio
 from tests.harness import records
 
@@ -159,7 +163,7 @@ def test_a_certain_and_an_unclear_effect_of_neighbours_share_a_note_and_the_cert
     rows = case(engine_fields={"neighbours": 0.047, "neighbours_flagged": True})
     rows[0] = rows[0].model_copy(update={"neighbours": 0.236, "neighbours_flagged": False})
     found = described(rows)
-    assert found.lines[0].marks == "nf"
+    assert found.lines[0].marks == "n f"
     (note,) = [note for note in found.notes if note.startswith("n n? ")]
     assert "eager +23.6% unclear" in note
     assert "engine +4.7% certain" in note
@@ -170,7 +174,7 @@ def test_a_certain_and_an_unclear_effect_of_neighbours_share_a_note_and_the_cert
     [
         (0.047, True, "+4.7% certain"),
         (0.236, False, "+23.6% unclear"),
-        (-0.05, False, "-5.0% unclear"),
+        (-0.05, False, "-5.0%"),
         (0.02, False, "+2.0%"),
         (None, None, "-"),
     ],
@@ -438,3 +442,37 @@ def test_a_speed_is_the_inverse_of_a_ratio_of_times():
 def test_marks_are_single_signs():
     assert all(len(sign) == 1 for mark, sign in notes.LETTERS.items() if not mark.startswith("unclear"))
     assert len(set(notes.LETTERS.values())) == len(notes.LETTERS)
+
+
+def test_an_interval_that_says_next_to_nothing_is_not_spelled_out():
+    assert units.interval(Ratio(692.0, 0.5, 961023.0)) == "[0.50, >1000]"
+    assert units.interval(Ratio(0.1, 1e-6, 3.0)) == "[<0.001, 3.00]"
+    assert units.interval(Ratio(400.0, 300.0, 500.0)) == "[300, 500]"
+
+
+def test_the_lines_of_a_table_have_no_blanks_at_their_ends():
+    table = Table("name", "value", box=None)
+    table.add_row("a", "long value")
+    table.add_row(Text("b", "bold"), "")
+    written = io.StringIO()
+    print_table(Console(file=written, width=40, color_system=None), table, indent=2)
+    assert written.getvalue() == "   name  value\n   a     long value\n   b\n"
+    written = io.StringIO()
+    print_table(Console(file=written, width=40, force_terminal=True, color_system="standard"), table)
+    assert "\x1b[1mb" in written.getvalue()
+
+
+def test_a_reason_of_many_lines_is_told_in_one_with_its_items_apart():
+    text = "UnsupportedOp: 1 operation:\n- rand: it draws (f.py:6)\nConfig(x) lets torch\n run calls"
+    assert join_lines(text) == "UnsupportedOp: 1 operation: rand: it draws (f.py:6); Config(x) lets torch run calls"
+
+
+def test_details_say_where_the_times_of_preparing_are():
+    text = "import, export and compile are measured in the first case"
+    written = io.StringIO()
+    details.print_details(Console(file=written, width=150), standing.judge_cases(case())[0], records.environment())
+    assert text in written.getvalue()
+    rows = [one.model_copy(update={"export_s": 1.0}) for one in case()]
+    written = io.StringIO()
+    details.print_details(Console(file=written, width=150), standing.judge_cases(rows)[0], records.environment())
+    assert text not in written.getvalue()

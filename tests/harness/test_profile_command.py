@@ -88,4 +88,4 @@ def test_what_a_model_prints_is_no_part_of_the_answer(capfd, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["profile", f"{tmp_path}/mine.py:leaves"])
     assert ended.value.code == 2
-    assert "ended the process: exit(0)" in capfd.readouterr().err
+    assert "leaves() raised SystemExit: 0" in capfd.readouterr().err

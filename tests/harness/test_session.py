@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.run.reasons import tidy
+from suites.harness.record.reasons import tidy
 from suites.harness.run.session import Worker, WorkerFailed, run_folder
 
 LONG = f"""\x1b[1;31m2026-11-24 [E:onnxruntime]\x1b[m backend='inductor' raised:

@@ -15,8 +15,10 @@ from suites.cli import main
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
+from suites.harness.judge import reference
 from suites.harness.measure.job import Job
 from suites.harness.run import checks, plan, reporter, runner
+from suites.models import ModelError
 
 FACTORIES = """
 import torch
@@ -50,6 +52,23 @@ def order():
 
 def make(width=8, bias=True):
     return torch.nn.Linear(width, width, bias=bias), torch.randn(2, width)
+
+class Drawing(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.rand_like(x)
+
+class Stepping(torch.nn.Module):
+    steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        return x * self.steps
+
+def drawing():
+    return Drawing(), torch.randn(2, 3)
+
+def stepping():
+    return Stepping(), torch.randn(2, 3)
 
 def raising():
     raise ValueError("no such weights")
@@ -208,6 +227,12 @@ def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_pat
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factory", ["drawing", "stepping"])
+def test_a_model_whose_calls_differ_is_told_so_before_anybody_runs_it(folder, factory):
+    with pytest.raises(ModelError, match=rf"mine.py:{factory}': two calls with the same inputs differ \(output 0 by "):
+        reference.compute(Case(f"mine.py:{factory}", {}), 1)
 
 
 def test_every_backend_starts_each_call_from_the_same_state_or_is_refused(folder):

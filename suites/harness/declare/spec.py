@@ -363,5 +363,28 @@ def _explain(problem: Any) -> str:
         return f"{key}: this key is required"
     if problem["type"] == "too_short":
         return f"{key}: expected at least one value, got {problem['input']!r}"
-    message = problem["msg"][0].lower() + problem["msg"][1:]
+    expected = _EXPECTED.get(problem["type"])
+    if expected is None:
+        message = problem["msg"][0].lower() + problem["msg"][1:]
+    else:
+        message = "expected " + expected.format_map(problem.get("ctx", {}))
     return f"{key}: {message}, got {problem['input']!r}"
+
+
+_EXPECTED = {
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "a number below {lt}",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "string_pattern_mismatch": "letters, digits, - and _, beginning with a letter or a digit",
+}
+"""Type of a pydantic error -> what was expected instead, with the limits that the error names."""

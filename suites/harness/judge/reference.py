@@ -64,7 +64,7 @@ def compute(case: Case, seeds: int) -> list[Reference]:
         return onnx_reference.compute(model, [[to_numpy(tensor) for tensor in one] for one in inputs])
     model = convert_model(model, case.precision)
     size = _count_bytes(model)
-    state = _written(case.model, model, inputs[0])
+    state, first = _call_once(case.model, model, inputs[0])
     ready = restorer(model, state)
     own = [_own(model, one, ready) for one in inputs]
     try:
@@ -74,6 +74,8 @@ def compute(case: Case, seeds: int) -> list[Reference]:
         found = [Reference(*_plain(one), None, note, precision.rule, state=state) for one in own]
     else:
         found = [_reference(wide, mine, precision.rule, state) for wide, mine in zip(exact, own, strict=True)]
+    if first is not None:
+        _check_repeatable(case.model, first, own[0], found[0])
     return [replace(one, weight_bytes=size) for one in found]
 
 
@@ -88,7 +90,7 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
 
     model = build(**case.build_arguments)[0]
     size = _count_bytes(model)
-    state = _written(case.model, model, inputs[0])
+    state, _ = _call_once(case.model, model, inputs[0])
     ready = restorer(model, state)
     try:
         wide = build(**case.build_arguments)[0]
@@ -122,16 +124,20 @@ def _reference(exact: list[np.ndarray], own: list[torch.Tensor], rule: str, stat
     return Reference(exact, kinds, errors, None, rule, state=state)
 
 
-def _written(name: str, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, ...]:
-    """The buffers that a call writes to; they hold their first values again.
+def _call_once(
+    name: str, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+) -> tuple[tuple[str, ...], list[torch.Tensor] | None]:
+    """The buffers that a call writes to, which hold their first values again, and the outputs of that call.
+
+    The outputs are None for a model that generates, whose definition keeps nothing.
 
     Raises:
         ModelError: the call changes tensors that are no buffers, so that no call could be repeated.
     """
-    if stepwise.generates(model):  # its definition keeps nothing
-        return ()
+    if stepwise.generates(model):
+        return (), None
     buffers, others = Buffers(model), _tensors(model)
-    outputs_of(model, inputs)
+    outputs = [tensor.clone() for tensor in outputs_of(model, inputs)]  # one of them may be a buffer
     now = _tensors(model)
     changed = [key for key, (tensor, version) in others.items() if now.get(key, (None, 0)) != (tensor, version)]
     if changed:
@@ -141,7 +147,18 @@ def _written(name: str, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
         )
     found = buffers.written()
     buffers.restore()
-    return found
+    return found, outputs
+
+
+def _check_repeatable(name: str, first: list[torch.Tensor], again: list[torch.Tensor], reference: Reference) -> None:
+    """ModelError if two calls with the same inputs differ by more than an error may be."""
+    pairs = zip(_plain(first)[0], _plain(again)[0], strict=False)  # of other counts and shapes `check` tells
+    for index, found in enumerate(compare(one, other) for one, other in pairs):
+        if found.reason is None and found.relative > reference.tolerance(index):
+            raise models.ModelError(
+                f"model {name!r}: two calls with the same inputs differ (output {index} by {found.relative:.0%}), so "
+                "nothing can be verified; forward draws random numbers, or counts its calls in a Python attribute"
+            )
 
 
 def _tensors(model: torch.nn.Module) -> dict[str, tuple[int, int | None]]:

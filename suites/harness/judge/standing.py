@@ -159,8 +159,8 @@ def lead_over(compared: Compared) -> Lead | None:
 
 
 def judge_neighbours(row: Summary) -> Certainty | None:
-    """Whether the effect of neighbours on a row is beyond noise; None if it is at most 3% or was not measured."""
-    if row.neighbours is None or abs(row.neighbours) <= NEIGHBOURS_FLAG:
+    """Whether neighbours surely make a row slower; None if they cost at most 3%, or it was not measured."""
+    if row.neighbours is None or row.neighbours <= NEIGHBOURS_FLAG:
         return None
     return "certain" if row.neighbours_flagged else "unclear"
 

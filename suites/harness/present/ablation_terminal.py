@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +13,14 @@ from suites.harness.present import ablation_table, markdown
 from suites.harness.present.ablation_table import Row
 from suites.harness.present.overview import describe_place
 from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.present.terminal import choose_box, choose_reach, draw_interval, is_ascii, measure_width
+from suites.harness.present.terminal import (
+    choose_box,
+    choose_reach,
+    draw_interval,
+    is_ascii,
+    measure_width,
+    print_table,
+)
 from suites.harness.record.schema import AblationRecord, Environment
 
 PLOT = 21
@@ -69,7 +75,7 @@ def _print_fitting(console: Console, rows: Sequence[Row], heading: str) -> None:
         table = _make_table(console, rows, heading, parts)
         if measure_width(console, table) + 2 <= console.width:
             break
-    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    print_table(console, table, indent=2)
 
 
 def _make_table(console: Console, rows: Sequence[Row], heading: str, parts: Sequence[str]) -> Table:
@@ -107,7 +113,7 @@ def _print_counts(console: Console, rows: Sequence[Row]) -> None:
         ):
             fitting -= 1
         table = _make_counts(console, counts, names[:fitting])
-        console.print(Padding(table, (0, 0, 0, 2), expand=False))
+        print_table(console, table, indent=2)
         names = names[fitting:]
 
 

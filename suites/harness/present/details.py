@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +13,7 @@ from suites.harness.present import notes, units
 from suites.harness.present.overview import fold_label
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.present.ranked import shorten_labels
-from suites.harness.present.terminal import choose_box, measure_width
+from suites.harness.present.terminal import choose_box, measure_width, print_table
 from suites.harness.record.schema import Environment, Summary
 
 
@@ -104,8 +103,8 @@ def print_details(console: Console, one: Standing, environment: Environment) -> 
     rows = [row for row in rows if any(write(row) != units.UNKNOWN for write in QUANTITIES.values())]
     labels = shorten_labels(list(one.rows))
     for part in _split(console, rows, labels):
-        console.print(Padding(_make_table(console, part, labels), (0, 0, 0, 2), expand=False))
-    for text in (_describe_work(one), _describe_method(one, environment)):
+        print_table(console, _make_table(console, part, labels), indent=2)
+    for text in (_describe_preparation(one), _describe_work(one), _describe_method(one, environment)):
         write_paragraph(console, text, indent=2, style="dim")
 
 
@@ -129,6 +128,13 @@ def _make_table(console: Console, rows: Sequence[Summary], labels: Mapping[str, 
         if any(cell != units.UNKNOWN for cell in cells):
             table.add_row(name, *map(Text, cells))
     return table
+
+
+def _describe_preparation(one: Standing) -> str:
+    """Why times of preparing are missing, where they are."""
+    is_missing = one.timed and all(row.export_s is None and row.compile_s is None for row in one.timed)
+    reason = "import, export and compile are measured in the first case of a model, whose exports the others use"
+    return reason if is_missing else ""
 
 
 def _describe_work(one: Standing) -> str:

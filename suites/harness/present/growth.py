@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -13,7 +12,7 @@ from suites.harness.judge.growth import Growth
 from suites.harness.present.names import describe_case
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.present.ranked import explain_labels, shorten_labels
-from suites.harness.present.terminal import draw_bar, is_ascii
+from suites.harness.present.terminal import draw_bar, is_ascii, print_table
 
 BAR = 16
 """Characters of the longest bar."""
@@ -32,7 +31,7 @@ def print_growth(console: Console, found: Sequence[Growth]) -> None:
         console.print()
         write_paragraph(console, f"{title}: latency grows as {members[0].axis}^exponent", style="bold")
         labels = shorten_labels([one.row.backend for one in members])
-        console.print(Padding(_make_table(console, members, labels), (0, 0, 0, 2), expand=False))
+        print_table(console, _make_table(console, members, labels), indent=2)
         for text in explain_labels(labels):
             write_paragraph(console, text, indent=2, style="dim")
     if sweeps:

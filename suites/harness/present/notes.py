@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from suites.harness.judge.standing import NEAR_TOLERANCE, Mark, Standing, judge_neighbours
 from suites.harness.present import units
+from suites.harness.record import reasons
 from suites.harness.record.schema import Summary
-from suites.harness.run import reasons
 
 LETTERS: Mapping[Mark | str, str] = {
     "noisy": "~",
@@ -32,7 +32,7 @@ def write_marks(one: Standing) -> str:
     """The signs of a case, in the order of `LETTERS`."""
     marks = {mark for found in one.marks.values() for mark in found}
     shown = {mark for mark in LETTERS if mark in marks or (mark == "form" and find_forms(one))}
-    return "".join(letter for mark, letter in LETTERS.items() if mark in shown and _COVERED.get(mark) not in shown)
+    return " ".join(letter for mark, letter in LETTERS.items() if mark in shown and _COVERED.get(mark) not in shown)
 
 
 def find_forms(one: Standing) -> list[Summary]:
@@ -182,7 +182,7 @@ def _explain_missing_briefly(one: Standing, short: Mapping[str, str], told: Reas
 
 def _write_reason(row: Summary) -> str:
     """The reason of a row in one line, also of records that hold it as the runtime wrote it."""
-    return " ".join(reasons.clean(row.reason or "no reason recorded").split())
+    return reasons.join_lines(reasons.clean(row.reason or "no reason recorded"))
 
 
 def explain_references(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suites.harness.present.overview import BEST_OTHER, GUIDE, LeadCell, Line, Overview, Time, fold_label
-from suites.harness.present.terminal import choose_box, is_plain, measure_width
+from suites.harness.present.terminal import choose_box, is_plain, measure_width, print_table
 
 WORD_STYLES = {"ahead": "green", "behind": "red", "level": "", "unclear": "dim"}
 STAR = "*"
@@ -23,7 +23,7 @@ def print_overview(console: Console, overview: Overview) -> None:
     tables = (_make_table(console, overview, is_folded=is_folded) for is_folded in (False, True))
     table = next((one for one in tables if measure_width(console, one) <= console.width), None)
     if table is not None:
-        console.print(table)
+        print_table(console, table)
     else:
         _print_stacked(console, overview)
     if overview.closing:

@@ -13,7 +13,14 @@ from suites.harness.judge import standing
 from suites.harness.judge.standing import Lead, Standing
 from suites.harness.present import names, overview, units
 from suites.harness.present.overview_terminal import WORD_STYLES, write_paragraph
-from suites.harness.present.terminal import choose_box, choose_reach, draw_interval, is_ascii, measure_width
+from suites.harness.present.terminal import (
+    choose_box,
+    choose_reach,
+    draw_interval,
+    is_ascii,
+    measure_width,
+    print_table,
+)
 from suites.harness.record.schema import Environment, Summary
 
 WIDEST, NARROWEST = 61, 15
@@ -37,7 +44,7 @@ def print_leads(
     for width in range(WIDEST, NARROWEST - 2, -2):
         table = _make_table(console, leads, short, reach, width)
         if measure_width(console, table) <= console.width:
-            console.print(table)
+            print_table(console, table)
             break
     else:
         _print_stacked(console, leads, short, reach)

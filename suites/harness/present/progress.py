@@ -14,7 +14,7 @@ from typing import Self, TextIO
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from suites.harness.judge import standing
@@ -75,11 +75,11 @@ class LiveReporter(Reporter):
 
     def __init__(self, console: Console) -> None:
         columns = (
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
         # A unit may take a minute: the pace is that of the whole run, where rich would look half a minute back.
         self._bar = Progress(*columns, console=console, speed_estimate_period=WHOLE_RUN_S)

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from suites.harness.judge.standing import Standing, get_latency
 from suites.harness.present import names, notes, units
 from suites.harness.present.overview_terminal import WORD_STYLES, write_paragraph
-from suites.harness.present.terminal import draw_bar, is_ascii, measure_width
+from suites.harness.present.terminal import draw_bar, is_ascii, measure_width, print_table
 from suites.harness.record.schema import Summary
 
 BAR = 16
@@ -39,7 +38,7 @@ def print_block(console: Console, one: Standing, told: notes.Reasons | None = No
         table = _make_table(console, one, labels, parts)
         if measure_width(console, table) + 2 <= console.width:
             break
-    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    print_table(console, table, indent=2)
     for text in (*explain_labels(labels), *notes.explain_case(one, told)):
         write_paragraph(console, text, indent=2, style="dim")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from rich.box import SIMPLE_HEAD, Box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
+from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 
 from suites.harness.record.schema import Ratio
@@ -38,6 +40,28 @@ def is_plain(console: Console) -> bool:
 def measure_width(console: Console, table: Table) -> int:
     """Columns that a table needs if nothing in it is wrapped."""
     return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+
+
+class _Stripped:
+    """A table whose lines have no blanks at their ends."""
+
+    def __init__(self, table: Table, indent: int) -> None:
+        self._table = Padding(table, (0, 0, 0, indent), expand=False)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self._table, options, pad=False):
+            while line:
+                text, style, control = line.pop()
+                if kept := text.rstrip():
+                    line.append(Segment(kept, style, control))
+                    break
+            yield from line
+            yield Segment.line()
+
+
+def print_table(console: Console, table: Table, indent: int = 0) -> None:
+    """Print a table `indent` columns from the left, without blanks at the ends of its lines."""
+    console.print(_Stripped(table, indent), end="")
 
 
 def choose_box(console: Console) -> Box:

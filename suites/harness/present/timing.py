@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from suites.harness.present import units
 from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.present.terminal import draw_bar, is_ascii
+from suites.harness.present.terminal import draw_bar, is_ascii, print_table
 from suites.harness.run.stopwatch import Stopwatch
 
 BAR = 24
@@ -29,4 +28,4 @@ def print_timing(console: Console, stopwatch: Stopwatch) -> None:
     console.print()
     note = "Workers that are prepared at the same time share its wall time in proportion to their work."
     write_paragraph(console, f"The run took {units.seconds(total)}. {note}")
-    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    print_table(console, table, indent=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from suites.harness.record.schema import Ratio
 
 UNKNOWN = "-"
+MOST_FACTOR = 1000
+"""An end of an interval beyond this factor, or below its inverse, is not written as a number."""
 TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 """Name and seconds of each unit, longest first."""
 
@@ -77,8 +79,10 @@ def factor(ratio: Ratio) -> str:
 
 
 def interval(ratio: Ratio) -> str:
-    """The 95% interval of a factor: ``[1.00, 1.17]``."""
-    return f"[{plain(ratio.low)}, {plain(ratio.high)}]"
+    """The 95% interval of a factor: ``[1.00, 1.17]``; ``[0.50, >1000]`` if it says next to nothing."""
+    high = f">{MOST_FACTOR}" if ratio.high > MOST_FACTOR else plain(ratio.high)
+    low = f"<{1 / MOST_FACTOR:.3f}" if ratio.low < 1 / MOST_FACTOR else plain(ratio.low)
+    return f"[{low}, {high}]"
 
 
 def times(value: float) -> str:

@@ -31,9 +31,9 @@ from suites.harness.judge.verify import Reference
 from suites.harness.measure import device
 from suites.harness.measure.contention import Used, kept
 from suites.harness.record import machine
+from suites.harness.record.reasons import tidy
 from suites.harness.record.schema import Contention, Error, Samples, Status, facts_of
 from suites.harness.run import checks
-from suites.harness.run.reasons import tidy
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, find_lanes, scratch_folder

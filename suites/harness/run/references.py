@@ -64,7 +64,7 @@ def _receive(case: Case, scratch: Path, wait: Callable[[], Mapping[str, Any]]) -
     try:
         sets = wait()["sets"]
     except WorkerFailed as failure:
-        return WorkerFailed(failure.status, f"no reference: {failure.reason}")
+        return WorkerFailed(failure.status, f"no reference: {failure.reason.removeprefix('reference: ')}")
     return [_read(scratch, one, PRECISIONS[case.precision].rule) for one in sets]
 
 

@@ -23,8 +23,8 @@ from engine.processors import allowed_processors, count_processors
 from suites import backends, paths
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.record.reasons import tidy
 from suites.harness.record.schema import Status
-from suites.harness.run.reasons import tidy
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 EXPORTS = "exports_"

@@ -23,11 +23,11 @@ from suites.harness.declare.spec import Suite
 from suites.harness.judge.summary import PHASES
 from suites.harness.judge.verify import Reference
 from suites.harness.measure.contention import Watch, kept
+from suites.harness.record.reasons import tidy
 from suites.harness.record.schema import HARMLESS
 from suites.harness.run import checks
 from suites.harness.run.casework import CHECK_EVERY, MIN_ROUNDS
 from suites.harness.run.provision import provision
-from suites.harness.run.reasons import tidy
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder

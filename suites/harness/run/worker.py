@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import collector
-from suites.harness.run.reasons import shorten
+from suites.harness.record.reasons import shorten
 from suites.other_engine.launch import check_origin, explain
 
 PROTOCOL = 1

@@ -140,7 +140,7 @@ def _call(name: str, file: Path, entry: str, options: Arguments) -> tuple[Any, t
         made = function(**options)
     except (ModelError, _DEFECT):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file may call sys.exit
         raise ModelError(f"model {name!r}: {entry}() raised {type(error).__name__}: {error}") from error
     return inputs.arranged(f"model {name!r}: {entry}()", made)
 

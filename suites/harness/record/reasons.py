@@ -17,6 +17,7 @@ _ESCAPES = re.compile(
     r"|[\x00-\x08\x0b-\x1f\x7f]"
 )
 _SCRATCH = re.compile(r"[^\s'\"=:]*/enginebench-[^\s'\":,;)]*")
+_PUNCTUATION = ".,:;!?"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
@@ -32,6 +33,16 @@ def shorten(text: str, limit: int = LIMIT) -> str:
 def clean(text: str) -> str:
     """`text` without escape sequences of terminals, and without what differs each time: scratch folders, addresses."""
     return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _ESCAPES.sub("", text)))
+
+
+def join_lines(text: str) -> str:
+    """`text` in one line. A line that begins an item or a sentence is set off by a semicolon."""
+    found = ""
+    for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
+        begins = line.startswith("- ") or line[0].isupper()
+        gap = "; " if begins and found and found[-1] not in _PUNCTUATION else " "
+        found += (gap if found else "") + line.removeprefix("- ")
+    return found
 
 
 def tidy(text: str) -> str:
