@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import passes, program, sizes
 from engine.config import Config, require_config
-from engine.errors import ConfigError, GuardWarning, MissingPackageError, ProgramError, UnsupportedOp
+from engine.errors import ConfigError, EngineError, GuardWarning, MissingPackageError, ProgramError, UnsupportedOp
 from engine.ops import TensorType
 from engine.program import Artifact, reader, sharing
 from engine.runtime.boundary import Boundary, Rebuild
@@ -254,10 +254,16 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
         if type(value) is not int or value < 1 + (name == "max_length"):
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
     decoding.check_parameters(module)
-    compiled = {
-        name: _compile_artifact(module, example, config, shapes)
-        for name, (example, shapes) in decoding.examples(batch, max_length).items()
-    }
+    try:
+        compiled = {
+            name: _compile_artifact(module, example, config, shapes)
+            for name, (example, shapes) in decoding.examples(batch, max_length).items()
+        }
+    except EngineError as error:
+        if type(error) is not EngineError:
+            raise
+        room = f"the module must take batch={batch} texts of up to max_length={max_length} tokens"
+        raise EngineError(f"{error}. Its buffers may have other sizes: {room}") from error
     artifacts = {name: one.artifact for name, one in compiled.items()}
     _check_decoder(artifacts, batch)
     facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in compiled.items()}

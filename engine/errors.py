@@ -79,4 +79,7 @@ class GuardWarning(EngineWarning):
 
 
 class StaleWeightsWarning(EngineWarning):
-    """The weights of a model have changed since it was compiled; the program keeps those of then."""
+    """The weights of a model have changed since it was compiled; the program keeps those of then.
+
+    Not issued for changes that torch does not count: through ``.data``, or a NumPy array that shares memory.
+    """

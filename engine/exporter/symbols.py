@@ -148,7 +148,7 @@ def names_of(dynamic_shapes: Any, inputs: Sequence[str]) -> dict[tuple[str, int]
     """
     found = {}
     for name, axes in _by_input(dynamic_shapes, inputs):
-        for axis, dim in _items(axes):
+        for axis, dim in list_parts(axes):
             called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half has the name of half
             if isinstance(axis, int) and isinstance(dim, torch.export.Dim) and called.isidentifier():
                 found[name, axis] = called
@@ -165,7 +165,7 @@ def _by_input(shapes: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
 
 def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:
     """The dynamic shapes of the axes of each tensor in a structure, with torch.export's name of the tensor."""
-    parts = _items(shapes)
+    parts = list_parts(shapes)
     by_axis = isinstance(shapes, Mapping) and not any(isinstance(key, str) for key in shapes)
     if name and (by_axis or not any(isinstance(part, Mapping | tuple | list) for _key, part in parts)):
         yield name, shapes
@@ -175,7 +175,7 @@ def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:
         yield from _parts(inner, part)
 
 
-def _items(shapes: Any) -> list[tuple[Any, Any]]:
+def list_parts(shapes: Any) -> list[tuple[Any, Any]]:
     """(key or position, part) for each part; [] if `shapes` has no parts."""
     if isinstance(shapes, Mapping):
         return list(shapes.items())

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import InputKind
@@ -18,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
+from engine.exporter.dynamic import check_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
 from engine.exporter.sources import from_error
@@ -57,6 +59,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
+        check_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
         with _errors_as_one_sentence(), capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
@@ -78,6 +81,8 @@ def check_module(model: Any) -> None:
 
 def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError]) -> None:
     for name, tensor in tensors:
+        if isinstance(tensor, np.ndarray):
+            raise error(f"{name}: expected a torch tensor, got a NumPy array; convert it by torch.from_numpy")
         if not isinstance(tensor, torch.Tensor):
             continue
         if tensor.device.type != "cpu":

@@ -87,6 +87,11 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
     if not path.name or not path.parent.is_dir():
         raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
+    path = path.resolve()  # what a link points to is replaced, not the link
+    if path.exists() and not path.is_file():
+        raise ProgramError(
+            f"{path}: cannot be written: {'it is a folder' if path.is_dir() else 'it is no regular file'}"
+        )
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         temporary.touch()

@@ -124,6 +124,10 @@ class Decoder:
             )
         self._state = self.new_state()
 
+    def __repr__(self) -> str:
+        name = self._artifacts["decode"].name
+        return f"<Decoder {name}(max_length={self.max_length}, batch={self.batch})>"
+
     # --- step by step ------------------------------------------------------------------------------------------------
 
     def new_state(self) -> Cache:

@@ -204,6 +204,10 @@ def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapp
             raise UsageError(
                 f"--config {text!r}: the precision is a part of the case; use enginebench run --precision {value}"
             )
+        if of_case and field == "threads":
+            raise UsageError(
+                f"--config {text!r}: every backend has the threads of the case; use enginebench run --threads {value}"
+            )
         if field in found:
             raise UsageError(f"--config {text!r}: {field} is given twice; give it once, lists as a+b")
         found[field] = value

@@ -5,6 +5,11 @@ from __future__ import annotations
 from engine.errors import EngineError
 
 
+def describe_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file could not be read, without the words of a codec."""
+    return "not a text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+
+
 class UsageError(EngineError):
     """What was asked for cannot be done as asked: the command line prints the message and exits with 2."""
 

@@ -60,7 +60,7 @@ def check_origin(roots: Sequence[str]) -> None:
             raise RuntimeError(f"{name} is imported from {file} there, which is not under {roots[0]}")
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """The reason of an exception, in a form that says so where the other environment lacks what the harness uses.
 
     A missing name, module or parameter is recognised by its kind and by the frame that raised it: one of `suites`. The

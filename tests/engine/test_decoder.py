@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
+from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError
 from suites import models
 from tests.files import saved_with
 
@@ -289,6 +289,15 @@ def test_texts_of_another_batch_than_that_of_the_prompt_are_refused(decoder):
         decoder.decode(some_ids(2, 1))
     with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1 to 48\], got \[2, 3\]"):
         decoder.generate(some_ids(2, 3))
+
+
+def test_a_batch_that_the_module_cannot_hold_is_named():
+    with pytest.raises(EngineError, match=r"the module must take batch=3 texts of up to max_length=16 tokens"):
+        engine.compile_decoder(Adding(32).eval(), 16, batch=3)
+
+
+def test_a_decoder_says_what_it_holds(decoder):
+    assert repr(decoder) == f"<Decoder {decoder._artifacts['decode'].name}(max_length=48, batch=1)>"
 
 
 def test_a_cache_that_is_too_short_is_refused_when_compiling():

@@ -245,6 +245,26 @@ def test_a_call_that_is_worked_out_for_one_size_is_named_with_it(call):
         engine.compile(Call(FOR_ONE_SIZE[call]).eval(), (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
 
 
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"y": {0: BATCH}}, r"dynamic_shapes: unknown input 'y'. Known: x"),
+        ({"x": {7: BATCH}}, r"dynamic_shapes: x has 3 axes, 0 to 2; got axis 7"),
+        ({"x": {0: "batch"}}, r"dynamic_shapes: x, axis 0: expected torch.export.Dim\('batch'\), got a text"),
+        (({2: Dim("n", min=1, max=8)},), r"input 0, axis 2: n goes from 1 to 8, and the example input has 16"),
+        (5, r"dynamic_shapes: expected a dict, input name -> axes, got int"),
+    ],
+)
+def test_a_mistake_in_dynamic_shapes_names_input_and_axis(network, spec, message):
+    with pytest.raises(engine.ConfigError, match=message):
+        engine.compile(network, (torch.randn(3, 10, 16),), dynamic_shapes=spec)
+
+
+def test_arrays_of_numpy_are_no_example_inputs(network):
+    with pytest.raises(engine.ShapeError, match="input 0: expected a torch tensor, got a NumPy array"):
+        engine.compile(network, (np.zeros((3, 10, 16), np.float32),))
+
+
 @pytest.mark.parametrize("spec", [{"y": {0: BATCH}}, ({0: BATCH}, {0: BATCH}), {"x": {7: BATCH}}, 5])
 def test_dynamic_shapes_that_do_not_fit_the_model_are_refused(network, spec):
     with pytest.raises(engine.EngineError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import stat
 import struct
 from collections import OrderedDict
 from typing import NamedTuple
@@ -191,6 +193,18 @@ def test_what_names_no_file_is_refused(path):
 def test_a_folder_that_does_not_exist_is_a_program_error(tmp_path):
     with pytest.raises(ProgramError):
         small().save(tmp_path / "no" / "such" / "folder")
+
+
+def test_saving_replaces_files_alone_and_follows_links(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, reason in (("pipe", "it is no regular file"), (".", "it is a folder")):
+        with pytest.raises(ProgramError, match=f"cannot be written: {reason}"):
+            small().save(f"{tmp_path / name}" if name != "." else tmp_path)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    (tmp_path / "link").symlink_to("real.engine")
+    small().save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert engine.load(tmp_path / "real.engine").digest == small().digest
 
 
 def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):

@@ -8,7 +8,9 @@ import re
 import pytest
 
 from suites.cli import main
+from suites.harness.errors import UsageError
 from suites.harness.judge import verify
+from suites.harness.present import markdown
 from suites.harness.record import store
 from suites.harness.record.schema import Summary
 
@@ -55,3 +57,10 @@ def test_the_constants_of_the_page_are_those_of_the_code(root):
     text = (root / "docs/measurement.md").read_text()
     assert f"{verify.TOLERANCE_FACTOR:g} times eager's own float32 error" in text
     assert f"at least {verify.TOLERANCE_ULPS:g} units in the" in text
+
+
+def test_a_page_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "page.md").write_bytes(b"\xf3")
+    for name, told in (("none.md", "No such file"), (".", "Is a directory"), ("page.md", "not a text in UTF-8")):
+        with pytest.raises(UsageError, match=told):
+            markdown.write_between(tmp_path / name, "table", "text")

@@ -56,6 +56,13 @@ def test_records_of_other_machines_count_until_this_one_has_its_own(tiny, tmp_pa
     assert tiny.estimate(tmp_path) == (pytest.approx(seconds_of(3, 1)), "from records of this machine")
 
 
+def test_workers_that_never_started_do_not_count(tiny, tmp_path):
+    store_costs(tmp_path, machine.slug(), 1, 0.0, 0.0)
+    seconds, basis = tiny.estimate(tmp_path)
+    assert seconds == pytest.approx(seconds_of(plan.ASSUMED_WORKER_S, plan.ASSUMED_WORKER_S))
+    assert basis.startswith("assuming 4 s a process")
+
+
 def test_only_the_newest_runs_count(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "RECENT", 2)
     for day, (slug, first) in enumerate((("b-2c", 100.0), ("b-2c", 5.0), ("a-2c", 5.0)), 1):

@@ -51,6 +51,16 @@ def test_a_run_is_found_by_its_path(results):
     assert lookup.find_run(results / "elsewhere", str(path)).path == path
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("no/such.jsonl", "no such file"), ("{}", "a folder"), ("{}/note.txt", "no record"), ("{}/x.jsonl", "no such")],
+)
+def test_a_path_that_is_no_record_is_told_as_a_path(results, tmp_path, name, told):
+    (tmp_path / "note.txt").write_text("hello")
+    with pytest.raises(UsageError, match=told):
+        lookup.find_run(results, name.format(tmp_path))
+
+
 def test_last_is_the_newest_run_of_a_suitable_kind(results):
     assert lookup.find_run(results, "last", lookup.is_shown).name == RUNS[3]
     assert lookup.find_run(results, "last", lookup.is_measurement).name == RUNS[2]

@@ -450,6 +450,13 @@ def test_an_interval_that_says_next_to_nothing_is_not_spelled_out():
     assert units.interval(Ratio(400.0, 300.0, 500.0)) == "[300, 500]"
 
 
+@pytest.mark.parametrize("width", [60, 80, 110, 160])
+def test_options_of_the_engine_are_shown_and_not_read_as_markup(width):
+    rows = case(peers={"eager": 4.0})
+    rows[-1] = rows[-1].model_copy(update={"backend": "engine[planner=in_order]"})
+    assert "[planner=in_order]" in printed(described(rows), width)
+
+
 def test_the_lines_of_a_table_have_no_blanks_at_their_ends():
     table = Table("name", "value", box=None)
     table.add_row("a", "long value")

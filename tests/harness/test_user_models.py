@@ -41,6 +41,8 @@ class Order(torch.nn.Module):
     def forward(self, x):
         return torch.cummax(x + 1, 0).values * 2
 
+limit = 3
+
 def counting():
     return Counting(), ((torch.randn(2, 3),), {"weight": torch.rand(3)})
 
@@ -80,6 +82,7 @@ def folder(tmp_path, monkeypatch):
     """The current folder, with a file of each kind."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FACTORIES)
+    (tmp_path / "junk.toml").write_bytes(b"\xf3\x00")
     program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),))
     torch.export.save(program, "mine.pt2")
     value = helper.make_tensor_value_info
@@ -175,6 +178,10 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "mlp", "--config", "fallbak=torch"], "did you mean 'fallback'"),
         (["run", "mlp", "--config", "fallback=torhc"], "did you mean 'torch'"),
         (["run", "mlp", "--config", "fallback"], "expected field=value"),
+        (["run", "mlp", "--config", "threads=2"], "use enginebench run --threads 2"),
+        (["run", "mine.py:limit"], "limit is no function; known: counting"),
+        (["run", "junk.toml"], "junk.toml: not a text in UTF-8"),
+        (["show", "mine.py"], "mine.py: no record"),
         (["run", "mlp", "--config", "isa=avx2", "--config", "isa=avx2"], "isa is given twice"),
         (["run", "mlp", "--config", "planner=in_order", "--backends", "eager"], "rows of the engine, and mlp has none"),
         (["profile", "mlp", "--config", "planer=none"], "did you mean 'planner'"),

@@ -78,7 +78,7 @@ def test_a_model_of_a_file_can_be_exported(file):
     ("factory", "message"),
     [
         ("mak", r"mine\.py: unknown function 'mak'; did you mean 'make'"),
-        ("number", r"mine\.py: unknown function 'number'"),
+        ("number", r"mine\.py: number is no function"),
         ("text", r"text\(\) must return \(torch\.nn\.Module, inputs\), .*, got str"),
         ("half", r"half\(\): expected at least one tensor among the inputs, got \(str\)"),
         ("broken", r"broken\(\) raised ZeroDivisionError: by design"),

@@ -31,7 +31,7 @@ from suites.backends import versions
 from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_unreadable
 
 IO = ("torch", "numpy")
 LEAST_TOGETHER = 4
@@ -182,7 +182,7 @@ def load(path: Path) -> Suite:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(f"{path}: {describe_unreadable(error)}") from None
     return parse(text, str(path), path.parent)
 
 
@@ -325,7 +325,7 @@ def _model_problems(sweep: ModelSweep) -> Iterator[str]:
         yield f"name: {error}"
         return
     wrong = [
-        f"{kind}: {unknown('key', key, known)}"
+        f"{kind}: {_unknown_key(kind, key, known, spec)}"
         for kind, given, known in (("shape", sweep.shape, spec.shape_keys), ("options", sweep.options, spec.options))
         for key in given
         if key not in known and (kind == "shape" or spec.option(key) is None)
@@ -339,6 +339,12 @@ def _model_problems(sweep: ModelSweep) -> Iterator[str]:
             registry.check_switches(switches)
         except EngineError as error:
             yield f"switches: {error}"
+
+
+def _unknown_key(kind: str, key: str, known: Mapping[str, Any], spec: models.ModelSpec) -> str:
+    text = unknown("key", key, known)
+    is_option = kind == "shape" and spec.option(key) is not None
+    return f"{text}. {key} is an option: options = {{ {key} = ... }}" if is_option else text
 
 
 def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.record.schema import Environment, Surroundings
 
 
@@ -23,11 +23,18 @@ def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
 
 def write_between(path: Path, marker: str, text: str) -> None:
     """Replace what lies between ``<!-- marker -->`` and ``<!-- /marker -->`` in a file; UsageError without the pair."""
-    before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {marker} -->")
+    try:
+        page = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {describe_unreadable(error)}; expected a page with the markers") from None
+    before, opening, rest = page.partition(f"<!-- {marker} -->")
     _, closing, after = rest.partition(f"<!-- /{marker} -->")
     if not opening or not closing:
         raise UsageError(f"{path}: expected the markers <!-- {marker} --> and <!-- /{marker} -->")
-    path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+    try:
+        path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def heading(environment: Surroundings) -> str:

@@ -58,10 +58,10 @@ def _make_table(console: Console, overview: Overview, *, is_folded: bool) -> Tab
     table.add_column("case", no_wrap=True)
     table.add_column("", no_wrap=True)
     for column in overview.columns:
-        table.add_column("\n".join(fold_label(column)) if is_folded else column, justify="right", no_wrap=True)
+        table.add_column(Text("\n".join(fold_label(column)) if is_folded else column), justify="right", no_wrap=True)
     for heading in overview.leads:
         first, rest = heading.split(" ", 1)
-        table.add_column("\n".join([first, *fold_label(rest)]) if is_folded else heading, no_wrap=True)
+        table.add_column(Text("\n".join([first, *fold_label(rest)]) if is_folded else heading), no_wrap=True)
         table.add_column("", no_wrap=True)
     has_marks = any(line.marks for line in overview.lines)
     if has_marks:

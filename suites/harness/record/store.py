@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.record import machine, migrations
 from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, Surroundings, names
 
@@ -197,6 +197,8 @@ def _decode(text: bytes) -> Record:
     """The record that a line spells; ValueError says what is wrong with it."""
     try:
         line = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not a JSON line: {describe_unreadable(error)}") from None
     except ValueError as error:
         raise ValueError(f"not a JSON line: {error}") from None
     except RecursionError:

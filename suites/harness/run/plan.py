@@ -153,6 +153,8 @@ def _read_costs(files: Sequence[Path]) -> dict[tuple[Any, ...], list[float]]:
             continue
         suite = run.environment.suite
         for line in run.of(Samples):
+            if line.elapsed_s <= 0:  # its worker never started, because there was no reference, say
+                continue
             for key in (*_akin(suite, line.case, line.backend), ()):
                 known.setdefault((line.generation == 0, *key), []).append(line.elapsed_s)
     return known

@@ -50,12 +50,12 @@ def main() -> None:
     os._exit(0)  # runtimes may hang or crash while they tear down their threads: their work is done
 
 
-def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exception], str]) -> dict[str, Any]:
+def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[BaseException], str]) -> dict[str, Any]:
     try:
         return {"ok": handle(command.pop("command"), command)}
     except MemoryError:
         return {"error": "MemoryError: out of memory"}
-    except Exception as error:  # noqa: BLE001  # whatever a runtime raises is the reason of its row
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  # whatever it raises is the row's reason
         # Imported here, because importing it imports the engine, whose import `load` has to time.
         from suites.harness.errors import Refused
 
@@ -64,8 +64,8 @@ def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[Exceptio
         return {"error": shorten(reason(error), _ERROR_LIMIT)}
 
 
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".strip()
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".strip().removesuffix(":")
 
 
 def _job_handler(config: Mapping[str, Any]) -> Handler:

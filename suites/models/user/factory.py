@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # A defect of the engine is not the factory's. Engines of other versions, under which this runs too, may lack the class.
 _DEFECT: type[Exception] = getattr(errors, "InternalError", ModelError)
-_NAMING = ("exec", "globals", "locals", "setattr", "vars", "sys")
+_NAMING = ("exec", "globals", "locals", "setattr", "vars")
 """Names by which a file may define others that its source does not spell."""
 _ANY = Option(OMITTED, types=SCALARS)
 
@@ -93,6 +93,8 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
         raise ModelError(f"model {name!r}: {file.name} is not valid Python: {type(error).__name__}: {error}") from None
     if not _may_define(tree, entry):
         raise UnknownModel(f"model {name!r}: {file.name}: {unknown('function', entry, _functions(tree))}")
+    if _is_bound_to_data(tree, entry):
+        raise UnknownModel(f"model {name!r}: {file.name}: {entry} is no function; known: {', '.join(_functions(tree))}")
     named = [one for one in tree.body if getattr(one, "name", None) == entry]
     if not named or not isinstance(named[-1], ast.FunctionDef) or named[-1].decorator_list:
         return None
@@ -111,9 +113,17 @@ def _may_define(tree: ast.Module, entry: str) -> bool:
             return True
         if isinstance(node, ast.alias) and node.name == "*":
             return True
-        if getattr(node, "id", None) in _NAMING:
+        if getattr(node, "id", None) in _NAMING or getattr(node, "attr", None) == "modules":  # of sys
             return True
     return False
+
+
+def _is_bound_to_data(tree: ast.Module, entry: str) -> bool:
+    """True if the only statement that binds `entry` gives it a number, a text or a display of values."""
+    names = [node for node in ast.walk(tree) if getattr(node, "id", getattr(node, "name", None)) == entry]
+    bound = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0] in names]
+    data = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set)
+    return len(names) == 1 and len(bound) == 1 and isinstance(bound[0], data)
 
 
 def _functions(tree: ast.Module) -> list[str]:
