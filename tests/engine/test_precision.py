@@ -65,18 +65,24 @@ def references_of(program):
     return engine.Config(variant=dict.fromkeys(used & known, "reference"))
 
 
+SLOW = {"int8_weight": 2, "int4_weight": 4}
+"""Precision -> launches of the network below that no fast kernel computes; all 5 for the others. Linear layers of 8 bits
+have one, and groups of 4 bits do not fit the last layer."""
+
+
 @pytest.mark.parametrize("precision", ENCODED)
-def test_the_cpu_runs_every_precision_and_reports_that_it_is_slow(net, precision):
+def test_the_cpu_runs_every_precision_and_reports_what_is_slow(net, precision):
     model, inputs = net
     program = engine.compile(model, inputs, engine.Config(precision=precision))
     expected = compiled(model, inputs, precision)(*inputs)
     torch.testing.assert_close(program(*inputs), expected, rtol=1e-5, atol=1e-5)  # float32 kernels between the products
     report = program.report()
-    assert report.reference_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == 5
+    slow = SLOW.get(precision, 5)
+    assert report.reference_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == slow
     assert 0 < report.reference_flops < report.flops
     assert report.reference_slowdown > 10
     assert re.search(
-        r"5 of \d+ launches \(\d+% of the FLOPs\) use reference kernels, which are slow: for example",
+        rf"{slow} of \d+ launches \(\d+% of the FLOPs\) use reference kernels, which are slow: for example",
         str(report),
     )
     plain = engine.compile(model, inputs).report()

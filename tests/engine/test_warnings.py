@@ -31,7 +31,7 @@ def slow(issued):
     return [one for one in issued if one.category is engine.SlowKernelWarning]
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8_weight"])
+@pytest.mark.parametrize("precision", ["bf16", "int8_dynamic"])
 def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued, precision):
     for _ in range(2):
         program = engine.compile(MLP, (X,), engine.Config(precision=precision))
@@ -43,6 +43,12 @@ def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued
     assert "use reference kernels, which are slow, because there are no fast kernels" in str(one.message)
     assert one.filename == __file__
     assert issubclass(engine.SlowKernelWarning, engine.EngineWarning)
+
+
+def test_nothing_is_said_of_linear_layers_with_weights_of_8_bits(issued):
+    program = engine.compile(MLP, (X,), engine.Config(precision="int8_weight"))
+    assert not slow(issued)
+    assert program.report().reference_launches == 0
 
 
 def test_half_precision_weights_are_said_when_loading_too(issued, tmp_path):

@@ -110,6 +110,54 @@ static void add_encodings(case_visitor *v) {
     }
 }
 
+/* A weight of 8 bits with a scale for each column, and any epilogue; packed or not. */
+static void add_bytes(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias, int residual,
+                      int64_t activation, double alpha) {
+    for (unsigned constant = 0; constant <= 2; constant += 2) {
+        test_case c;
+        /* elements are up to 12.8: 127 and a scale of 0.1 */
+        case_begin(&c, "linear", 12.8 * sum_tolerance(K), "bytes M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d residual=%d %ld %g",
+                   (long)M, (long)N, (long)K, (int)x_layout, transposed, bias, residual, (long)activation, alpha);
+        case_input(&c, EB_F32, x_layout, 1, SHAPE(M, K));
+        case_input(&c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
+        if (bias)
+            case_input(&c, EB_F32, DENSE, 1, SHAPE(N));
+        else
+            case_absent(&c);
+        if (residual)
+            case_input(&c, EB_F32, PADDED, 1, SHAPE(M, N));
+        else
+            case_absent(&c);
+        case_encode(&c, EB_IN_LINEAR_WEIGHT, "int8_channel", !transposed);
+        case_output(&c, EB_F32, DENSE, SHAPE(M, N));
+        c.node.n_ints = EB_INT_LINEAR_COMPUTE + 1;
+        c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = transposed;
+        c.ints[EB_INT_LINEAR_ACTIVATION] = activation;
+        c.node.n_reals = 1;
+        c.reals[EB_REAL_LINEAR_ALPHA] = alpha;
+        c.constant = constant;
+        visit_case(v, &c);
+    }
+}
+
+static void add_all_bytes(case_visitor *v) {
+    for (int64_t M = 0; M <= 20; M++) add_bytes(v, M, 34, 19, DENSE, (int)(M % 2), 1, 0, EB_LINEAR_ACTIVATION_NONE, 1);
+    for (int64_t N = 0; N <= 66; N++) add_bytes(v, 1 + N % 5, N, 18, DENSE, 1, (int)(N % 2), (int)(N % 3 == 0), N % 4, 1);
+    for (int64_t K = 0; K <= 35; K++) add_bytes(v, 1 + K % 5, 40, K, (layout)(K % 4), (int)(K % 2), 1, 0, 0, 1);
+    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
+        for (int64_t M = 1; M <= 5; M++) add_bytes(v, M, 45, 65, DENSE, 1, 1, 1, activation, -0.5);
+    add_bytes(v, 300, 130, 40, SWAPPED, 0, 1, 1, EB_LINEAR_ACTIVATION_GELU, 1);
+    add_bytes(v, 3, 70, 2100, PADDED, 1, 0, 1, EB_LINEAR_ACTIVATION_SILU, 0.25);
+}
+
+static void time_bytes(case_visitor *v, int64_t M, int64_t K, int64_t N) {
+    test_case c;
+    make_encoded(&c, M, N, K, "int8_channel", 1, EB_COMPUTE_ELEMENT, 1);
+    c.constant = 2;
+    case_timed(&c, 2.0 * (double)(M * N * K), "%ld x %ld x %ld of bytes", (long)M, (long)K, (long)N);
+    visit_case(v, &c);
+}
+
 static void time_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, int64_t activation) {
     test_case c;
     make_linear(&c, M, N, K, DENSE, 1, activation);
@@ -127,6 +175,8 @@ static void time_layers(case_visitor *v) {
     for (int i = 0; i < 25; i++) time_linear(v, rows[i % 5], weights[i / 5][0], weights[i / 5][1], EB_LINEAR_ACTIVATION_NONE);
     for (int i = 0; i < 5; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_LINEAR_ACTIVATION_NONE);
     time_linear(v, 128, 768, 3072, EB_LINEAR_ACTIVATION_GELU);
+    for (int i = 0; i < 5; i++) time_bytes(v, (int64_t[]){1, 1, 4, 32, 128}[i], (int64_t[]){768, 8192, 768, 768, 768}[i],
+                                           (int64_t[]){3072, 8192, 3072, 3072, 3072}[i]);
     for (int i = 0; i < CONV_LAYERS; i++) {
         const conv_layer *l = &conv_layers[i];
         if (!is_linear_layer(l)) continue;
@@ -157,6 +207,7 @@ void cases_linear(case_visitor *v) {
         }
     add_specials(v);
     add_encodings(v);
+    add_all_bytes(v);
     for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_LINEAR_ACTIVATION_NONE);
     time_layers(v);
 }

@@ -16,6 +16,10 @@
 #define panels_packing EB_PASTE(eb_panels_packing, __, EB_ISA, , , )
 extern const eb_packing panels_packing;
 
+/* A matrix of bytes as panels: [ceil(columns / EB_NR)][depth][EB_NR], the last columns padded with zeros. */
+#define byte_panels_packing EB_PASTE(eb_byte_panels_packing, __, EB_ISA, , , )
+extern const eb_packing byte_panels_packing;
+
 /* The inverse of pack_columns (gemm.h): the first `columns` columns of a panel. */
 static inline void unpack_panel(const float *panel, int64_t k_step, int64_t n_step, int64_t K, int64_t columns, float *plain) {
     for (int64_t n = 0; n < columns; n++)
@@ -26,6 +30,12 @@ static inline const eb_packing *choose_panels(int64_t columns, int64_t depth, in
     numbers[0] = columns;
     numbers[1] = depth;
     return &panels_packing;
+}
+
+static inline const eb_packing *choose_byte_panels(int64_t columns, int64_t depth, int64_t *numbers) {
+    numbers[0] = columns;
+    numbers[1] = depth;
+    return &byte_panels_packing;
 }
 
 #endif

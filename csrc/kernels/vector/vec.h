@@ -13,6 +13,9 @@
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
+#if defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 
 #include "../../engine.h"
 #include "../../iterate.h"
@@ -57,6 +60,28 @@ EB_INLINE vf vf_load_part(const float *p, int64_t count) {
     return v;
 }
 EB_INLINE void vf_store_part(float *p, vf v, int64_t count) { memcpy(p, &v, (size_t)count * 4); }
+
+/* EB_VL signed bytes as floats. GCC 12 converts vectors of bytes one by one. */
+EB_INLINE vf vf_load_bytes(const int8_t *p) {
+#if defined(__AVX512F__) && EB_VL == 16
+    const vi wide = (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__) && EB_VL == 8
+    const vi wide = (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#elif defined(__SSE2__) && EB_VL == 4
+    int32_t bytes;
+    memcpy(&bytes, p, 4);
+    const __m128i twice = _mm_unpacklo_epi8(_mm_cvtsi32_si128(bytes), _mm_cvtsi32_si128(bytes));
+    const vi wide = (vi)_mm_srai_epi32(_mm_unpacklo_epi16(twice, twice), 24);
+#elif defined(__ARM_NEON) && EB_VL == 4
+    int32_t bytes;
+    memcpy(&bytes, p, 4);
+    const vi wide = (vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(bytes)))));
+#else
+    vi wide;
+    for (int i = 0; i < EB_VL; i++) wide[i] = p[i];
+#endif
+    return __builtin_convertvector(wide, vf);
+}
 
 /* mask ? a : b, lane by lane; a mask is what a comparison answers. */
 EB_INLINE vi vi_select(vi mask, vi a, vi b) { return (mask & a) | (~mask & b); }
