@@ -66,8 +66,8 @@ def references_of(program):
 
 
 SLOW = {"int8_weight": 2, "int4_weight": 4}
-"""Precision -> launches of the network below that no fast kernel computes; all 5 for the others. Linear layers of 8 bits
-have one, and groups of 4 bits do not fit the last layer."""
+"""Precision -> launches of the network below that no fast kernel computes; all 5 for the others. Linear layers of 8
+bits have one, and groups of 4 bits do not fit the last layer."""
 
 
 @pytest.mark.parametrize("precision", ENCODED)
