@@ -96,7 +96,7 @@ def check_benchmark(program: Path) -> None:
 def check_kernel_of_page(program: Path) -> None:
     """The page's kernel is in the registry, and lists its cases; the run above fails if it took none."""
     done = subprocess.run([program, "list", "f32_qt8w_linear"], capture_output=True, text=True, check=True)
-    assert "linear int8_channel M=3 N=17 K=20 transposed=1 compute=0 bias=1" in done.stdout
+    assert "linear int8_tensor M=3 N=17 K=20 transposed=1 compute=0 bias=1" in done.stdout
     assert b"f32_qt8w_linear__generic_rows" in program.read_bytes()
 
 

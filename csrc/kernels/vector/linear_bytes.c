@@ -147,4 +147,4 @@ EB_INLINE void multiply(const eb_node *node, void *const *bases, void *scratch, 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     return run_linear(node, bases, begin, end, scratch, multiply);
 }
-const eb_kernel EB_PASTE(f32_qc8w_linear, __, EB_ISA, _, panels, ) = {plan, run, choose_packing};
+const eb_kernel EB_PASTE(f32_qc8w_linear, __, EB_ISA, _, packed, ) = {plan, run, choose_packing};
