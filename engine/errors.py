@@ -81,5 +81,5 @@ class GuardWarning(EngineWarning):
 class StaleWeightsWarning(EngineWarning):
     """The weights of a model have changed since it was compiled; the program keeps those of then.
 
-    Not issued for changes that torch does not count: through ``.data``, or a NumPy array that shares memory.
+    It is not issued for changes that torch does not count: through ``.data``, or a NumPy array that shares memory.
     """

@@ -393,4 +393,4 @@ _EXPECTED = {
     "model_type": "a table",
     "string_pattern_mismatch": "letters, digits, - and _, beginning with a letter or a digit",
 }
-"""Type of a pydantic error -> what was expected instead, with the limits that the error names."""
+"""Type of a pydantic error -> what the key takes; the error fills in its limits."""
