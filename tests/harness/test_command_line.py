@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -442,7 +443,7 @@ def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suit
     assert text.startswith("before\n<!-- table -->\n")
     assert "A/A floor" in text.splitlines()[2]
     assert "the former one" not in text
-    assert "| mlp\N{NO-BREAK SPACE}b2 |" in text
+    assert re.search(r"^\| \*?mlp\xa0b2\*? \|", text, re.MULTILINE), text  # in italics where the machine was disturbed
     assert text.endswith("<!-- /table -->\nafter\n")
     status, _, err = call(capsys, "show", "--svg", str(tmp_path / "table.svg"), "--results", str(results))
     assert (status, "nothing to draw: no case has a time of the engine" in err) == (2, True)
