@@ -238,7 +238,11 @@ def through_torch(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def flatten(outputs: Any) -> list[Tensor]:
-    """Tensors of nested outputs in order; None is skipped; TypeError for anything that is not a tensor."""
+    """Tensors of nested outputs in order. None and plain numbers, flags and texts are skipped: a model's code sets them.
+
+    Raises:
+        TypeError: an output is something else.
+    """
     import torch
 
     found: list[Tensor] = _leaves(outputs, torch.Tensor)
@@ -265,11 +269,11 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 def _leaves(outputs: Any, kind: type) -> list[Any]:
     if isinstance(outputs, kind):
         return [outputs]
-    if outputs is None:
+    if outputs is None or isinstance(outputs, bool | int | float | str):
         return []
     if isinstance(outputs, Mapping):
         return [leaf for value in outputs.values() for leaf in _leaves(value, kind)]
-    if isinstance(outputs, Sequence) and not isinstance(outputs, str | bytes):
+    if isinstance(outputs, Sequence) and not isinstance(outputs, bytes):
         return [leaf for value in outputs for leaf in _leaves(value, kind)]
     if dataclasses.is_dataclass(outputs) and not isinstance(outputs, type):
         return [leaf for entry in dataclasses.fields(outputs) for leaf in _leaves(getattr(outputs, entry.name), kind)]

@@ -68,6 +68,8 @@ def command(
             "--markdown or --into": as_markdown or into is not None,
         }
     )
+    if svg is not None and svg.suffix != ".svg":
+        raise UsageError(f"--svg {svg}: expected a name that ends in .svg; this writes no other kind of picture")
     of_rows = {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}
     is_suitable, wanted = (
         (lookup.is_measurement, "a run of a suite or model with rows, which these options are for")

@@ -176,6 +176,7 @@ def test_listing_backends_imports_none_of_them(root):
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
         (["ablate", "mlp", "--resume"], "nothing to resume"),
+        (["show", "--svg", "a.png"], "expected a name that ends in .svg"),
         (["ablate", "mlp", "--csv", "/nowhere/a.csv"], "/nowhere/a.csv: cannot be written"),
     ],
 )

@@ -330,3 +330,10 @@ def test_a_file_that_keeps_its_types_is_not_timed_under_another_precision(folder
         rounded = checks.unavailable(Case(model, shape, precision="bf16"), BackendRef(backend))
         assert rounded == f"{model} keeps the element types that it was saved with; the case asks for bf16"
         assert checks.unavailable(Case(model, shape), BackendRef(backend)) is None
+
+
+def test_outputs_that_are_no_tensors_are_skipped_if_the_code_of_the_model_sets_them():
+    tensor = torch.ones(2)
+    assert flatten((tensor, 3, {"flag": True, "text": "a", "none": None}, [0.5])) == [tensor]
+    with pytest.raises(TypeError, match="an output is complex"):
+        flatten((tensor, 1j))
