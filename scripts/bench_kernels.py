@@ -6,7 +6,7 @@ Builds the C test program, which has the kernels and the list of cases (tests/ke
 timed ones in rounds: each kernel, OpenBLAS, then torch, and again. Time is the thread's own on its core, so that
 processes that push it aside do not count; the median round is shown. What is timed has just run once: operands lie in
 the caches that hold them. A row's roof is what it is bound by: multiply-adds with the
-kernel's instruction set for products, memory for operands of 64 MB and more; in between there is none. Memory allows no
+kernel's instruction set for products (of bfloat16 where the instruction set adds those), memory for operands of 64 MB and more; in between there is none. Memory allows no
 less time than reading what is read takes, nor than moving all bytes at the better rate of reading and of copying past
 the caches: a core that both reads and writes moves more than one that reads. Roofs are measured in each round, since a
 neighbour on the machine takes memory from them and from the kernels alike; a share is the median over the rounds.
@@ -137,8 +137,12 @@ def _linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None, s
     return functional.gelu(y) if c.ints[1] else y
 
 
-def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    gate, up = functional.linear(x, weight if c.ints[0] else weight.T, bias).chunk(2, -1)
+def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None) -> Tensor:
+    if scale is not None:
+        both = torch._weight_int8pack_mm(x, weight, scale)  # noqa: SLF001  # as in _linear
+    else:
+        both = functional.linear(x, weight if c.ints[0] else weight.T, bias)
+    gate, up = both.chunk(2, -1)
     return functional.silu(gate) * up
 
 
@@ -295,6 +299,8 @@ def torch_timer(case: Case) -> Callable[[], float]:
     if case.op == "index_put":
         sizes = present(operands[0]).shape
         operands[2:] = [torch.randint(n, present(ids).shape) for n, ids in zip(sizes, operands[2:], strict=False)]
+    if case.op in PRODUCTS and any(text.startswith("bf16:") for text in case.operands):
+        operands = [None if x is None else x.bfloat16() for x in operands]  # torch multiplies factors of one type
     if case.op in POSITIVE:
         operands = [None if x is None else x.abs() for x in operands]
     function = TORCH.get(case.op)

@@ -110,14 +110,24 @@ static void add_encodings(case_visitor *v) {
     }
 }
 
-/* A weight of 8 bits with a scale for each column, and any epilogue; packed or not. */
-static void add_bytes(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias, int residual,
-                      int64_t activation, double alpha) {
+/* An encoding of weights for which there are vector kernels. */
+typedef struct {
+    const char *name, *encoding;
+    int64_t compute;
+    double largest; /* element: of bytes 127 and a scale of 0.1 */
+} narrow_weight;
+static const narrow_weight narrow_weights[] = {{"bytes", "int8_channel", EB_COMPUTE_ELEMENT, 12.8},
+                                               {"bfloat16", "bfloat16", EB_COMPUTE_BFLOAT16, 1}};
+enum { NARROW_WEIGHTS = sizeof narrow_weights / sizeof narrow_weights[0] };
+
+/* A weight stored in an encoding, and any epilogue; packed or not. */
+static void add_narrow(case_visitor *v, const narrow_weight *w, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed,
+                       int bias, int residual, int64_t activation, double alpha) {
     for (unsigned constant = 0; constant <= 2; constant += 2) {
         test_case c;
-        /* elements are up to 12.8: 127 and a scale of 0.1 */
-        case_begin(&c, "linear", 12.8 * sum_tolerance(K), "bytes M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d residual=%d %ld %g",
-                   (long)M, (long)N, (long)K, (int)x_layout, transposed, bias, residual, (long)activation, alpha);
+        case_begin(&c, "linear", w->largest * sum_tolerance(K),
+                   "%s M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d residual=%d %ld %g", w->name, (long)M, (long)N, (long)K,
+                   (int)x_layout, transposed, bias, residual, (long)activation, alpha);
         case_input(&c, EB_F32, x_layout, 1, SHAPE(M, K));
         case_input(&c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
         if (bias)
@@ -128,11 +138,12 @@ static void add_bytes(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x
             case_input(&c, EB_F32, PADDED, 1, SHAPE(M, N));
         else
             case_absent(&c);
-        case_encode(&c, EB_IN_LINEAR_WEIGHT, "int8_channel", !transposed);
+        case_encode(&c, EB_IN_LINEAR_WEIGHT, w->encoding, !transposed);
         case_output(&c, EB_F32, DENSE, SHAPE(M, N));
         c.node.n_ints = EB_INT_LINEAR_COMPUTE + 1;
         c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = transposed;
         c.ints[EB_INT_LINEAR_ACTIVATION] = activation;
+        c.ints[EB_INT_LINEAR_COMPUTE] = w->compute;
         c.node.n_reals = 1;
         c.reals[EB_REAL_LINEAR_ALPHA] = alpha;
         c.constant = constant;
@@ -140,22 +151,40 @@ static void add_bytes(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x
     }
 }
 
-static void add_all_bytes(case_visitor *v) {
-    for (int64_t M = 0; M <= 20; M++) add_bytes(v, M, 34, 19, DENSE, (int)(M % 2), 1, 0, EB_LINEAR_ACTIVATION_NONE, 1);
-    for (int64_t N = 0; N <= 66; N++) add_bytes(v, 1 + N % 5, N, 18, DENSE, 1, (int)(N % 2), (int)(N % 3 == 0), N % 4, 1);
-    for (int64_t K = 0; K <= 35; K++) add_bytes(v, 1 + K % 5, 40, K, (layout)(K % 4), (int)(K % 2), 1, 0, 0, 1);
+static void add_all_narrow(case_visitor *v, const narrow_weight *w) {
+    for (int64_t M = 0; M <= 30; M++) add_narrow(v, w, M, 34, 19, DENSE, (int)(M % 2), 1, 0, EB_LINEAR_ACTIVATION_NONE, 1);
+    for (int64_t N = 0; N <= 66; N++) add_narrow(v, w, 1 + N % 5, N, 18, DENSE, 1, (int)(N % 2), (int)(N % 3 == 0), N % 4, 1);
+    for (int64_t K = 0; K <= 35; K++) add_narrow(v, w, 1 + K % 5, 40, K, (layout)(K % 4), (int)(K % 2), 1, 0, 0, 1);
+    for (int64_t K = 60; K <= 68; K++) add_narrow(v, w, 2, 33, K, PADDED, 1, 0, 0, 0, 1);
     for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
-        for (int64_t M = 1; M <= 5; M++) add_bytes(v, M, 45, 65, DENSE, 1, 1, 1, activation, -0.5);
-    add_bytes(v, 300, 130, 40, SWAPPED, 0, 1, 1, EB_LINEAR_ACTIVATION_GELU, 1);
-    add_bytes(v, 3, 70, 2100, PADDED, 1, 0, 1, EB_LINEAR_ACTIVATION_SILU, 0.25);
+        for (int64_t M = 1; M <= 5; M++) add_narrow(v, w, M, 45, 65, DENSE, 1, 1, 1, activation, -0.5);
+    add_narrow(v, w, 300, 130, 40, SWAPPED, 0, 1, 1, EB_LINEAR_ACTIVATION_GELU, 1);
+    add_narrow(v, w, 3, 70, 2100, PADDED, 1, 0, 1, EB_LINEAR_ACTIVATION_SILU, 0.25);
+    add_narrow(v, w, 290, 70, 1000, DENSE, 1, 1, 0, EB_LINEAR_ACTIVATION_NONE, 1); /* rounded in several tiles */
 }
 
-static void time_bytes(case_visitor *v, int64_t M, int64_t K, int64_t N) {
-    test_case c;
-    make_encoded(&c, M, N, K, "int8_channel", 1, EB_COMPUTE_ELEMENT, 1);
-    c.constant = 2;
-    case_timed(&c, 2.0 * (double)(M * N * K), "%ld x %ld x %ld of bytes", (long)M, (long)K, (long)N);
-    visit_case(v, &c);
+/* NaN and infinities of x reach the rows that they belong to, and no others. */
+static void add_narrow_specials(case_visitor *v, const narrow_weight *w) {
+    for (int64_t M = 1; M <= 16; M += 5) {
+        test_case c;
+        make_encoded(&c, M, 35, 9, w->encoding, 1, w->compute, 1);
+        case_specials(&c, 0);
+        c.constant = 2;
+        visit_case(v, &c);
+    }
+}
+
+static void time_narrow(case_visitor *v, const narrow_weight *w) {
+    static const int64_t layers[][3] = {{1, 768, 3072},   {1, 8192, 8192}, {4, 768, 3072},
+                                        {32, 768, 3072}, {128, 768, 3072}, {1024, 768, 3072}};
+    for (int i = 0; i < 6; i++) {
+        const int64_t M = layers[i][0], K = layers[i][1], N = layers[i][2];
+        test_case c;
+        make_encoded(&c, M, N, K, w->encoding, 1, w->compute, 1);
+        c.constant = 2;
+        case_timed(&c, 2.0 * (double)(M * N * K), "%ld x %ld x %ld of %s", (long)M, (long)K, (long)N, w->name);
+        visit_case(v, &c);
+    }
 }
 
 static void time_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, int64_t activation) {
@@ -175,8 +204,7 @@ static void time_layers(case_visitor *v) {
     for (int i = 0; i < 25; i++) time_linear(v, rows[i % 5], weights[i / 5][0], weights[i / 5][1], EB_LINEAR_ACTIVATION_NONE);
     for (int i = 0; i < 5; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_LINEAR_ACTIVATION_NONE);
     time_linear(v, 128, 768, 3072, EB_LINEAR_ACTIVATION_GELU);
-    for (int i = 0; i < 5; i++) time_bytes(v, (int64_t[]){1, 1, 4, 32, 128}[i], (int64_t[]){768, 8192, 768, 768, 768}[i],
-                                           (int64_t[]){3072, 8192, 3072, 3072, 3072}[i]);
+    for (int i = 0; i < NARROW_WEIGHTS; i++) time_narrow(v, &narrow_weights[i]);
     for (int i = 0; i < CONV_LAYERS; i++) {
         const conv_layer *l = &conv_layers[i];
         if (!is_linear_layer(l)) continue;
@@ -207,7 +235,10 @@ void cases_linear(case_visitor *v) {
         }
     add_specials(v);
     add_encodings(v);
-    add_all_bytes(v);
+    for (int i = 0; i < NARROW_WEIGHTS; i++) {
+        add_all_narrow(v, &narrow_weights[i]);
+        add_narrow_specials(v, &narrow_weights[i]);
+    }
     for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_LINEAR_ACTIVATION_NONE);
     time_layers(v);
 }
@@ -263,12 +294,55 @@ static void add_gated_linear(case_visitor *v, int64_t M, int64_t N, int64_t K, l
     }
 }
 
-static void time_gated_linear(case_visitor *v, int64_t M, int64_t K, int64_t N) {
+/* A weight stored in an encoding. */
+static void make_narrow_gated_linear(test_case *c, const narrow_weight *w, int64_t M, int64_t N, int64_t K, layout x_layout,
+                                     int transposed, int bias) {
+    /* Two factors, each of which is as large as its sums are wrong. */
+    const double largest = w->largest * w->largest;
+    case_begin(c, "gated_linear", 4 * largest * sum_tolerance(K), "%s M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d",
+               w->name, (long)M, (long)N, (long)K, (int)x_layout, transposed, bias);
+    case_input(c, EB_F32, x_layout, 1, SHAPE(M, K));
+    case_input(c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){2 * N, K} : (int64_t[]){K, 2 * N});
+    if (bias)
+        case_input(c, EB_F32, DENSE, 1, SHAPE(2 * N));
+    else
+        case_absent(c);
+    case_encode(c, EB_IN_GATED_LINEAR_WEIGHT, w->encoding, !transposed);
+    case_output(c, EB_F32, DENSE, SHAPE(M, N));
+    c->node.n_ints = EB_INT_GATED_LINEAR_COMPUTE + 1;
+    c->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] = transposed;
+    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_RELU6 + 1);
+    c->ints[EB_INT_GATED_LINEAR_COMPUTE] = w->compute;
+}
+
+static void add_narrow_gated_linear(case_visitor *v, const narrow_weight *w, int64_t M, int64_t N, int64_t K, layout x_layout,
+                                    int transposed, int bias) {
+    for (unsigned constant = 0; constant <= 2; constant += 2) {
+        test_case c;
+        make_narrow_gated_linear(&c, w, M, N, K, x_layout, transposed, bias);
+        c.constant = constant;
+        visit_case(v, &c);
+    }
+}
+
+static void add_all_narrow_gated_linear(case_visitor *v, const narrow_weight *w) {
+    for (int64_t M = 0; M <= 30; M++) add_narrow_gated_linear(v, w, M, 17, 9, DENSE, 1, (int)(M % 2));
+    for (int64_t N = 0; N <= 34; N++) add_narrow_gated_linear(v, w, 3, N, 18, PADDED, (int)(N % 2), (int)(N / 2 % 2));
+    for (int64_t K = 0; K <= 20; K++) add_narrow_gated_linear(v, w, 5, 20, K, (layout)(K % 4), (int)(K % 2), 1);
+    add_narrow_gated_linear(v, w, 300, 70, 33, DENSE, 1, 1);
+    add_narrow_gated_linear(v, w, 9, 40, 1030, DENSE, 1, 0);
+}
+
+static void time_gated_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, const narrow_weight *w) {
     test_case c;
-    make_gated_linear(&c, M, N, K, DENSE, 1, 0);
+    if (w)
+        make_narrow_gated_linear(&c, w, M, N, K, DENSE, 1, 0);
+    else
+        make_gated_linear(&c, M, N, K, DENSE, 1, 0);
     c.ints[EB_INT_GATED_LINEAR_ACTIVATION] = EB_GATED_LINEAR_ACTIVATION_SILU;
     c.constant = 2;
-    case_timed(&c, 4.0 * (double)(M * N * K), "%ld x %ld x 2 * %ld silu", (long)M, (long)K, (long)N);
+    case_timed(&c, 4.0 * (double)(M * N * K), "%ld x %ld x 2 * %ld silu%s%s", (long)M, (long)K, (long)N, w ? " of " : "",
+               w ? w->name : "");
     visit_case(v, &c);
 }
 
@@ -287,9 +361,10 @@ void cases_gated_linear(case_visitor *v) {
         visit_case(v, &c);
     }
     for (int i = 0; i < 8; i++) add_gated_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 1, 1);
-    time_gated_linear(v, 128, 1024, 3072);
-    time_gated_linear(v, 16, 1024, 3072);
-    time_gated_linear(v, 1, 1024, 3072);
+    for (int i = 0; i < NARROW_WEIGHTS; i++) add_all_narrow_gated_linear(v, &narrow_weights[i]);
+    for (int i = -1; i < NARROW_WEIGHTS; i++)
+        for (int rows = 0; rows < 3; rows++)
+            time_gated_linear(v, (int64_t[]){128, 16, 1}[rows], 1024, 3072, i < 0 ? NULL : &narrow_weights[i]);
 }
 
 /* --- matmul -------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* Casts between floats of 4 and 2 bytes, integers of 4 and 8, and bools; with the bits of the reference. */
+#include "bfloat.h"
 #include "runs.h"
 
 typedef uint32_t bits32 __attribute__((may_alias)); /* a float's */
@@ -14,12 +15,8 @@ EB_INLINE uint32_t bits_of(float value) {
     return bits;
 }
 
-/* A signalling NaN becomes a quiet one in either direction, as in every conversion of IEEE 754. */
+/* A signalling NaN becomes a quiet one, as in every conversion of IEEE 754 and in bf16_of. */
 EB_INLINE uint32_t f32_of_bf16(uint32_t v) { return (v & 0x7fff) > 0x7f80 ? v << 16 | 0x400000 : v << 16; }
-EB_INLINE uint32_t bf16_of(uint32_t v) {
-    uint32_t rounded = (v + 0x7fff + (v >> 16 & 1)) >> 16, quiet = v >> 16 | 0x40;
-    return (v & 0x7fffffff) > 0x7f800000 ? quiet : rounded;
-}
 
 /* Normal halves by rounding the fraction off, whose carry runs on into the exponent; denormal ones by the sum with 1/2,
  * whose last bit is their unit. */

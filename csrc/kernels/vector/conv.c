@@ -114,7 +114,7 @@ static eb_status plan(eb_node *node) {
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     const int fits = node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
-    return input == EB_IN_CONV_WEIGHT && fits ? choose_panels(0, 1, numbers) : NULL;
+    return input == EB_IN_CONV_WEIGHT && fits ? choose_packing_of(&panels_packing, 0, 1, numbers) : NULL;
 }
 
 /* A row of x with its zeros on both sides; x is NULL for one of the padding. */

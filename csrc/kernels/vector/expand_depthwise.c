@@ -85,7 +85,7 @@ static eb_status plan(eb_node *node) {
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     (void)node;
-    return input == EXPAND ? choose_panels(0, 1, numbers) : input == WEIGHT ? &places : NULL;
+    return input == EXPAND ? choose_packing_of(&panels_packing, 0, 1, numbers) : input == WEIGHT ? &places : NULL;
 }
 
 /* One panel of channels of a picture. */

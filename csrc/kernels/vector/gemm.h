@@ -13,6 +13,8 @@
 #include "../../sharing.h"
 
 /* y [M, columns] = alpha * x [M, K] @ b [K, columns] + bias + residual. y may be the residual.
+ * x and b may hold groups of narrower elements instead of floats, as multiply_panel and its relatives say. A group takes 4
+ * bytes and counts as one element of x, of b, of K and of their strides.
  * With `x_places`, x is what an implicit product of matrices reads: row m and piece s of k begin at
  * x[x_places[m] + x_pieces[s]], K is the depth of a piece, and b goes on from piece to piece. */
 typedef struct {
@@ -35,9 +37,14 @@ typedef struct {
     const int64_t *y_places; /* or NULL; else where the rows of y and of the residual begin, which often lie ldy apart */
 } eb_product;
 
-#define multiply_panel EB_PASTE(eb_multiply_panel, __, EB_ISA, , , )
-#define pack_panel EB_PASTE(eb_pack_panel, __, EB_ISA, , , )
-#define pack_columns EB_PASTE(eb_pack_columns, __, EB_ISA, , , )
+/* The instruction set whose kernels of floats and whose packings a file uses: an instruction set that only adds products of
+ * narrower elements has none of its own. */
+#ifndef EB_FLOAT_ISA
+#define EB_FLOAT_ISA EB_ISA
+#endif
+#define multiply_panel EB_PASTE(eb_multiply_panel, __, EB_FLOAT_ISA, , , )
+#define pack_panel EB_PASTE(eb_pack_panel, __, EB_FLOAT_ISA, , , )
+#define pack_columns EB_PASTE(eb_pack_columns, __, EB_FLOAT_ISA, , , )
 
 void multiply_panel(const eb_product *p);
 
@@ -104,6 +111,18 @@ _Static_assert((int)EB_IN_LINEAR_BIAS == (int)EB_IN_GATED_LINEAR_BIAS, "linear a
 typedef struct {
     int64_t M, N, K, x_row, y_row;
 } product_rows;
+
+/* x as a product reads it: M rows of K elements. */
+typedef struct {
+    const float *x;
+    int64_t row, step, K; /* from row to row, from element to element */
+} eb_rows;
+
+/* The floats of x where they lie. */
+static inline eb_rows float_rows(const eb_node *node, const product_rows *p, void *const *bases) {
+    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X);
+    return (eb_rows){eb_data(x, bases), p->x_row, x->stride[x->rank - 1], p->K};
+}
 static inline eb_status plan_product_rows(const eb_node *node, product_rows *p) {
     const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
     p->N = y->shape[y->rank - 1];

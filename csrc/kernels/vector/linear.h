@@ -13,6 +13,10 @@ typedef struct {
 } linear_tiling;
 EB_NODE_PLAN(linear_tiling)
 
+static inline int64_t count_column_tiles(const linear_tiling *p) {
+    return eb_ceil_div(eb_ceil_div(p->rows.N, EB_NR), p->panels);
+}
+
 /* All but the working memory. */
 static inline eb_status plan_linear(eb_node *node) {
     linear_tiling *p = edit_linear_tiling(node);
@@ -32,15 +36,14 @@ static inline eb_status plan_linear(eb_node *node) {
 typedef void linear_multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next,
                              eb_product *product);
 
-EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch,
-                               linear_multiply *multiply) {
+/* Tiles [begin, end) of the product. */
+EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, const eb_rows *rows, int64_t begin, int64_t end,
+                               void *scratch, linear_multiply *multiply) {
     const linear_tiling *p = linear_tiling_of(node);
-    const eb_tensor *given = eb_input(node, EB_IN_LINEAR_X);
-    const float *x = eb_data(given, bases);
     const float *bias = eb_optional_data(node, EB_IN_LINEAR_BIAS, bases);
     const float *residual = eb_optional_data(node, EB_IN_LINEAR_RESIDUAL, bases);
     float *y = eb_data(eb_output(node), bases);
-    const int64_t column_tiles = node->tiles / p->row_tiles, width = p->panels * EB_NR;
+    const int64_t column_tiles = count_column_tiles(p), width = p->panels * EB_NR;
     const float clamp = clamp_of(node->ints[EB_INT_LINEAR_ACTIVATION]);
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
@@ -50,10 +53,10 @@ EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, int64_t 
         for (; n < n_end; n += EB_NR) {
             eb_product product = {.M = m_end - m,
                                   .columns = eb_min(EB_NR, n_end - n),
-                                  .K = p->rows.K,
-                                  .x = x + m * p->rows.x_row,
-                                  .x_row = p->rows.x_row,
-                                  .x_k = given->stride[given->rank - 1],
+                                  .K = rows->K,
+                                  .x = rows->x + m * rows->row,
+                                  .x_row = rows->row,
+                                  .x_k = rows->step,
                                   .ldb = EB_NR,
                                   .y = y + m * p->rows.y_row + n,
                                   .ldy = p->rows.y_row,
@@ -63,7 +66,7 @@ EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, int64_t 
                                   .ldr = p->residual_row,
                                   .activation = clamp > 0 ? NULL : activations[node->ints[EB_INT_LINEAR_ACTIVATION]],
                                   .clamp = clamp};
-            int64_t next = n + EB_NR < n_end ? n + EB_NR : after < node->tiles ? after % column_tiles * width : -1;
+            int64_t next = n + EB_NR < n_end ? n + EB_NR : after < p->row_tiles * column_tiles ? after % column_tiles * width : -1;
             multiply(node, bases, scratch, n, next, &product);
         }
     }

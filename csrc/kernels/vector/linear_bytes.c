@@ -23,7 +23,7 @@ static eb_status plan(eb_node *node) {
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     const int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    return input == EB_IN_LINEAR_WEIGHT ? choose_byte_panels(!transposed, transposed, numbers) : NULL;
+    return input == EB_IN_LINEAR_WEIGHT ? choose_packing_of(&byte_panels_packing, !transposed, transposed, numbers) : NULL;
 }
 
 /* R rows, U sets of sums: few rows would wait for their previous addition. */
@@ -145,6 +145,7 @@ EB_INLINE void multiply(const eb_node *node, void *const *bases, void *scratch, 
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    return run_linear(node, bases, begin, end, scratch, multiply);
+    const eb_rows rows = float_rows(node, &linear_tiling_of(node)->rows, bases);
+    return run_linear(node, bases, &rows, begin, end, scratch, multiply);
 }
 const eb_kernel EB_PASTE(f32_qc8w_linear, __, EB_ISA, _, packed, ) = {plan, run, choose_packing};

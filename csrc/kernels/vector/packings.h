@@ -13,12 +13,15 @@
  *   [ceil(columns / EB_NR)][taps][depth][EB_NR], the last columns padded with zeros
  *
  * A piece has EB_NR columns of all taps. */
-#define panels_packing EB_PASTE(eb_panels_packing, __, EB_ISA, , , )
+#define panels_packing EB_PASTE(eb_panels_packing, __, EB_FLOAT_ISA, , , )
 extern const eb_packing panels_packing;
 
-/* A matrix of bytes as panels: [ceil(columns / EB_NR)][depth][EB_NR], the last columns padded with zeros. */
-#define byte_panels_packing EB_PASTE(eb_byte_panels_packing, __, EB_ISA, , , )
-extern const eb_packing byte_panels_packing;
+/* A matrix of bytes, or of bfloat16 in pairs (bfloat.h), as panels, and as the panels of gated_linear: narrow_panels.h. */
+#define byte_panels_packing EB_PASTE(eb_byte_panels_packing, __, EB_FLOAT_ISA, , , )
+#define byte_gates_packing EB_PASTE(eb_byte_gates_packing, __, EB_FLOAT_ISA, , , )
+#define bfloat_panels_packing EB_PASTE(eb_bfloat_panels_packing, __, EB_FLOAT_ISA, , , )
+#define bfloat_gates_packing EB_PASTE(eb_bfloat_gates_packing, __, EB_FLOAT_ISA, , , )
+extern const eb_packing byte_panels_packing, byte_gates_packing, bfloat_panels_packing, bfloat_gates_packing;
 
 /* The inverse of pack_columns (gemm.h): the first `columns` columns of a panel. */
 static inline void unpack_panel(const float *panel, int64_t k_step, int64_t n_step, int64_t K, int64_t columns, float *plain) {
@@ -26,16 +29,11 @@ static inline void unpack_panel(const float *panel, int64_t k_step, int64_t n_st
         for (int64_t k = 0; k < K; k++) plain[k * k_step + n * n_step] = panel[k * EB_NR + n];
 }
 
-static inline const eb_packing *choose_panels(int64_t columns, int64_t depth, int64_t *numbers) {
+/* `packing` for a matrix, or a weight whose other axes are taps, with its columns along one axis and k along another. */
+static inline const eb_packing *choose_packing_of(const eb_packing *packing, int64_t columns, int64_t depth, int64_t *numbers) {
     numbers[0] = columns;
     numbers[1] = depth;
-    return &panels_packing;
-}
-
-static inline const eb_packing *choose_byte_panels(int64_t columns, int64_t depth, int64_t *numbers) {
-    numbers[0] = columns;
-    numbers[1] = depth;
-    return &byte_panels_packing;
+    return packing;
 }
 
 #endif

@@ -1,0 +1,56 @@
+/* Products of bfloat16 factors with float sums. Two elements, k and k + 1, lie side by side in 4 bytes, k first: a pair. It is
+ * what one instruction multiplies where the machine has such (vdpbf16ps), and elsewhere each half becomes a float by a shift
+ * or a mask. Products are exact in float. With that instruction, factors and sums that are denormal count as zero. */
+#ifndef EB_BFLOAT_H
+#define EB_BFLOAT_H
+
+#include "gemm.h"
+
+typedef uint32_t eb_pair __attribute__((may_alias));
+
+/* The bits of a float as those of the nearest bfloat16, half to even. A NaN becomes quiet and keeps what fits of its bits. */
+EB_INLINE uint32_t bf16_of(uint32_t v) {
+    uint32_t rounded = (v + 0x7fff + (v >> 16 & 1)) >> 16, quiet = v >> 16 | 0x40;
+    return (v & 0x7fffffff) > 0x7f800000 ? quiet : rounded;
+}
+
+static inline int64_t count_pairs(int64_t K) { return eb_ceil_div(K, 2); }
+
+#define multiply_bfloat_panel EB_PASTE(eb_multiply_bfloat_panel, __, EB_ISA, , , )
+#define round_bfloat_rows EB_PASTE(eb_round_bfloat_rows, __, EB_ISA, , , )
+
+/* As multiply_panel, with pairs in place of the floats of x and of b. */
+void multiply_bfloat_panel(const eb_product *p);
+
+/* M rows of K floats, rounded: y [M, count_pairs(K)], whose last pair has a 0 where K is odd. */
+void round_bfloat_rows(const float *x, int64_t x_row, int64_t x_k, int64_t M, int64_t K, eb_pair *y);
+
+/* --- rows of x in the memory that the threads share ------------------------------------------------------------------ */
+
+/* Tiles of a node round rows of x, and its joins multiply them, so that each element is rounded once. Call with the tiles of
+ * the product in node->tiles. */
+static inline void plan_bfloat_rows(eb_node *node, const product_rows *p) {
+    enum { WORTH = 128 * 1024 }; /* elements: about 10 microseconds */
+    if (!node->tiles) return;
+    node->joins = node->tiles;
+    node->tiles = eb_max(1, eb_min(p->M, p->M * p->K / WORTH));
+    node->shared_bytes = p->M * count_pairs(p->K) * (int64_t)sizeof(eb_pair);
+}
+
+/* Runs the tiles of [begin, end) that round, and answers the first tile of the product, counted from 0. */
+static inline int64_t run_rounding(const eb_node *node, const product_rows *p, void *const *bases, int64_t begin, int64_t end) {
+    const eb_rows from = float_rows(node, p, bases);
+    eb_pair *pairs = eb_shared(node, bases);
+    for (int64_t tile = begin; tile < eb_min(end, node->tiles); tile++) {
+        const int64_t m = eb_piece(p->M, node->tiles, tile), m_end = eb_piece(p->M, node->tiles, tile + 1);
+        round_bfloat_rows(from.x + m * from.row, from.row, from.step, m_end - m, p->K, pairs + m * count_pairs(p->K));
+    }
+    return eb_max(0, begin - node->tiles);
+}
+
+static inline eb_rows bfloat_rows(const eb_node *node, const product_rows *p, void *const *bases) {
+    const int64_t pairs = count_pairs(p->K);
+    return (eb_rows){eb_shared(node, bases), pairs, 1, pairs};
+}
+
+#endif
