@@ -77,8 +77,9 @@ static inline double eb_rounded(int32_t dtype, double value) {
 /* An element, rounded once where it is encoded. */
 static inline double eb_element_at(const eb_weight *w, const int64_t *at) {
     if (!eb_is_encoded(w->t)) return eb_load_real(w->dtype, w->data, eb_offset_at(w->t, at));
-    double exact = w->how.per == EB_PER_ELEMENT ? eb_load_real(w->how.stored, w->data, eb_offset_at(w->t, at))
-                                                : (double)eb_integer_at(w, at) * eb_scale_at(w, at) + eb_minimum_at(w, at);
+    if (w->how.per == EB_PER_ELEMENT) return eb_rounded(w->dtype, eb_load_real(w->how.stored, w->data, eb_offset_at(w->t, at)));
+    double exact = (double)eb_integer_at(w, at) * eb_scale_at(w, at);
+    if (w->how.zero == EB_ZERO_MINIMUM) exact += eb_minimum_at(w, at); /* not + 0, which would turn -0 into 0 */
     return eb_rounded(w->dtype, exact);
 }
 

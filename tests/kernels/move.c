@@ -71,6 +71,30 @@ static void add_embedding(case_visitor *v, eb_dtype dtype, eb_dtype id_dtype, in
     visit_case(v, &c);
 }
 
+/* A table stored in an encoding; each element is decoded to the last bit. */
+static void add_encoded_embedding(case_visitor *v, const char *encoding, int64_t n, int axis, eb_dtype id_dtype, int64_t wrong) {
+    test_case c;
+    case_begin(&c, "embedding", 0, "%s n=%ld axis=%d ids=%d wrong=%ld", encoding, (long)n, axis, (int)id_dtype, (long)wrong);
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(20, n));
+    case_input(&c, id_dtype, DENSE, 20, SHAPE(2, 9));
+    case_encode(&c, EB_IN_EMBEDDING_TABLE, encoding, axis);
+    case_output(&c, EB_F32, DENSE, SHAPE(2, 9, n));
+    if (wrong) case_edit(&c, spoil_index, 1, wrong);
+    visit_case(v, &c);
+}
+
+static void add_encoded_embeddings(case_visitor *v) {
+    static const int64_t widths[] = {1, 15, 16, 33, 256, 20000};
+    for (int32_t e = 1; e < eb_encoding_count(); e++) {
+        const eb_encoding how = eb_encoding_describe(e);
+        const int is_grouped = how.per == EB_PER_GROUP;
+        for (int i = is_grouped ? 4 : 0; i < (is_grouped ? 5 : 6); i++)
+            add_encoded_embedding(v, how.name, widths[i], is_grouped, i % 2 ? EB_I32 : EB_I64, 0);
+        if (!is_grouped) add_encoded_embedding(v, how.name, 250, 1, EB_I64, 0);
+        for (int64_t wrong = -1; wrong <= 20; wrong += 21) add_encoded_embedding(v, how.name, 256, is_grouped, EB_I64, wrong);
+    }
+}
+
 static void add_index_select(case_visitor *v, eb_dtype dtype, eb_dtype index, int axis, layout how, int64_t n, int64_t wrong) {
     test_case c;
     case_begin(&c, "index_select", 0, "dtype=%d axis=%d layout=%d n=%ld wrong=%ld", (int)dtype, axis, (int)how, (long)n, (long)wrong);
@@ -227,6 +251,7 @@ void cases_embedding(case_visitor *v) {
     add_embedding(v, EB_F32, EB_I32, (int64_t)1 << 30);
     for (int i = 0; i < 3; i++) add_embedding(v, EB_F32, EB_I64, far[i]); /* by more than a product of offsets holds */
     time_table(v, 0, "");
+    add_encoded_embeddings(v);
 }
 
 void cases_index_select(case_visitor *v) {

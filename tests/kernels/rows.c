@@ -100,7 +100,8 @@ static void check_bits_of_two_ops(const char *op, int64_t n) {
 }
 
 /* A word's row, the type's row at ids of one batch for all, and a row of positions; `terms` of them. */
-static void make_embedding_norm(test_case *c, int64_t rows, int64_t n, int terms, int norm, eb_dtype ids, layout how) {
+static void make_encoded_norm(test_case *c, int64_t rows, int64_t n, int terms, int norm, eb_dtype ids, layout how,
+                              const char *encoding) {
     case_begin(c, "embedding_norm", 3e-6, "rows=%ld n=%ld terms=%d norm=%d ids=%d layout=%d", (long)rows, (long)n, terms,
                norm, (int)ids, (int)how);
     case_input(c, EB_F32, how, 3, SHAPE(50, n));
@@ -113,10 +114,15 @@ static void make_embedding_norm(test_case *c, int64_t rows, int64_t n, int terms
         case_input(c, EB_F32, DENSE, 1, SHAPE(n));
     else
         case_absent(c);
+    for (int t = 0; t < terms && t < 2 && encoding; t++) case_encode(c, 2 * t, encoding, 0);
     case_output(c, EB_F32, DENSE, SHAPE(2, rows, n));
     c->node.n_ints = c->node.n_reals = 1;
     c->ints[EB_INT_EMBEDDING_NORM_NORM] = norm;
     c->reals[EB_REAL_EMBEDDING_NORM_EPSILON] = 1e-5;
+}
+
+static void make_embedding_norm(test_case *c, int64_t rows, int64_t n, int terms, int norm, eb_dtype ids, layout how) {
+    make_encoded_norm(c, rows, n, terms, norm, ids, how, NULL);
 }
 
 /* The bits of a gather, adds and the norm by the same instruction set: of the sums that C rounds to float. */
@@ -171,6 +177,18 @@ static void add_embedding_norm(case_visitor *v, int64_t n, int number) {
             make_embedding_norm(&c, 40, n, 3, 0, EB_I64, DENSE);
             case_edit(&c, put_wrong_id, input, wrong);
             case_note(&c, "id %ld in input %d", (long)wrong, input);
+            visit_case(v, &c);
+        }
+}
+
+/* Tables stored in encodings; both are encoded alike. */
+static void add_encoded_norms(case_visitor *v, int64_t n, int number) {
+    static const char *const encodings[] = {"bfloat16", "float16", "int8_tensor", "int8_channel"};
+    for (int i = 0; i < 4; i++)
+        for (int terms = 1; terms <= 3; terms++) {
+            test_case c;
+            make_encoded_norm(&c, 3, n, terms, (number + terms) % 2, number % 2 ? EB_I64 : EB_I32, DENSE, encodings[i]);
+            case_note(&c, "%s", encodings[i]);
             visit_case(v, &c);
         }
 }
@@ -277,7 +295,10 @@ void cases_norm(case_visitor *v) {
 }
 
 void cases_embedding_norm(case_visitor *v) {
-    for (int i = 0; i < WIDTHS; i++) add_embedding_norm(v, widths[i], i);
+    for (int i = 0; i < WIDTHS; i++) {
+        add_embedding_norm(v, widths[i], i);
+        add_encoded_norms(v, widths[i], i);
+    }
 }
 
 void cases_softmax(case_visitor *v) {

@@ -31,7 +31,6 @@ void multiply_bfloat_panel(const eb_product *p) { multiply_blocks(p); }
 /* --- rounding ----------------------------------------------------------------------------------------------------- */
 
 typedef uint16_t eb_bfloat __attribute__((may_alias));
-typedef uint32_t eb_bits __attribute__((may_alias));
 
 /* K contiguous floats. */
 static void round_row(const float *x, int64_t K, eb_bfloat *y) {
@@ -42,7 +41,7 @@ static void round_row(const float *x, int64_t K, eb_bfloat *y) {
         memcpy(y + k, &rounded, 64);
     }
 #endif
-    const eb_bits *bits = (const eb_bits *)x;
+    const bits32 *bits = (const bits32 *)x;
     for (; k < K; k++) y[k] = (eb_bfloat)bf16_of(bits[k]);
 }
 
@@ -52,7 +51,7 @@ void round_bfloat_rows(const float *x, int64_t x_row, int64_t x_k, int64_t M, in
         if (x_k == 1)
             round_row(x, K, row);
         else
-            for (int64_t k = 0; k < K; k++) row[k] = (eb_bfloat)bf16_of(((const eb_bits *)x)[k * x_k]);
+            for (int64_t k = 0; k < K; k++) row[k] = (eb_bfloat)bf16_of(((const bits32 *)x)[k * x_k]);
         if (K % 2) row[K] = 0;
     }
 }

@@ -4,15 +4,10 @@
 #ifndef EB_BFLOAT_H
 #define EB_BFLOAT_H
 
+#include "floats16.h"
 #include "gemm.h"
 
 typedef uint32_t eb_pair __attribute__((may_alias));
-
-/* The bits of a float as those of the nearest bfloat16, half to even. A NaN becomes quiet and keeps what fits of its bits. */
-EB_INLINE uint32_t bf16_of(uint32_t v) {
-    uint32_t rounded = (v + 0x7fff + (v >> 16 & 1)) >> 16, quiet = v >> 16 | 0x40;
-    return (v & 0x7fffffff) > 0x7f800000 ? quiet : rounded;
-}
 
 static inline int64_t count_pairs(int64_t K) { return eb_ceil_div(K, 2); }
 

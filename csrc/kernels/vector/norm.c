@@ -1,12 +1,12 @@
 /* layer_norm, rms_norm, softmax and log_softmax over rows, and embedding_norm over rows of tables. A row is dense, but
- * need not follow the one before it. It is read
- * again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of
+ * need not follow the one before it. It is read again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of
  * two large sums. */
 #include <float.h>
 
 #include "../../ops.h"
 #include "../../stream.h"
 #include "math.h"
+#include "table.h"
 
 enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
 
@@ -310,12 +310,16 @@ static eb_status plan_embedding_norm(eb_node *node) {
         const eb_tensor *t = eb_input(node, i);
         if (!eb_is_present(node, i)) continue;
         int is_ids = i < WEIGHT && i % 2;
-        if (t->is_packed || (is_ids ? t->dtype != EB_I64 && t->dtype != EB_I32 : t->dtype != EB_F32)) return EB_NOT_APPLICABLE;
+        const int is_table = i < WEIGHT && !is_ids && eb_is_present(node, i + 1);
+        if (t->is_packed || (is_ids && t->dtype != EB_I64 && t->dtype != EB_I32)) return EB_NOT_APPLICABLE;
+        const eb_table_form form = is_ids ? TABLE_FLOATS : table_form(t);
+        if (form != TABLE_FLOATS && (form == TABLE_OTHER || !is_table)) return EB_NOT_APPLICABLE;
         if (!is_ids) dense &= n == 1 || t->stride[t->rank - 1] == 1;
     }
     if (!dense) return EB_NEEDS_DENSE;
     edit_tiling(node)->n = n;
     edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / eb_max(1, n));
+    node->scratch_bytes = TERMS * n * 4;
     node->tiles = n ? eb_ceil_div(eb_size(y) / n, tiling_of(node)->rows) : 0;
     choose_streams(node);
     return EB_OK;
@@ -338,18 +342,17 @@ static eb_loop loop_terms(const eb_node *node) {
     return loop;
 }
 
-/* The row of term `t` that `offset`, from loop_terms, stands for; NULL where the id is none of the table's. */
-static const float *find_row(const eb_node *node, void *const *bases, int t, int64_t offset) {
+/* The row of term `t` that `offset`, from loop_terms, stands for; NULL where the id is none of the table's. `decoded` has room
+ * for a row of each term. */
+static const float *find_row(const eb_node *node, void *const *bases, int t, int64_t offset, float *decoded) {
     const eb_tensor *values = eb_input(node, 2 * t), *ids = eb_input(node, 2 * t + 1);
-    const float *data = eb_data(values, bases);
-    if (!eb_is_present(node, 2 * t + 1)) return data + offset;
+    if (!eb_is_present(node, 2 * t + 1)) return (const float *)eb_data(values, bases) + offset;
     const void *at = eb_data(ids, bases);
     int64_t id = ids->dtype == EB_I64 ? ((const int64_t *)at)[offset] : ((const int32_t *)at)[offset];
-    return id < 0 || id >= values->shape[0] ? NULL : data + id * values->stride[0];
+    return id < 0 || id >= values->shape[0] ? NULL : read_table_row(node, bases, 2 * t, id, decoded + t * tiling_of(node)->n);
 }
 
 static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
     row r = {.n = tiling_of(node)->n, .epsilon = epsilon_of(node->reals[EB_REAL_EMBEDDING_NORM_EPSILON])};
     float *y = eb_data(eb_output(node), bases);
     r.weight = eb_optional_data(node, WEIGHT, bases);
@@ -363,7 +366,7 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
     eb_status status = EB_OK;
     for (int64_t i = begin * tiling_of(node)->rows; i < last; i++) {
         for (int t = 0; t < TERMS && eb_is_present(node, 2 * t); t++)
-            if (!(*terms[t] = find_row(node, bases, t, at.offset[t]))) status = EB_INDEX_OUT_OF_RANGE;
+            if (!(*terms[t] = find_row(node, bases, t, at.offset[t], scratch))) status = EB_INDEX_OUT_OF_RANGE;
         if (status != EB_OK) break;
         r.y = y + i * r.n;
         if (node->ints[EB_INT_EMBEDDING_NORM_NORM] == EB_EMBEDDING_NORM_NORM_LAYER_NORM)
@@ -375,4 +378,4 @@ static eb_status run_embedding_norm(const eb_node *node, void *const *bases, int
     if (r.streams) eb_stream_end();
     return status;
 }
-const eb_kernel EB_SYMBOL(embedding_norm, vector) = {plan_embedding_norm, run_embedding_norm};
+const eb_kernel EB_PASTE(f32_anyw_embedding_norm, __, EB_ISA, _, vector, ) = {plan_embedding_norm, run_embedding_norm};
