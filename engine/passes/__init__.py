@@ -19,7 +19,7 @@ from dataclasses import replace
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
-from engine.passes import own, precision
+from engine.passes import own, precision, widen
 from engine.passes.base import Constraint, Pass, violations
 from engine.switches import Switch, register, register_loader, register_source
 from engine.switches import names as switch_names
@@ -219,21 +219,32 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
 
 
 def run_common(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run the common stage that `config` selects on `graph`, then encode weights for its precision.
+    """Run the common stage that `config` selects on `graph`; before it widen values, after it encode weights.
 
     Returns:
-        (pass, changes) in order, and at the end (``precision=NAME``, nodes with encoded weights) if there is one.
+        (pass, changes) in order. Before them (``activations=float32``, nodes that changed) if values are widened, and
+        behind them (``precision=NAME``, nodes with encoded weights); NAME is ``stored`` for weights of a model that is
+        bfloat16 itself.
 
     Raises:
         ConfigError: as `stages`; or the precision does not fit the graph.
     """
-    log = run_passes(graph, stages(config)[0], check=check or config.verify)
+    log: tuple[tuple[str, int], ...] = ()
+    if config.activations == "float32" and config.precision != "fp32":
+        log = _logged("activations=float32", widen.widen(graph))
+    log += run_passes(graph, stages(config)[0], check=check or config.verify)
     if config.precision is None:
-        return log
-    log = (*log, (f"precision={config.precision}", precision.apply(graph, config.precision)))
+        log += _logged("precision=stored", precision.apply_as_stored(graph))
+    else:
+        log += ((f"precision={config.precision}", precision.apply(graph, config.precision)),)
     if check or config.verify:
         verify.graph(graph)
     return log
+
+
+def _logged(label: str, changes: int) -> tuple[tuple[str, int], ...]:
+    """An entry of the log, if anything changed."""
+    return ((label, changes),) if changes else ()
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:

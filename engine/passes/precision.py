@@ -15,6 +15,7 @@ import numpy as np
 from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
 from engine.errors import ConfigError
 from engine.graph import Graph, Node, Value, identity
+from engine.passes.widen import find_narrow_type
 
 GROUP = 32
 
@@ -83,10 +84,23 @@ def apply(graph: Graph, name: str) -> int:
         raise ConfigError(f"precision: {name}: scales of activations, which it needs, cannot be measured yet")
     if name == "fp32":
         _check_float32(graph)
-    precision = PRECISIONS[name]
+    return _encode(graph, name, PRECISIONS[name])
+
+
+def apply_as_stored(graph: Graph) -> int:
+    """Store weights that the model has in bfloat16 so again, in a graph that was widened. Returns as `apply`.
+
+    Weights of convolutions stay float32, because no kernel multiplies them in bfloat16 yet; nor does one read float16.
+    """
+    stored = Precision(lambda weight: BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None, "bfloat16")
+    return _encode(graph, "bf16", stored, skip=("conv",))
+
+
+def _encode(graph: Graph, name: str, precision: Precision, *, skip: tuple[str, ...] = ()) -> int:
+    """Encode the weights of `graph`, except those of the ops `skip`. Returns the number of nodes that changed."""
     stored: dict[tuple[Hashable, Encoding], Value] = {}
     count = 0
-    for node in list(graph.nodes):
+    for node in [one for one in graph.nodes if one.op.name not in skip]:
         encoded: dict[str, Value | None] = {}
         for weight in _weights(node):
             encoding = precision.encode(weight)

@@ -175,9 +175,9 @@ static void add_narrow_specials(case_visitor *v, const narrow_weight *w) {
 }
 
 static void time_narrow(case_visitor *v, const narrow_weight *w) {
-    static const int64_t layers[][3] = {{1, 768, 3072},   {1, 8192, 8192}, {4, 768, 3072},
+    static const int64_t layers[][3] = {{1, 768, 3072},  {1, 768, 100000}, {1, 8192, 8192},   {4, 768, 3072},
                                         {32, 768, 3072}, {128, 768, 3072}, {1024, 768, 3072}};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         const int64_t M = layers[i][0], K = layers[i][1], N = layers[i][2];
         test_case c;
         make_encoded(&c, M, N, K, w->encoding, 1, w->compute, 1);

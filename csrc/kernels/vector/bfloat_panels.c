@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 typedef uint16_t narrow __attribute__((aligned(1), may_alias)); /* weights in a file lie anywhere */
-enum { NARROW_GROUP = 2 };
+enum { NARROW_GROUP = 2, NARROW_FLIP = 0 };
 
 #include "narrow_panels.h"
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 typedef int8_t narrow;
-enum { NARROW_GROUP = 1 };
+enum { NARROW_GROUP = 1, NARROW_FLIP = 0 };
 
 #include "narrow_panels.h"
 

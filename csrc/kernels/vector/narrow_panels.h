@@ -2,6 +2,7 @@
  *
  *   narrow         type of an element
  *   NARROW_GROUP   enumerator: the elements of one column that lie side by side in a panel
+ *   NARROW_FLIP    enumerator: the bits of an element that are inverted in a panel
  *
  * Element (k, n) of a panel is at [k / NARROW_GROUP][n][k % NARROW_GROUP], the depth padded with zeros to whole groups. A panel
  * of `panels` has EB_NR columns. A panel of `gates` has one vector of columns of the first half of the matrix, and beside it
@@ -24,9 +25,9 @@ static void move_columns(narrow *matrix, int64_t k_step, int64_t n_step, int64_t
                 narrow *inside = panel + k / NARROW_GROUP * EB_NR * NARROW_GROUP + n * NARROW_GROUP + k % NARROW_GROUP;
                 narrow *outside = matrix + k * k_step + n * n_step;
                 if (packs)
-                    *inside = *outside;
+                    *inside = (narrow)(*outside ^ NARROW_FLIP);
                 else
-                    *outside = *inside;
+                    *outside = (narrow)(*inside ^ NARROW_FLIP);
             }
 }
 

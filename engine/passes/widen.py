@@ -1,0 +1,138 @@
+"""Turns the values of a graph that are bfloat16 or float16 into float32, as `Config.activations` says.
+
+This changes what a graph computes: it drops the roundings of values between nodes. So it is no pass of the pipeline. It
+runs before the common passes. Inputs and outputs keep their types; states become float32.
+
+A rounding that the model asks for itself is kept: a cast to a narrow type whose result is only cast again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes
+from engine.graph import Form, Graph, Node, Value, elements, identity, roots
+from engine.ops import TensorType
+
+NARROW = ("bfloat16", "float16")
+WIDE = "float32"
+
+
+class Widened:
+    """A constant of a narrow type as float32; made when called.
+
+    Args:
+        base: the constant.
+    """
+
+    def __init__(self, base: Form) -> None:
+        self.bases = (base,)
+        self.identity = ("widened", identity(base))
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return elements(self.bases[0]).astype(np.float32)
+
+
+def find_narrow_type(value: Value) -> str | None:
+    """The narrow type of the arrays that a float32 constant comes from; None if it comes from others or from several."""
+    if value.form is None or value.dtype != WIDE:
+        return None
+    found = {dtypes.from_numpy(one.dtype).name if isinstance(one, np.ndarray) else "" for one in roots(value.form)}
+    (name,) = found if len(found) == 1 else ("",)
+    return name if name in NARROW else None
+
+
+def widen(graph: Graph) -> int:
+    """Make the narrow values of `graph` float32. Returns the number of nodes that changed."""
+    if not any(value.dtype in NARROW for node in graph.nodes for value in (*_present(node), *node.outputs)):
+        return 0
+    return _Widening(graph).run()
+
+
+def _present(node: Node) -> list[Value]:
+    return [value for value in node.inputs if value is not None]
+
+
+class _Widening:
+    """One run over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.wide: dict[Value, Value] = {}
+        self.users = graph.users()
+
+    def run(self) -> int:
+        """Emit every node again, in order."""
+        graph, nodes = self.graph, self.graph.nodes
+        graph.nodes = []
+        self._widen_states()
+        for value in graph.inputs:
+            if value.dtype in NARROW:
+                self.wide[value] = graph.emit("cast", [value], dtype=WIDE, name=value.name)
+                self.wide[value].inherit(value)
+        changes = sum(map(self._emit, nodes))
+        first_state = len(graph.outputs) - len(graph.states)
+        graph.outputs = [
+            self._give(value) if number < first_state else self._find(value)
+            for number, value in enumerate(graph.outputs)
+        ]
+        return changes
+
+    def _widen_states(self) -> None:
+        graph = self.graph
+        for value in graph.inputs[len(graph.inputs) - len(graph.states) :]:
+            if value.dtype in NARROW:
+                value.type = TensorType(WIDE, value.shape)
+        graph.states = [(name, self._widen_initial(initial)) for name, initial in graph.states]
+
+    def _widen_initial(self, initial: np.ndarray | Value | None) -> np.ndarray | Value | None:
+        if isinstance(initial, Value):
+            return self._find(initial)
+        is_narrow = initial is not None and dtypes.from_numpy(initial.dtype).name in NARROW
+        return initial.astype(np.float32) if initial is not None and is_narrow else initial
+
+    def _find(self, value: Value) -> Value:
+        """`value` as the nodes of the widened graph read it."""
+        if value in self.wide or value.dtype not in NARROW or value.form is None:
+            return self.wide.get(value, value)
+        type_ = TensorType(WIDE, value.shape)
+        found = self.wide[value] = self.graph.later(Widened(value.form), type_, value.name)
+        found.inherit(value)
+        return found
+
+    def _give(self, value: Value) -> Value:
+        """`value` as the graph returns it: in the type that it had."""
+        found = self.wide.get(value, value)
+        return found if found.dtype == value.dtype else self.graph.emit("cast", [found], dtype=value.dtype)
+
+    def _emit(self, node: Node) -> int:
+        """Emit `node` again; 1 if it changed."""
+        inputs = [None if value is None else self._find(value) for value in node.inputs]
+        name, attributes = node.outputs[0].name, self._attributes(node)
+        made = self.graph.emit(node.op.name, inputs, source=node.source, name=name, **attributes).node
+        assert made is not None  # noqa: S101  (a value that emit returns has a node)
+        for old, new in zip(node.outputs, made.outputs, strict=True):
+            new.inherit(old)
+            is_kept = new.dtype in NARROW  # a rounding: what reads it gets the rounded numbers
+            self.wide[old] = self.graph.emit("cast", [new], dtype=WIDE) if is_kept else new
+        return int([one.dtype for one in made.outputs] != [one.dtype for one in node.outputs])
+
+    def _attributes(self, node: Node) -> Mapping[str, Any]:
+        """Attributes with float32 in place of a narrow type, unless the node is a rounding to keep."""
+        kept = node.op.name == "cast" and self._is_rounding(node)
+        return {
+            name: WIDE if node.op.attributes[name].kind == "dtype" and value in NARROW and not kept else value
+            for name, value in node.attributes.items()
+        }
+
+    def _is_rounding(self, cast: Node) -> bool:
+        """True for a cast of wider floats to a narrow type whose result is only cast again."""
+        (x,) = _present(cast)
+        users = self.users.get(cast.output, [])
+        is_narrowing = x.dtype in ("float32", "float64") and cast.output.dtype in NARROW
+        return is_narrowing and bool(users) and all(user.op.name == "cast" for user in users)
+
