@@ -238,9 +238,9 @@ class Config:
             float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
             each channel, or for 32 neighbours. ``int8_dynamic``: int8 weights, and rows of activations are quantised
             when a product reads them. ``int8_static`` is not supported yet.
-        activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms and
-            sums read and write float32; it is faster, and more accurate than the model. Inputs and outputs keep the
-            model's type, states become float32. ``model``: as the model has them, by reference kernels, which are slow.
+        activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
+            and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
+            the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.
         fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.

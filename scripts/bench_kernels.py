@@ -5,11 +5,12 @@
 Builds the C test program, which has the kernels and the list of cases (tests/kernels/cases.c), and goes through the
 timed ones in rounds: each kernel, OpenBLAS, then torch, and again. Time is the thread's own on its core, so that
 processes that push it aside do not count; the median round is shown. What is timed has just run once: operands lie in
-the caches that hold them. A row's roof is what it is bound by: multiply-adds with the
-kernel's instruction set for products (of bfloat16 where the instruction set adds those), memory for operands of 64 MB and more; in between there is none. Memory allows no
-less time than reading what is read takes, nor than moving all bytes at the better rate of reading and of copying past
-the caches: a core that both reads and writes moves more than one that reads. Roofs are measured in each round, since a
-neighbour on the machine takes memory from them and from the kernels alike; a share is the median over the rounds.
+the caches that hold them. A row's roof is what it is bound by: multiply-adds with the kernel's instruction set for
+products (of bfloat16 where the instruction set adds those), memory for operands of 64 MB and more; in between there
+is none. Memory allows no less time than reading what is read takes, nor than moving all bytes at the better rate of
+reading and of copying past the caches: a core that both reads and writes moves more than one that reads. Roofs are
+measured in each round, since a neighbour on the machine takes memory from them and from the kernels alike; a share is
+the median over the rounds.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Widened:
 
 
 def find_narrow_type(value: Value) -> str | None:
-    """The narrow type of the arrays that a float32 constant comes from; None if it comes from others or from several."""
+    """The narrow type of all arrays that a float32 constant comes from; None if there is no such type."""
     if value.form is None or value.dtype != WIDE:
         return None
     found = {dtypes.from_numpy(one.dtype).name if isinstance(one, np.ndarray) else "" for one in roots(value.form)}
@@ -135,4 +135,3 @@ class _Widening:
         users = self.users.get(cast.output, [])
         is_narrowing = x.dtype in ("float32", "float64") and cast.output.dtype in NARROW
         return is_narrowing and bool(users) and all(user.op.name == "cast" for user in users)
-

@@ -65,9 +65,9 @@ def references_of(program):
     return engine.Config(variant=dict.fromkeys(used & known, "reference"))
 
 
-SLOW = {"int8_weight": 2, "int4_weight": 4}
-"""Precision -> launches of the network below that no fast kernel computes; all 5 for the others. Linear layers of 8
-bits have one, and groups of 4 bits do not fit the last layer."""
+SLOW = {"bf16": 1, "fp16": 4, "int8_weight": 1, "int8_dynamic": 4, "int4_weight": 4}
+"""Precision -> launches of the network below that no fast kernel computes. There are fast kernels for linear layers of
+bfloat16 and of 8-bit weights, and for tables of 8 and 16 bits. Groups of 4 bits do not fit the last layer."""
 
 
 @pytest.mark.parametrize("precision", ENCODED)
@@ -77,7 +77,7 @@ def test_the_cpu_runs_every_precision_and_reports_what_is_slow(net, precision):
     expected = compiled(model, inputs, precision)(*inputs)
     torch.testing.assert_close(program(*inputs), expected, rtol=1e-5, atol=1e-5)  # float32 kernels between the products
     report = program.report()
-    slow = SLOW.get(precision, 5)
+    slow = SLOW[precision]
     assert report.reference_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == slow
     assert 0 < report.reference_flops < report.flops
     assert report.reference_slowdown > 10

@@ -31,7 +31,7 @@ def slow(issued):
     return [one for one in issued if one.category is engine.SlowKernelWarning]
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8_dynamic"])
+@pytest.mark.parametrize("precision", ["fp16", "int8_dynamic"])
 def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued, precision):
     for _ in range(2):
         program = engine.compile(MLP, (X,), engine.Config(precision=precision))
@@ -45,15 +45,19 @@ def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued
     assert issubclass(engine.SlowKernelWarning, engine.EngineWarning)
 
 
-def test_nothing_is_said_of_linear_layers_with_weights_of_8_bits(issued):
-    program = engine.compile(MLP, (X,), engine.Config(precision="int8_weight"))
+@pytest.mark.parametrize("precision", ["bf16", "int8_weight"])
+def test_nothing_is_said_of_linear_layers_with_weights_that_fast_kernels_read(issued, precision):
+    program = engine.compile(MLP, (X,), engine.Config(precision=precision))
     assert not slow(issued)
     assert program.report().reference_launches == 0
 
 
-def test_half_precision_weights_are_said_when_loading_too(issued, tmp_path):
-    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU()).eval().half()
-    engine.compile(model, (X.half(),)).save(tmp_path / "p.engine")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_slow_kernels_of_narrow_models_are_said_when_loading_too(issued, tmp_path, dtype):
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU()).eval().to(dtype)
+    engine.compile(model, (X.to(dtype),)).save(tmp_path / "wide.engine")
+    assert not slow(issued), "their values are widened"
+    engine.compile(model, (X.to(dtype),), engine.Config(activations="model")).save(tmp_path / "p.engine")
     assert len(slow(issued)) == 1
     warn._ISSUED.clear()
     engine.load(tmp_path / "p.engine")
@@ -76,7 +80,7 @@ def test_nothing_is_said_where_nothing_is_slow_or_slow_kernels_were_asked_for(is
 
 def test_a_profile_marks_launches_of_reference_kernels():
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)).eval()
-    program = engine.compile(model, (X,), engine.Config(precision="bf16"))
+    program = engine.compile(model, (X,), engine.Config(precision="fp16"))
     profile = program.profile(X, runs=1, roofs=False)
     marked = [node for node in profile.nodes if node.is_reference]
     assert len(marked) == program.report().reference_launches < len(profile.nodes)

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from suites import backends
 from suites.backends._buffers import Buffers
+from suites.backends.base import flatten
 from suites.cli import main
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case

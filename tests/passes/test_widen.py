@@ -1,0 +1,116 @@
+"""`Config.activations`: values of narrow models become float32, and what the model asks for itself is kept."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.graph import Graph
+from engine.ops import TensorType
+from engine.passes.widen import Widened, find_narrow_type
+
+NARROW = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def compiled(model, *inputs, **options):
+    return engine.compile(model.eval(), inputs, engine.Config(target="interpreter", verify=True, **options))
+
+
+def types_between(program):
+    """Element types of what its instructions write, in order."""
+    artifact = program.artifact
+    return [artifact.types[value].dtype for one in artifact.instructions for value in one.outputs]
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(24, 64), nn.LayerNorm(64), nn.Linear(64, 8)
+
+    def forward(self, x):
+        return self.last(self.norm(torch.tanh(self.first(x))))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_values_between_nodes_are_float32_and_what_goes_in_and_out_keeps_its_type(name):
+    torch.manual_seed(0)
+    model, x = Layers().to(NARROW[name]), torch.randn(5, 24).to(NARROW[name])
+    program = compiled(model, x)
+    assert types_between(program)[:-1] == ["float32"] * (len(types_between(program)) - 1)
+    result = program(x)
+    assert result.dtype is NARROW[name]
+    assert set(types_between(compiled(model, x, activations="model"))) == {name}
+    exact = model.double()(x.double())
+    # Weights are exact. Products of bfloat16 round x to 8 bits, and the result is rounded once more.
+    bound = {"bfloat16": 2**-7, "float16": 2**-10}[name]
+    assert (result.double() - exact).abs().max() < bound * exact.abs().max()
+
+
+def test_weights_of_a_bfloat16_model_are_stored_as_they_are_and_each_once():
+    model, x = Layers().bfloat16(), torch.randn(5, 24).bfloat16()
+    artifact = compiled(model, x).artifact
+    stored = [one for one in artifact.components.values() if set(one) == {"data"}]
+    assert len(stored) == 2
+    plain = compiled(model, x, activations="model").artifact
+    # Biases and the norm's weights, 64 * 3 + 8 of them, are float32: 4 bytes instead of 2.
+    assert artifact.weight_bytes == plain.weight_bytes + 2 * (3 * 64 + 8)
+
+
+def test_a_rounding_that_the_model_asks_for_is_kept():
+    class Rounds(nn.Module):
+        def forward(self, x):
+            return x.bfloat16().float() * 3
+
+    x = torch.linspace(-1, 1, 101)
+    torch.testing.assert_close(compiled(Rounds(), x)(x), x.bfloat16().float() * 3, rtol=0, atol=0)
+
+
+def test_a_cast_to_the_type_that_the_model_computes_in_is_no_rounding_to_keep():
+    class Norm(nn.Module):
+        """As RMSNorm of transformers: the norm in float32, the product in the type of x."""
+
+        def forward(self, x):
+            wide = x.float()
+            return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * x
+
+    x = torch.randn(3, 16).bfloat16()
+    program = compiled(Norm(), x)
+    wide = x.double()
+    exact = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6) * wide
+    assert torch.equal(program(x), exact.bfloat16())
+
+
+def test_states_become_float32_and_begin_with_the_same_numbers():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.full((4,), 0.5))
+
+        def forward(self, x):
+            self.total.add_(x)
+            return self.total * 2
+
+    x = torch.full((4,), 2**-9).bfloat16()
+    program = compiled(Counts().bfloat16(), x)
+    state = program.new_state()
+    for _ in range(4):
+        result = program(x, state=state)
+    assert torch.equal(result.float(), torch.full((4,), 1 + 2**-6))  # bfloat16 would stay at 0.5
+    (array,) = (np.asarray(state[name]) for name in state)
+    assert array.dtype == np.float32
+
+
+def test_a_constant_tells_the_narrow_type_of_all_arrays_that_it_is_made_of():
+    graph = Graph()
+    narrow = [np.ones((2, 3), dtype) for dtype in (ml_dtypes.bfloat16, np.float16)]
+    wide = [graph.later(Widened(one), TensorType("float32", (2, 3)), "w") for one in narrow]
+    assert [find_narrow_type(one) for one in wide] == ["bfloat16", "float16"]
+    assert find_narrow_type(graph.permuted(wide[0], (1, 0))) == "bfloat16"
+    assert find_narrow_type(graph.joined([wide[0], wide[0]], 0)) == "bfloat16"
+    assert find_narrow_type(graph.joined(wide, 0)) is None
+    assert find_narrow_type(graph.constant(np.ones(2, np.float32))) is None
+    np.testing.assert_array_equal(wide[0].elements, np.ones((2, 3), np.float32))
