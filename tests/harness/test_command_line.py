@@ -469,3 +469,20 @@ def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would
     monkeypatch.setenv("COLUMNS", "30")
     output.print_table(rows)
     assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
+
+
+@pytest.mark.parametrize(("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21")])
+@pytest.mark.parametrize("command", [("list", "suites"), ("list", "runs"), ("show", "last"), ("--help",)], ids=" ".join)
+def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):
+    if command[0] != "--help":
+        command = (*command, "--results", str(tmp_path))
+        with store.Writer(store.runs_folder(tmp_path) / "20261121T101112Z_abc_tiny.jsonl") as writer:
+            writer.append(records.environment(), records.summary(), records.summary(backend="engine"))
+    printed = []
+    for width in (columns, meant):
+        monkeypatch.setenv("COLUMNS", width)
+        status, out, err = call(capsys, *command)
+        assert (status, err) == (0, "")
+        printed.append(out)
+    assert printed[0] == printed[1]
+    assert printed[0].strip()
