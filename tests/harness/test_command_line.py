@@ -325,6 +325,46 @@ def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned,
     assert (status, "has changed since the unfinished run" in err) == (2, True)
 
 
+def test_resume_of_a_run_of_other_code_and_another_plan_names_it(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    first = records.environment(commit="0123456789ab", dirty=True, plan=plan.to_dict(), plan_digest="1", suite="mini")
+    path = store.new_path(tmp_path, "mini", first)
+    with store.Writer(path) as writer:
+        writer.append(first)
+    monkeypatch.undo()
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+    assert status == 2
+    assert f"the unfinished run {path.stem} was started with other code (0123456789ab-dirty)" in err
+    assert "Start a new run without --resume" in err
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": 1', "hello\n"], ids=["empty", "cut", "foreign"])
+def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, suite, planned, monkeypatch, tmp_path):
+    folder = store.runs_folder(tmp_path)
+    for second in range(2):
+        with store.Writer(folder / f"20261121T10111{second}Z_abc_mini.jsonl") as writer:
+            cases = {records.CASE: ["eager"]}
+            writer.append(records.environment(suite="mini", plan={"cases": cases}), records.summary())
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    damaged = folder / "20261123T101112Z_abc_mini.jsonl"
+    damaged.write_text(text)
+    for arguments in (["show", "last"], ["show", "last:mini"], ["compare", "20261121T101110Z_abc_mini", "last"]):
+        monkeypatch.setattr(store, "_TOLD", set())
+        status, out, err = call(capsys, *arguments, "--results", str(tmp_path))
+        assert (status, bool(out)) == (0, True), err
+        assert err.startswith(f"left out: {damaged}:1: ")
+        assert "delete it" in err
+    status, _, err = call(capsys, "show", damaged.stem, "--results", str(tmp_path))
+    assert (status, err.startswith(f"enginebench: {damaged}:1: ")) == (2, True)
+    assert runner.finished(plan, tmp_path) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "_TOLD", set())
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+    assert (status, err.count("left out: "), "nothing to resume" in err) == (2, 1, True)
+
+
 def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
     status, out, _ = call(capsys, "run", suite, "--dry-run", "--results", str(tmp_path))
     assert status == 0
