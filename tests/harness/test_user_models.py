@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from suites import backends
 from suites.backends._buffers import Buffers
+from suites.backends.base import flatten
 from suites.cli import main
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
@@ -71,6 +72,27 @@ def drawing():
 
 def stepping():
     return Stepping(), torch.randn(2, 3)
+
+class Writing(torch.nn.Module):
+    def forward(self, x, y):
+        return y * 2 + x.add_(1)
+
+def writing():
+    return Writing(), (torch.randn(2, 3), torch.randn(2, 3))
+
+class Lambda(torch.nn.Module):
+    def __init__(self, forward):
+        super().__init__()
+        self.forward = forward
+
+def nothing():
+    return Lambda(lambda x: None), torch.randn(2, 3)
+
+def nan():
+    return Lambda(lambda x: (x, x * float("nan"))), torch.randn(2, 3)
+
+def empty():
+    return Lambda(lambda x: x[:, 3:]), torch.randn(2, 3)
 
 def raising():
     raise ValueError("no such weights")
@@ -240,6 +262,45 @@ def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_pat
 def test_a_model_whose_calls_differ_is_told_so_before_anybody_runs_it(folder, factory):
     with pytest.raises(ModelError, match=rf"mine.py:{factory}': two calls with the same inputs differ \(output 0 by "):
         reference.compute(Case(f"mine.py:{factory}", {}), 1)
+
+
+def test_a_model_that_writes_to_an_input_is_told_which_and_what_to_do(folder):
+    told = r"mine.py:writing': forward writes to its input x \(input 0\), so two calls .* let forward clone the input"
+    with pytest.raises(ModelError, match=told):
+        reference.compute(Case("mine.py:writing", {}), 1)
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [("nothing", "it returns no tensor"), ("nan", "output 1 has no finite"), ("empty", "its outputs have no elements")],
+)
+def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(folder, factory, told):
+    found = rows(f'backends = ["eager", "engine"]\n[[models]]\nname = "mine.py:{factory}"\n')
+    for line in found.values():
+        assert (line.status, "so nothing can be verified; " in line.reason) == ("failed", True)
+        assert told in line.reason
+    assert len({line.reason for line in found.values()}) == 1
+
+
+def random_file(path, uses_it):
+    """A file that adds a random number, whose seed is fixed, to its input; or draws one and does not use it."""
+    value = helper.make_tensor_value_info
+    drawn = helper.make_node("RandomNormalLike", ["x"], ["r"], seed=3.0)
+    nodes = [drawn, helper.make_node("Add", ["x", "r" if uses_it else "x"], ["y"])]
+    shape = [value("x", TensorProto.FLOAT, [2, 3])], [value("y", TensorProto.FLOAT, [2, 3])]
+    graph = helper.make_graph(nodes, "drawing", *shape)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def test_an_onnx_file_whose_outputs_are_random_is_told_so_before_anybody_runs_it(folder):
+    random_file("drawing.onnx", uses_it=True)
+    told = (
+        r"^drawing.onnx: two calls with the same inputs differ \(output 0 by .*operators RandomNormalLike draw random"
+    )
+    with pytest.raises(ModelError, match=told):
+        reference.compute(Case("drawing.onnx", {}), 1)
+    random_file("calm.onnx", uses_it=False)
+    assert len(reference.compute(Case("calm.onnx", {}), 2)) == 2
 
 
 def test_every_backend_starts_each_call_from_the_same_state_or_is_refused(folder):
