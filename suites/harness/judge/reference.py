@@ -183,8 +183,8 @@ def _check_inputs(
         names = {n: f"{one.name} (input {n})" for n, one in enumerate(taken) if one.kind in _POSITIONAL}
         listed = ", ".join(names.get(n, f"number {n}") for n in written)
         raise models.ModelError(
-            f"model {name!r}: forward writes to its input {listed}, so two calls with the same inputs differ; let forward "
-            "clone the input first, and write to the clone"
+            f"model {name!r}: forward writes to its input {listed}, so two calls with the same inputs differ; let "
+            "forward clone the input first, and write to the clone"
         )
 
 
