@@ -339,6 +339,12 @@ def test_resume_of_a_run_of_other_code_and_another_plan_names_it(capsys, suite, 
     assert "Start a new run without --resume" in err
 
 
+def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):
+    for only, told in (("batch == 2", "mini: 1 case, "), ("batch > 0", "mini: 2 cases, ")):
+        status, out, _ = call(capsys, "run", suite, "--only", only, "--dry-run", "--results", str(tmp_path))
+        assert (status, told in out) == (0, True)
+
+
 @pytest.mark.parametrize("text", ["", '{"schema": 1', "hello\n"], ids=["empty", "cut", "foreign"])
 def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, suite, planned, monkeypatch, tmp_path):
     folder = store.runs_folder(tmp_path)

@@ -38,6 +38,8 @@ def find_run(
     Raises:
         UsageError: no run, or several ones, have the name.
     """
+    if not name:
+        raise UsageError(f"RUN '': expected a run {HELP}, got an empty text; `enginebench list runs` shows all")
     given = Path(name)
     if given.suffix == ".jsonl" and given.is_file():
         return store.read(given)
