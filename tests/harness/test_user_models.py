@@ -293,6 +293,38 @@ def random_file(path, uses_it):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
 
 
+def call_with_weights_beside(capsys, damage, *options):
+    """The answer of a run of a file whose weights are in a second file, which `damage` changes."""
+    external = {"all_tensors_to_one_file": True, "location": "weights.bin", "size_threshold": 0}
+    onnx.save(onnx.load("mine.onnx"), "big.onnx", save_as_external_data=True, **external)
+    damage(spec.Path("weights.bin"))
+    sizes = ["--set", "batch=1", "--set", "sequence=2", "--results", "results"]
+    return call(capsys, "run", "big.onnx", *sizes, *options)
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []], ids=str)
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda path: path.unlink(), "is in the file 'weights.bin', which does not exist in"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[:-1]),
+            "ends at byte 48 of the file weights.bin, which has 47",
+        ),
+    ],
+    ids=["missing", "short"],
+)
+def test_an_onnx_file_without_its_weights_is_told_before_anything_is_measured(capsys, folder, damage, told, options):
+    status, out, err = call_with_weights_beside(capsys, damage, *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"the weight table of big.onnx {told}" in err
+    assert not (folder / "results").exists()
+
+
+def test_an_onnx_file_with_its_weights_beside_it_is_planned(capsys, folder):
+    assert call_with_weights_beside(capsys, lambda _path: None, "--dry-run")[0] == 0
+
+
 def test_an_onnx_file_whose_outputs_are_random_is_told_so_before_anybody_runs_it(folder):
     random_file("drawing.onnx", uses_it=True)
     told = (
