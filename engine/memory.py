@@ -1,4 +1,4 @@
-"""Memory of this machine: how much there is, and pieces of it at aligned addresses."""
+"""Memory of this machine: how much there is, pieces of it at aligned addresses, and whether a tensor has any."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import resource
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,27 @@ def release(array: np.ndarray) -> None:
     end = (array.ctypes.data + array.nbytes) // page * page
     if begin < end and _MADVISE is not None:
         _MADVISE(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), ctypes.c_int(mmap.MADV_DONTNEED))
+
+
+def fault_of_memory(tensor: Any) -> str:
+    """What a strided tensor of torch is, in words, where its elements cannot be read from its memory; otherwise empty.
+
+    A tensor may have no memory, and a storage may be made smaller while tensors refer to it.
+    """
+    without = "a tensor without memory (torch.func, torch.export and FakeTensorMode make them); give one with values"
+    if not tensor.numel():
+        return ""
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + steps + 1) * tensor.element_size()
+    try:
+        storage = tensor.untyped_storage()
+        if storage.device != tensor.device:  # a FakeTensor; asked for its address, torch would warn
+            return without
+        if storage.nbytes() < needed:
+            return f"a tensor that needs a storage of {needed} bytes and has one of {storage.nbytes()}; was it resized?"
+        return "" if tensor.data_ptr() else without
+    except RuntimeError:  # torch has no storage or no address
+        return without
 
 
 _MADVISE = getattr(ctypes.CDLL(None), "madvise", None) if hasattr(mmap, "MADV_DONTNEED") else None

@@ -28,6 +28,7 @@ from engine.ops import TensorType
 
 __all__ = ["Exported", "TorchExport", "export", "export_with_torch", "names_of_parameters", "translate", "user_inputs"]
 
+CLONE = "let forward clone the input first, and write to the clone"
 FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
 """Advice in the message about unsupported calls."""
 
@@ -183,7 +184,10 @@ class _Conversion:
         self.walk.graph.inputs += self._states.values()
         self._outputs(self.walk.run(module, env))
         if offenders := [*self.walk.offenders, *self.walk.settled.values()]:
-            raise UnsupportedOp(list(dict.fromkeys(offenders)), FALLBACK)
+            # With fallback a model that writes to anything or has effects is refused, too.
+            specs = self.program.graph_signature.output_specs
+            hint = FALLBACK if all(spec.kind is OutputKind.USER_OUTPUT for spec in specs) else ""
+            raise UnsupportedOp(list(dict.fromkeys(offenders)), hint)
         return self.walk.graph
 
     def _input(self, node: Node, spec: InputSpec) -> Translated:
@@ -241,8 +245,9 @@ class _Conversion:
                 after[str(spec.target)] = result
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 what = spec.kind.name.lower().removesuffix("_mutation").replace("_", " ")
+                advice = f"; {CLONE}" if spec.kind is OutputKind.USER_INPUT_MUTATION else ""
                 self.walk.offenders.append(
-                    f"{what} {spec.target}: the model writes to it; only buffers may be written to"
+                    f"{what} {spec.target}: the model writes to it; only buffers may be written to{advice}"
                 )
             elif isinstance(result, Value):
                 self.output_slots.append(len(self.walk.graph.outputs))

@@ -31,6 +31,7 @@ from engine.exporter.torch_internals import (
     tree_leaves,
     tree_unflatten,
 )
+from engine.memory import fault_of_memory
 from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]
@@ -90,6 +91,8 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
         if tensor.layout is not torch.strided or isinstance(tensor, FakeTensor):
             kind = "FakeTensor" if isinstance(tensor, FakeTensor) else str(tensor.layout)
             raise error(f"{name}: expected a dense tensor with data, got {kind}")
+        if fault := "a nested tensor" if tensor.is_nested else fault_of_memory(tensor):
+            raise error(f"{name}: expected a dense tensor with data, got {fault}")
 
 
 def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:

@@ -20,6 +20,7 @@ from engine.exporter.symbols import Ranges, Symbols
 from engine.exporter.walk import Translated, Walk
 from engine.exporter.weights import identity, to_numpy
 from engine.graph import Graph, Value
+from engine.memory import fault_of_memory
 
 Weights = Mapping[Node, torch.Tensor]
 Numbers = Mapping[Any, int]
@@ -101,6 +102,8 @@ def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[An
     key = identity(tensor)
     if key not in constants:
         tensor_type(tensor, walk.symbols.size)
+        if fault := fault_of_memory(tensor):
+            raise Refusal(f"expected a dense tensor with data, got {fault}")
         constants[key] = walk.graph.constant(to_numpy(tensor), node.name)
     return constants[key]
 

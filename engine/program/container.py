@@ -53,9 +53,12 @@ def checksum(array: np.ndarray) -> str:
 
 
 def path_of(path: object) -> Path:
-    """`path` as a Path. ConfigError if it is neither a str nor a Path."""
+    """`path` as a Path. ConfigError if it is neither a str nor a Path, or a text that no file can have as its name."""
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"path: expected the name of a file, a str or a Path, got {path!r}")
+    if path == "" or "\0" in str(path):
+        what = "an empty text" if path == "" else f"{str(path)!r}, and no name of a file has a null character"
+        raise ConfigError(f"path: expected the name of a file, got {what}")
     return Path(path)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from engine import dtypes, sizes, tree
 from engine.errors import ProgramError, ShapeError
+from engine.memory import fault_of_memory
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.arguments import Arguments
@@ -66,7 +67,7 @@ class Boundary:
         # The same in torch's terms, once a call has met torch.
         self.tensor: Any = None
         self.strided: Any = None
-        self.tensors: list[tuple[Any, tuple[int, ...]]] = []
+        self.tensors: list[tuple[Any, tuple[int, ...], int, int]] = []  # dtype, shape, bytes of all and one element
         self.new_tensors: list[Callable[[], Any]] = []
 
     # --- inputs --------------------------------------------------------------------------------------------------
@@ -119,6 +120,8 @@ class Boundary:
         expected = self.input_types[position]
         if not (isinstance(leaf, np.ndarray) or (self.tensor is not None and isinstance(leaf, self.tensor))):
             raise self._wrong(position, f"{type(leaf).__name__}, which is neither a NumPy array nor a torch tensor")
+        if not isinstance(leaf, np.ndarray):
+            self._refuse_nested(position, leaf)
         if len(leaf.shape) != len(expected.shape):
             raise self._wrong(position, f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}")
         return (int(leaf.shape[place.axis]) - place.shift) // place.factor
@@ -128,7 +131,9 @@ class Boundary:
         if torch is None:
             return
         self.tensor, self.strided = torch.Tensor, torch.strided
-        self.tensors = [(getattr(torch, t.dtype), t.shape) for t in self.input_types]
+        self.tensors = [
+            (getattr(torch, t.dtype), t.shape, t.nbytes, dtypes.dtype(t.dtype).size) for t in self.input_types
+        ]
         # Sizes one by one: torch parses a tuple of them more slowly, but cannot do without where there are none.
         sizes = [t.shape or ((),) for t in self.output_types]
         kinds = [getattr(torch, t.dtype) for t in self.output_types]
@@ -140,16 +145,24 @@ class Boundary:
     def _check(self, position: int, leaf: Any) -> None:
         expected = self.input_types[position]
         if self.tensor is not None and isinstance(leaf, self.tensor):
-            dtype, shape = self.tensors[position]
+            self._refuse_nested(position, leaf)
+            dtype, shape, _, _ = self.tensors[position]
             strided = leaf.layout is self.strided
             if leaf.dtype is not dtype or leaf.shape != shape or not self._device.admits(leaf) or not strided:
                 what = "" if strided else f"{leaf.layout} "
                 got = f"{what}{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}"
                 raise self._wrong(position, got)
+            if fault := fault_of_memory(leaf):
+                raise self._wrong(position, fault)
         elif not isinstance(leaf, np.ndarray):
             raise self._wrong(position, f"{type(leaf).__name__}, which is neither a NumPy array nor a torch tensor")
         elif leaf.dtype.name != expected.dtype or leaf.shape != expected.shape:
             raise self._wrong(position, f"{leaf.dtype.name}{list(leaf.shape)}")
+
+    def _refuse_nested(self, position: int, leaf: Any) -> None:
+        """ShapeError for a nested tensor, which torch gives no shape or one with symbols in it."""
+        if leaf.is_nested:
+            raise self._wrong(position, "a nested tensor; torch.nested.to_padded_tensor makes a dense one")
 
     def _dense(self, position: int, leaf: Any) -> Any:
         """A leaf that is right, row by row; itself where it is so."""

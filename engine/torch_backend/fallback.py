@@ -170,8 +170,10 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
         raise UnsupportedOp(
             [f"{name}: a call for its side effect, which is not offered with fallback" for name in effects]
         )
-    if written := [str(spec.target) for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
-        raise UnsupportedOp([f"{name}: the model writes to it, which is not offered with fallback" for name in written])
+    if written := [spec for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
+        has_input = any(spec.kind is OutputKind.USER_INPUT_MUTATION for spec in written)
+        lines = [f"{spec.target}: the model writes to it, which is not offered with fallback" for spec in written]
+        raise UnsupportedOp(lines, exporter.CLONE if has_input else "")
     signature = Signature(
         trees.describe(program.call_spec.in_spec),
         trees.describe(program.call_spec.out_spec),

@@ -238,7 +238,7 @@ def through_torch(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def flatten(outputs: Any) -> list[Tensor]:
-    """Tensors of nested outputs in order. None, plain numbers, flags and texts are skipped: a model's code sets them.
+    """Tensors of nested outputs in order. None, plain numbers, flags and texts are skipped: code of a model sets them.
 
     Raises:
         TypeError: an output is something else.

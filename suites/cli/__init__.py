@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage er
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import traceback
@@ -28,6 +29,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 """Extra of the distribution -> the modules that its packages provide."""
 
 
+LEAST_COLUMNS = 20
+"""The smallest COLUMNS that is taken as it is: an indented text needs a few columns."""
+USUAL_COLUMNS = 80
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
@@ -46,8 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(EXIT_USAGE)
 
 
+def _correct_columns() -> None:
+    """Give COLUMNS a value in which text can be printed: the usual width for 0, which names none, else the least."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) < LEAST_COLUMNS:
+        os.environ["COLUMNS"] = str(LEAST_COLUMNS if int(columns) else USUAL_COLUMNS)
+
+
 def _run(given: list[str]) -> None:
     """Run the command line with these arguments and exit."""
+    _correct_columns()
     from suites.cli.app import app
     from suites.harness.run.runner import Interrupted
 

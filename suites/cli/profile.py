@@ -8,18 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from engine.runtime.report import Profile
+from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, stdout_as_stderr
-from suites.harness.declare.case import BackendRef, split_labels
-from suites.harness.errors import UsageError
+from suites.harness.declare.case import BackendRef, Case, split_labels
+from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
+from suites.harness.errors import Unavailable, UsageError
 from suites.harness.judge import standing
 from suites.harness.measure import roofs
 from suites.harness.present import overview_terminal, progress, ranked
 from suites.harness.record import store
-from suites.harness.run import plan, runner
+from suites.harness.run import checks, plan, runner
 
 ENGINE = "engine"
 LEGEND = (
@@ -33,6 +35,9 @@ def command(
     model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
     threads: Annotated[int, typer.Option(min=1, help="Threads of a call.")] = 1,
     chosen: targets.SetOption = None,
+    precision: Annotated[
+        str, typer.Option(help=f"Precision of the model, as in a case of run: {', '.join(PRECISIONS)}.")
+    ] = "fp32",
     config: targets.ConfigOption = None,
     backends: Annotated[
         str | None, typer.Option(help="Comma-separated others to measure beside the engine, each as a whole.")
@@ -46,8 +51,10 @@ def command(
     """
     fields = targets.config_options(config, of_case=backends is not None)
     arguments = targets.arguments_of(model, chosen or [])
-    asked = _plan(model, chosen or [], threads, backends, fields) if backends is not None else None
-    answer = _profiled(model, arguments, threads, fields)
+    if precision not in PRECISIONS:
+        raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
+    asked = _plan(model, chosen or [], threads, precision, backends, fields) if backends is not None else None
+    answer = _profiled(model, arguments, threads, precision, fields)
     if not as_json:
         print(answer)
     outcome = None
@@ -56,36 +63,49 @@ def command(
             outcome = runner.run(asked, store.results_folder(results), reporter, measure_roofs=roofs.measure)
     if as_json:
         beside = outcome.to_dict() if outcome is not None else None
-        print_json({"model": model, "threads": threads, "arguments": arguments, **answer.to_dict(), "beside": beside})
+        asked_for = {"model": model, "threads": threads, "precision": precision, "arguments": arguments}
+        print_json({**asked_for, **answer.to_dict(), "beside": beside})
     elif outcome is not None:
         _show(outcome)
     if outcome is not None and not outcome.succeeded:
         raise typer.Exit(1)
 
 
-def _profiled(model: str, arguments: Mapping[str, Any], threads: int, config: Mapping[str, str]) -> Profile:
+def _profiled(
+    model: str, arguments: Mapping[str, Any], threads: int, precision: str, config: Mapping[str, str]
+) -> Profile:
     """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
     found, ref = models.get(model), BackendRef(ENGINE, config)
     registry.check(ref)
     reason = registry.cannot_run(ref, found.form)
     if reason is not None:
         raise UsageError(f"model {model}: {reason}; enginebench run {model} measures it")
+    reason = registry.unable(ref, Case(model, {}, threads, precision)) or checks.cannot_convert(found, precision)
+    if reason is not None:
+        raise UsageError(f"--precision {precision}: {reason}")
     with stdout_as_stderr():
         try:
             module, inputs = found.build(**arguments)
-            program = Engine(threads, config).compiled(module, inputs)
+            module, inputs = convert_model(module, precision), convert_inputs(inputs, precision)
+            backend = Engine(threads, config)
+            backend.precision = precision
+            program = backend.compiled(module, inputs)
             state = program.new_state()
             answer: Profile = program.profile(*inputs, **({"state": state} if len(state) else {}))
         except SystemExit as error:
             raise UsageError(f"model {model} ended the process: exit({error.code})") from None
+        except Unavailable as error:
+            raise UsageError(f"model {model}: {error}") from None
     return answer
 
 
-def _plan(model: str, chosen: Sequence[str], threads: int, backends: str, config: Mapping[str, str]) -> plan.RunPlan:
+def _plan(
+    model: str, chosen: Sequence[str], threads: int, precision: str, backends: str, config: Mapping[str, str]
+) -> plan.RunPlan:
     labels = split_labels(backends)
     if not labels:
         raise UsageError("--backends names none; leave it out to profile the engine alone")
-    suite = targets.suite_of_model(model, chosen, threads, backends=[ENGINE, *labels], baseline=ENGINE)
+    suite = targets.suite_of_model(model, chosen, threads, precision, backends=[ENGINE, *labels], baseline=ENGINE)
     return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}), None, suite.backends, None, config)
 
 

@@ -158,6 +158,11 @@ def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
     print(f"stored: {outcome.path}")
 
 
+def _count(number: int, what: str, ending: str = "s") -> str:
+    """A number of things in words: ``1 case``, ``2 cases``."""
+    return f"{number} {what}{'' if number == 1 else ending}"
+
+
 def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     for one in plans:
@@ -181,6 +186,7 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
         for case, labels in entry["cases"].items():
             print(f"{case}  {', '.join(labels)}")
         minutes = entry["estimate_s"] / 60
-        print(f"{entry['suite']}: {len(entry['cases'])} cases, {entry['workers']} worker processes, ", end="")
+        print(f"{entry['suite']}: {_count(len(entry['cases']), 'case')}, ", end="")
+        print(f"{_count(entry['workers'], 'worker process', 'es')}, ", end="")
         print(f"about {minutes:.1f} minutes ({entry['basis']})")
         print(f"fields for --only: {plan.describe_fields(entry['fields'])}")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.suggest import unknown
-from suites import models
+from suites import backends, models
 from suites.backends import versions
 from suites.cli.output import setting
 from suites.harness.declare.case import BackendRef, split_labels
@@ -190,24 +190,25 @@ def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapp
 
     Args:
         texts: ``field=value`` each.
-        of_case: True if a case says the precision, so that ``--config`` must not.
+        of_case: True if a case says the threads, so that ``--config`` must not.
 
     Raises:
-        UsageError: text that is not ``field=value``, or a field that is given twice or is a part of the case.
+        UsageError: text that is not ``field=value``, or a field that is unknown, given twice or a part of the case.
     """
     found: dict[str, str] = {}
     for text in texts or ():
         field, equals, value = text.partition("=")
         if not equals or not field or not value:
             raise UsageError(f"--config {text!r}: expected field=value, such as fallback=torch or disable=a+b")
-        if of_case and field == "precision":
-            raise UsageError(
-                f"--config {text!r}: the precision is a part of the case; use enginebench run --precision {value}"
-            )
+        if field == "precision":
+            raise UsageError(f"--config {text!r}: the precision is a part of the case; use --precision {value}")
         if of_case and field == "threads":
             raise UsageError(
                 f"--config {text!r}: every backend has the threads of the case; use enginebench run --threads {value}"
             )
+        known = [name for name in backends.BACKENDS["engine"].switches if not of_case or name != "threads"]
+        if not any(field == name or (name.endswith(".") and field.startswith(name)) for name in known):
+            raise UsageError(f"--config {text!r}: {unknown('field', field, known)}")
         if field in found:
             raise UsageError(f"--config {text!r}: {field} is given twice; give it once, lists as a+b")
         found[field] = value

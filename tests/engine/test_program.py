@@ -8,6 +8,7 @@ import random
 import stat
 import struct
 from collections import OrderedDict
+from pathlib import Path
 from typing import NamedTuple
 
 import ml_dtypes
@@ -187,6 +188,15 @@ def test_missing_and_foreign_files_are_named(tmp_path):
 def test_what_names_no_file_is_refused(path):
     for call in (engine.load, engine.load_decoder, small().save):
         with pytest.raises(ConfigError, match="path: expected the name of a file, a str or a Path, got "):
+            call(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"), [("", "an empty text"), ("a\0b", r"'a\\x00b', and no name"), (Path("a\0b"), "null character")]
+)
+def test_a_text_that_no_file_can_be_called_is_refused(path, told):
+    for call in (engine.load, engine.load_decoder, small().save):
+        with pytest.raises(ConfigError, match=f"^path: expected the name of a file, got .*{told}"):
             call(path)
 
 

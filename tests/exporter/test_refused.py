@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import engine
 from engine.errors import ConfigError, EngineError, ShapeError, UnsupportedOp
 from engine.exporter import export
 from tests.exporter.cases import f32, flags, i64
@@ -168,6 +169,19 @@ def test_writes_to_buffers_become_states_by_name_and_none_is_lost():
 def test_writes_to_inputs_are_refused_by_the_inputs_name():
     (offender,) = refusal(lambda x: x.add_(1), f32(3))
     assert offender.startswith("user input args_0: the model writes to it")
+    assert offender.endswith("clone the input first, and write to the clone")
+
+
+@pytest.mark.parametrize("fallback", [None, "torch"])
+def test_a_model_that_writes_to_an_input_is_told_to_clone_it_and_not_to_let_torch_run_it(fallback):
+    with pytest.raises(UnsupportedOp, match="clone the input first") as e:
+        engine.compile(Writing().eval(), (f32(3),), engine.Config(fallback=fallback))
+    assert "lets torch run" not in str(e.value)
+
+
+class Writing(nn.Module):
+    def forward(self, x):
+        return x.add_(1)
 
 
 def test_a_batch_norm_in_training_is_refused_not_frozen():

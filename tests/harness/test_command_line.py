@@ -325,6 +325,52 @@ def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned,
     assert (status, "has changed since the unfinished run" in err) == (2, True)
 
 
+def test_resume_of_a_run_of_other_code_and_another_plan_names_it(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    first = records.environment(commit="0123456789ab", dirty=True, plan=plan.to_dict(), plan_digest="1", suite="mini")
+    path = store.new_path(tmp_path, "mini", first)
+    with store.Writer(path) as writer:
+        writer.append(first)
+    monkeypatch.undo()
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+    assert status == 2
+    assert f"the unfinished run {path.stem} was started with other code (0123456789ab-dirty)" in err
+    assert "Start a new run without --resume" in err
+
+
+def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):
+    for only, told in (("batch == 2", "mini: 1 case, "), ("batch > 0", "mini: 2 cases, ")):
+        status, out, _ = call(capsys, "run", suite, "--only", only, "--dry-run", "--results", str(tmp_path))
+        assert (status, told in out) == (0, True)
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": 1', "hello\n"], ids=["empty", "cut", "foreign"])
+def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, suite, planned, monkeypatch, tmp_path):
+    folder = store.runs_folder(tmp_path)
+    for second in range(2):
+        with store.Writer(folder / f"20261121T10111{second}Z_abc_mini.jsonl") as writer:
+            cases = {records.CASE: ["eager"]}
+            writer.append(records.environment(suite="mini", plan={"cases": cases}), records.summary())
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    damaged = folder / "20261123T101112Z_abc_mini.jsonl"
+    damaged.write_text(text)
+    for arguments in (["show", "last"], ["show", "last:mini"], ["compare", "20261121T101110Z_abc_mini", "last"]):
+        monkeypatch.setattr(store, "_TOLD", set())
+        status, out, err = call(capsys, *arguments, "--results", str(tmp_path))
+        assert (status, bool(out)) == (0, True), err
+        assert err.startswith(f"left out: {damaged}:1: ")
+        assert "delete it" in err
+    status, _, err = call(capsys, "show", damaged.stem, "--results", str(tmp_path))
+    assert (status, err.startswith(f"enginebench: {damaged}:1: ")) == (2, True)
+    assert runner.finished(plan, tmp_path) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "_TOLD", set())
+    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+    assert (status, err.count("left out: "), "nothing to resume" in err) == (2, 1, True)
+
+
 def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
     status, out, _ = call(capsys, "run", suite, "--dry-run", "--results", str(tmp_path))
     assert status == 0
@@ -469,3 +515,20 @@ def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would
     monkeypatch.setenv("COLUMNS", "30")
     output.print_table(rows)
     assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
+
+
+@pytest.mark.parametrize(("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21")])
+@pytest.mark.parametrize("command", [("list", "suites"), ("list", "runs"), ("show", "last"), ("--help",)], ids=" ".join)
+def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):
+    if command[0] != "--help":
+        command = (*command, "--results", str(tmp_path))
+        with store.Writer(store.runs_folder(tmp_path) / "20261121T101112Z_abc_tiny.jsonl") as writer:
+            writer.append(records.environment(), records.summary(), records.summary(backend="engine"))
+    printed = []
+    for width in (columns, meant):
+        monkeypatch.setenv("COLUMNS", width)
+        status, out, err = call(capsys, *command)
+        assert (status, err) == (0, "")
+        printed.append(out)
+    assert printed[0] == printed[1]
+    assert printed[0].strip()

@@ -61,6 +61,11 @@ def test_a_path_that_is_no_record_is_told_as_a_path(results, tmp_path, name, tol
         lookup.find_run(results, name.format(tmp_path))
 
 
+def test_an_empty_name_is_told_as_such(results):
+    with pytest.raises(UsageError, match=r"^RUN '': expected a run by name, .*, got an empty text"):
+        lookup.find_run(results, "")
+
+
 def test_last_is_the_newest_run_of_a_suitable_kind(results):
     assert lookup.find_run(results, "last", lookup.is_shown).name == RUNS[3]
     assert lookup.find_run(results, "last", lookup.is_measurement).name == RUNS[2]

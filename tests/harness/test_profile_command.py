@@ -65,6 +65,46 @@ def test_each_backend_shows_its_share_of_the_roof(capsys, measured):
         assert share in line.split()
 
 
+@pytest.mark.parametrize(
+    ("precision", "dtype", "of_config"),
+    [("fp32", "float32", None), ("bf16", "bfloat16", None), ("fp16", "float16", None),
+     ("int8_weight", "float32", "int8_weight")],
+)  # fmt: skip
+def test_a_model_is_profiled_in_the_precision_that_is_asked_for(
+    capsys, measured, monkeypatch, precision, dtype, of_config
+):
+    compiled, seen = profile.Engine.compiled, []
+
+    def note(backend, module, inputs):
+        seen.append(({str(t.dtype) for t in (*module.parameters(), *inputs)}, backend.config().get("precision")))
+        return compiled(backend, module, inputs)
+
+    monkeypatch.setattr(profile.Engine, "compiled", note)
+    with pytest.raises(SystemExit) as ended:
+        main([*PROFILE, "--precision", precision, "--json"])
+    assert not ended.value.code
+    assert seen == [({f"torch.{dtype}"}, of_config)]
+    ((plan, _),) = measured
+    assert [case.id for case, _ in plan.cases] == [f"mlp/b1/t1/{precision}/widths=16-16"]
+    assert json.loads(capsys.readouterr().out)["precision"] == precision
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--precision", "bf61"], "--precision: unknown precision 'bf61'; did you mean 'bf16'"),
+        (["--precision", "int8_static"], "--precision int8_static: int8_static needs scales"),
+        (["--config", "precision=bf16"], "use --precision bf16"),
+    ],
+)
+def test_a_precision_that_cannot_be_profiled_is_one_line(capsys, arguments, told):
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "mlp", "--set", "widths=16-16", *arguments])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert told in err
+
+
 def test_for_machines_the_summaries_lie_beside_the_nodes(capsys, measured):
     with pytest.raises(SystemExit):
         main([*PROFILE, "--json"])

@@ -73,6 +73,27 @@ def drawing():
 def stepping():
     return Stepping(), torch.randn(2, 3)
 
+class Writing(torch.nn.Module):
+    def forward(self, x, y):
+        return y * 2 + x.add_(1)
+
+def writing():
+    return Writing(), (torch.randn(2, 3), torch.randn(2, 3))
+
+class Lambda(torch.nn.Module):
+    def __init__(self, forward):
+        super().__init__()
+        self.forward = forward
+
+def nothing():
+    return Lambda(lambda x: None), torch.randn(2, 3)
+
+def nan():
+    return Lambda(lambda x: (x, x * float("nan"))), torch.randn(2, 3)
+
+def empty():
+    return Lambda(lambda x: x[:, 3:]), torch.randn(2, 3)
+
 def raising():
     raise ValueError("no such weights")
 """
@@ -178,6 +199,7 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["ablate", "mine.onnx", "--set", "batch=1", "--set", "sequence=1"], "name another --backend"),
         (["run", "mlp", "--config", "fallbak=torch"], "did you mean 'fallback'"),
         (["run", "mlp", "--config", "fallback=torhc"], "did you mean 'torch'"),
+        (["run", "mlp", "--config", "foo=1"], "passes, pipeline, planner, variant., verify\n"),
         (["run", "mlp", "--config", "fallback"], "expected field=value"),
         (["run", "mlp", "--config", "threads=2"], "use enginebench run --threads 2"),
         (["run", "mine.py:limit"], "limit is no function; known: counting"),
@@ -241,6 +263,77 @@ def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_pat
 def test_a_model_whose_calls_differ_is_told_so_before_anybody_runs_it(folder, factory):
     with pytest.raises(ModelError, match=rf"mine.py:{factory}': two calls with the same inputs differ \(output 0 by "):
         reference.compute(Case(f"mine.py:{factory}", {}), 1)
+
+
+def test_a_model_that_writes_to_an_input_is_told_which_and_what_to_do(folder):
+    told = r"mine.py:writing': forward writes to its input x \(input 0\), so two calls .* let forward clone the input"
+    with pytest.raises(ModelError, match=told):
+        reference.compute(Case("mine.py:writing", {}), 1)
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [("nothing", "it returns no tensor"), ("nan", "output 1 has no finite"), ("empty", "its outputs have no elements")],
+)
+def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(folder, factory, told):
+    found = rows(f'backends = ["eager", "engine"]\n[[models]]\nname = "mine.py:{factory}"\n')
+    for line in found.values():
+        assert (line.status, "so nothing can be verified; " in line.reason) == ("failed", True)
+        assert told in line.reason
+    assert len({line.reason for line in found.values()}) == 1
+
+
+def random_file(path, uses_it):
+    """A file that adds a random number, whose seed is fixed, to its input; or draws one and does not use it."""
+    value = helper.make_tensor_value_info
+    drawn = helper.make_node("RandomNormalLike", ["x"], ["r"], seed=3.0)
+    nodes = [drawn, helper.make_node("Add", ["x", "r" if uses_it else "x"], ["y"])]
+    shape = [value("x", TensorProto.FLOAT, [2, 3])], [value("y", TensorProto.FLOAT, [2, 3])]
+    graph = helper.make_graph(nodes, "drawing", *shape)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def call_with_weights_beside(capsys, damage, *options):
+    """The answer of a run of a file whose weights are in a second file, which `damage` changes."""
+    external = {"all_tensors_to_one_file": True, "location": "weights.bin", "size_threshold": 0}
+    onnx.save(onnx.load("mine.onnx"), "big.onnx", save_as_external_data=True, **external)
+    damage(spec.Path("weights.bin"))
+    sizes = ["--set", "batch=1", "--set", "sequence=2", "--results", "results"]
+    return call(capsys, "run", "big.onnx", *sizes, *options)
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []], ids=str)
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda path: path.unlink(), "is in the file 'weights.bin', which does not exist in"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[:-1]),
+            "ends at byte 48 of the file weights.bin, which has 47",
+        ),
+    ],
+    ids=["missing", "short"],
+)
+def test_an_onnx_file_without_its_weights_is_told_before_anything_is_measured(capsys, folder, damage, told, options):
+    status, out, err = call_with_weights_beside(capsys, damage, *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"the weight table of big.onnx {told}" in err
+    assert not (folder / "results").exists()
+
+
+def test_an_onnx_file_with_its_weights_beside_it_is_planned(capsys, folder):
+    assert call_with_weights_beside(capsys, lambda _path: None, "--dry-run")[0] == 0
+
+
+def test_an_onnx_file_whose_outputs_are_random_is_told_so_before_anybody_runs_it(folder):
+    random_file("drawing.onnx", uses_it=True)
+    told = (
+        r"^drawing.onnx: two calls with the same inputs differ \(output 0 by .*operators RandomNormalLike draw random"
+    )
+    with pytest.raises(ModelError, match=told):
+        reference.compute(Case("drawing.onnx", {}), 1)
+    random_file("calm.onnx", uses_it=False)
+    assert len(reference.compute(Case("calm.onnx", {}), 2)) == 2
 
 
 def test_every_backend_starts_each_call_from_the_same_state_or_is_refused(folder):

@@ -28,8 +28,7 @@ class Boundary(Protocol):
     arrays: list[tuple[Any, tuple[int, ...]]]
     new_arrays: list[Callable[[], Any]]
     tensor: Any
-    strided: Any
-    tensors: list[tuple[Any, tuple[int, ...]]]
+    tensors: list[tuple[Any, tuple[int, ...], int, int]]
     new_tensors: list[Callable[[], Any]]
 
     def pack(self, outputs: list[Any]) -> Any:
@@ -73,29 +72,33 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
         run, pointers, words, failed, _arena = lent
         makers = new_arrays
         position = 0
-        for leaf in args:
-            if type(leaf) is ndarray:
-                dtype, shape = arrays[position]
-                if leaf.dtype is not dtype or leaf.shape != shape or not leaf.flags.carray:
+        try:
+            for leaf in args:
+                if type(leaf) is ndarray:
+                    dtype, shape = arrays[position]
+                    if leaf.dtype is not dtype or leaf.shape != shape or not leaf.flags.carray:
+                        break
+                    position += 1
+                    pointers[position] = address_of(leaf)
+                elif type(leaf) is boundary.tensor:
+                    dtype, shape, needed, width = boundary.tensors[position]
+                    if (
+                        leaf.dtype is not dtype
+                        or leaf.shape != shape
+                        or not leaf.is_cpu
+                        or not leaf.is_contiguous()
+                        or leaf.is_neg()
+                        or not (address := leaf.data_ptr())
+                        or len(leaf.untyped_storage()) - leaf.storage_offset() * width < needed  # it was resized
+                    ):
+                        break
+                    position += 1
+                    words[position] = address
+                    makers = boundary.new_tensors
+                else:
                     break
-                position += 1
-                pointers[position] = address_of(leaf)
-            elif type(leaf) is boundary.tensor:
-                dtype, shape = boundary.tensors[position]
-                if (
-                    leaf.dtype is not dtype
-                    or leaf.shape != shape
-                    or not leaf.is_cpu
-                    or leaf.layout is not boundary.strided
-                    or not leaf.is_contiguous()
-                    or leaf.is_neg()
-                ):
-                    break
-                position += 1
-                words[position] = leaf.data_ptr()
-                makers = boundary.new_tensors
-            else:
-                break
+        except RuntimeError:  # a tensor without one memory: sparse, nested, or a wrapper of torch.func
+            pass
         if position < count:
             free.append(lent)
             return UNUSUAL

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.harness.judge.verify import Reference, compare
+from suites.harness.judge.verify import Reference, compare, describe_change
 from suites.models import ModelError
 from suites.models.user.onnx_file import OnnxFile
 
@@ -24,7 +24,8 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
     """One `Reference` for each set of inputs, which are in the order of the file.
 
     Raises:
-        ModelError: the file cannot be read, or `onnx.reference` cannot run it; names the operators that it lacks.
+        ModelError: the file cannot be read; `onnx.reference` cannot run it, names the operators that it lacks; or
+            outputs depend on random numbers.
     """
     import onnx
 
@@ -33,12 +34,28 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
     except Exception as error:
         raise ModelError(f"{model.path.name}: onnx.load cannot read it: {_first_line(error)}") from error
     _check_operators(model, proto)
+    drawing = _forget_seeds(proto)
     feeds = [dict(zip((one.name for one in model.inputs), arrays, strict=True)) for arrays in inputs]
     try:
         own = _outputs(proto, feeds)
+        again = _outputs(proto, feeds[:1] if drawing else [])
     except Exception as error:
         reason = f"onnx.reference cannot run it, so that nothing can be checked: {_first_line(error)}"
         raise ModelError(f"{model.path.name}: {reason}") from error
+    found = _references(proto, feeds, own)
+    change = describe_change(own[0], again[0], found[0]) if again else None
+    if change is not None:
+        raise ModelError(
+            f"{model.path.name}: {change}, so nothing can be verified; its operators {', '.join(drawing)} draw random "
+            "numbers: give these to the model as an input, or export it in evaluation mode"
+        )
+    return found
+
+
+def _references(
+    proto: Any, feeds: Sequence[dict[str, np.ndarray]], own: Sequence[Sequence[np.ndarray]]
+) -> list[Reference]:
+    """In float64 if that is possible; `own` are the outputs in the types of the file, which this changes."""
     dtypes = [[str(array.dtype) for array in arrays] for arrays in own]
     size = sum(tensor.ByteSize() for tensor in proto.graph.initializer)
     try:
@@ -53,6 +70,23 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
         errors = [compare(one, other).relative for one, other in zip(mine, arrays, strict=True)]
         found.append(Reference(arrays, kinds, errors, None, weight_bytes=size))
     return found
+
+
+_DRAWING = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+"""Operators that draw random numbers, or may do so."""
+
+
+def _forget_seeds(proto: Any) -> list[str]:
+    """The operators of the model that may draw random numbers. Their seeds are removed, because runtimes draw other
+    numbers from the same seed: the outputs must not depend on it.
+    """
+    found = [node for nodes in _graphs(proto) for node in nodes if node.op_type in _DRAWING and not node.domain]
+    for node in found:
+        for attribute in [one for one in node.attribute if one.name == "seed"]:
+            node.attribute.remove(attribute)
+    return sorted({node.op_type for node in found})
 
 
 def _outputs(proto: Any, feeds: Iterable[dict[str, np.ndarray]], *, wide: bool = False) -> list[list[np.ndarray]]:

@@ -11,8 +11,9 @@ rounded type. A quantised case has those of the float64 model with its weights e
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,7 @@ from suites.harness.declare.case import Case
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.judge import onnx_reference
 from suites.harness.judge.quantised import Quantised, Rows
-from suites.harness.judge.verify import Reference, compare
+from suites.harness.judge.verify import Reference, compare, describe_change, describe_incomparable
 from suites.torch_internals import version_of
 
 _IMPOSSIBLE = (RuntimeError, TypeError, NotImplementedError)
@@ -52,7 +53,18 @@ def outputs_of(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list
 
 
 def compute(case: Case, seeds: int) -> list[Reference]:
-    """One `Reference` for each of the input sets 0 .. seeds-1 of `case`."""
+    """One `Reference` for each of the input sets 0 .. seeds-1 of `case`.
+
+    Raises:
+        ModelError: no answer could be verified; says why.
+    """
+    found = _compute(case, seeds)
+    if reason := describe_incomparable(found):
+        raise models.ModelError(f"model {case.model!r}: {reason}")
+    return found
+
+
+def _compute(case: Case, seeds: int) -> list[Reference]:
     precision = PRECISIONS[case.precision]
     spec = models.get(case.model)
     sets = [spec.inputs(seed, **case.build_arguments) for seed in range(seeds)]
@@ -132,12 +144,14 @@ def _call_once(
     The outputs are None for a model that generates, whose definition keeps nothing.
 
     Raises:
-        ModelError: the call changes tensors that are no buffers, so that no call could be repeated.
+        ModelError: the call changes its inputs or tensors that are no buffers, so that no call could be repeated.
     """
     if stepwise.generates(model):
         return (), None
     buffers, others = Buffers(model), _tensors(model)
+    before = [to_numpy(one).copy() for one in inputs]
     outputs = [tensor.clone() for tensor in outputs_of(model, inputs)]  # one of them may be a buffer
+    _check_inputs(name, model, before, inputs)
     now = _tensors(model)
     changed = [key for key, (tensor, version) in others.items() if now.get(key, (None, 0)) != (tensor, version)]
     if changed:
@@ -152,13 +166,29 @@ def _call_once(
 
 def _check_repeatable(name: str, first: list[torch.Tensor], again: list[torch.Tensor], reference: Reference) -> None:
     """ModelError if two calls with the same inputs differ by more than an error may be."""
-    pairs = zip(_plain(first)[0], _plain(again)[0], strict=False)  # of other counts and shapes `check` tells
-    for index, found in enumerate(compare(one, other) for one, other in pairs):
-        if found.reason is None and found.relative > reference.tolerance(index):
-            raise models.ModelError(
-                f"model {name!r}: two calls with the same inputs differ (output {index} by {found.relative:.0%}), so "
-                "nothing can be verified; forward draws random numbers, or counts its calls in a Python attribute"
-            )
+    if change := describe_change(_plain(first)[0], _plain(again)[0], reference):
+        raise models.ModelError(
+            f"model {name!r}: {change}, so nothing can be verified; forward draws random numbers, or counts its calls "
+            "in a Python attribute"
+        )
+
+
+def _check_inputs(
+    name: str, model: torch.nn.Module, before: Sequence[np.ndarray], inputs: tuple[torch.Tensor, ...]
+) -> None:
+    """ModelError if a call has changed its inputs, which were `before`."""
+    written = [n for n, one in enumerate(inputs) if to_numpy(one).tobytes() != before[n].tobytes()]
+    if written:
+        taken = list(inspect.signature(model.forward).parameters.values())
+        names = {n: f"{one.name} (input {n})" for n, one in enumerate(taken) if one.kind in _POSITIONAL}
+        listed = ", ".join(names.get(n, f"number {n}") for n in written)
+        raise models.ModelError(
+            f"model {name!r}: forward writes to its input {listed}, so two calls with the same inputs differ; let "
+            "forward clone the input first, and write to the clone"
+        )
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _tensors(model: torch.nn.Module) -> dict[str, tuple[int, int | None]]:

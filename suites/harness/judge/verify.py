@@ -156,6 +156,31 @@ def compare(output: np.ndarray, reference: np.ndarray) -> Difference:
     return Difference(relative, float(np.abs(gap).max(initial=0.0)))
 
 
+def describe_incomparable(references: Sequence[Reference]) -> str | None:
+    """Why every answer would be wrong beside these references, and what to do; None if an answer can be right."""
+    for one in references:
+        if not one.outputs:
+            return "it returns no tensor, so nothing can be verified; let it return the tensors that it computes"
+        if not any(output.size for output in one.outputs):
+            return "its outputs have no elements, so nothing can be verified; choose sizes of which it makes elements"
+        for index, output in enumerate(one.outputs):
+            if output.size and not np.isfinite(output).any():
+                return (
+                    f"output {index} has no finite number, so nothing can be verified; choose weights and inputs from "
+                    "which it computes finite ones"
+                )
+    return None
+
+
+def describe_change(first: Sequence[np.ndarray], again: Sequence[np.ndarray], reference: Reference) -> str | None:
+    """How the outputs of two calls with the same inputs differ by more than an error may be; None if they do not."""
+    pairs = zip(first, again, strict=False)  # of other counts and shapes `check` tells
+    for index, found in enumerate(compare(one, other) for one, other in pairs):
+        if found.reason is None and found.relative > reference.tolerance(index):
+            return f"two calls with the same inputs differ (output {index} by {found.relative:.0%})"
+    return None
+
+
 def check(outputs: Sequence[np.ndarray], dtypes: Sequence[str], reference: Reference) -> Verdict:
     """The verdict on all outputs of one call."""
     if len(outputs) != len(reference.outputs):

@@ -35,7 +35,7 @@ def print_overview(console: Console, overview: Overview) -> None:
 
 def write_paragraph(console: Console, text: str, *, indent: int = 0, style: str = "") -> None:
     """Print text as it is, wrapped between words."""
-    for line in Text(text, style).wrap(console, console.width - indent, overflow="fold"):
+    for line in Text(text, style).wrap(console, max(console.width - indent, 1), overflow="fold"):
         line.rstrip()
         console.print(Text(" " * indent) + line, soft_wrap=True)
 

@@ -31,12 +31,15 @@ def find_run(
         results: the results folder.
         name: a path; a name, or the beginning of one that only one run has; ``last``, the newest run of this machine;
             ``last:SUITE``, the newest one of that suite.
-        is_suitable: which runs ``last`` may choose; a name or a path may mean any run.
+        is_suitable: which runs ``last`` may choose; a name or a path may mean any run. ``last``
+            never means a file that cannot be read.
         wanted: what `is_suitable` asks for, for messages.
 
     Raises:
         UsageError: no run, or several ones, have the name.
     """
+    if not name:
+        raise UsageError(f"RUN '': expected a run {HELP}, got an empty text; `enginebench list runs` shows all")
     given = Path(name)
     if given.suffix == ".jsonl" and given.is_file():
         return store.read(given)
@@ -76,8 +79,8 @@ def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bo
         raise UsageError(unknown("suite of a stored run", suite, known))
     for path in reversed(files):
         if suite in (None, name_suite(path)):
-            run = store.read(path)
-            if is_suitable(run):
+            run = store.read_if_possible(path)
+            if run is not None and is_suitable(run):
                 return run
     of_suite = f" of suite {suite}" if suite is not None else ""
     raise UsageError(f"no run{of_suite} of this machine under {results} is {wanted}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -191,6 +192,22 @@ def read(path: Path, *, lenient: bool = False) -> Run:
     if not records or not isinstance(records[0], Environment):
         raise UsageError(f"{path}:1: expected a line of kind `environment`, with which every record begins")
     return Run(path, records[0], records[1:], bool(rest.strip()), tuple(problems))
+
+
+def read_if_possible(path: Path) -> Run | None:
+    """As `read`; for a file that cannot be read, None and, once, a note on standard error. Nobody named this run."""
+    try:
+        return read(path)
+    except UsageError as error:
+        note = f"left out: {error}. If nobody needs what is in this file, delete it\n"
+        if note not in _TOLD:
+            _TOLD.add(note)
+            sys.stderr.write(note)
+        return None
+
+
+_TOLD: set[str] = set()
+"""Notes that this process has written."""
 
 
 def _decode(text: bytes) -> Record:

@@ -51,16 +51,16 @@ def unavailable(case: Case, ref: BackendRef) -> str | None:
         or device.load(case.device).unavailable()
         or backends.unavailable(ref)
         or backends.cannot_run(ref, model.form)
-        or _cannot_convert(model, case)
+        or cannot_convert(model, case.precision)
         or model.unavailable()
     )
 
 
-def _cannot_convert(model: models.ModelSpec, case: Case) -> str | None:
-    """Why the harness cannot round the weights of the model to the precision of the case; None where it can."""
-    if not model.keeps_types or PRECISIONS[case.precision].dtype is None:
+def cannot_convert(model: models.ModelSpec, precision: str) -> str | None:
+    """Why the harness cannot round the weights of the model to a precision; None where it can."""
+    if not model.keeps_types or PRECISIONS[precision].dtype is None:
         return None
-    return f"{model.name} keeps the element types that it was saved with; the case asks for {case.precision}"
+    return f"{model.name} keeps the element types that it was saved with; the case asks for {precision}"
 
 
 def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> Judgement:

@@ -20,15 +20,28 @@ def list_finished_cases(run: store.Run) -> set[str]:
     return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}
 
 
+def describe_code(run: store.Run) -> str:
+    """The commit of a run, as the names of files spell it."""
+    return f"{run.environment.commit or 'no commit'}{'-dirty' if run.environment.dirty else ''}"
+
+
 def explain_refusal(plan: RunPlan, results: Path) -> str:
     """Why no run of this plan can be resumed, for a message.
 
     If the suite has an unfinished run that was started with other options, the text has the command that resumes it.
     """
     folder = store.runs_folder(results)
-    run = next(_list_unfinished(plan, results), None)
-    if run is None:
+    unfinished = list(_list_unfinished(plan, results))
+    if not unfinished:
         return f"nothing to resume: no unfinished run of suite {plan.suite.name} under {folder}"
+    now = machine.revision()
+    run = next((one for one in unfinished if one.environment.revision == now), None)
+    if run is None:
+        return (
+            f"nothing to resume: the unfinished run {unfinished[0].name} was started with other code "
+            f"({describe_code(unfinished[0])}), and with another plan: the suite, the options, a file or a backend "
+            "differs. Start a new run without --resume"
+        )
     options = run.environment.plan.options
     if options is None:
         return f"nothing to resume with these options: give those that the unfinished run {run.name} was started with"
@@ -50,12 +63,11 @@ def explain_refusal(plan: RunPlan, results: Path) -> str:
 
 
 def _list_unfinished(plan: RunPlan, results: Path) -> Iterator[store.Run]:
-    """Runs of the suite that lack cases and were made by this very code, newest first."""
-    now = machine.revision()
+    """Runs of the suite that lack cases, newest first."""
     for path in reversed(store.run_files(results)):
         if lookup.name_suite(path) == plan.suite.name:
-            run = store.read(path)
-            if run.environment.revision == now and not list_finished_cases(run) >= set(run.environment.plan.cases):
+            run = store.read_if_possible(path)
+            if run is not None and not list_finished_cases(run) >= set(run.environment.plan.cases):
                 yield run
 
 

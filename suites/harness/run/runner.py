@@ -24,7 +24,7 @@ from suites.harness.run.plan import RunPlan
 from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.resume import explain_refusal, list_finished_cases
+from suites.harness.run.resume import describe_code, explain_refusal, list_finished_cases
 from suites.harness.run.session import EXPORTS, WorkerFailed, run_folder, scratch_folder
 from suites.harness.run.stopwatch import Stopwatch
 
@@ -293,8 +293,8 @@ def _runs(plan: RunPlan, results: Path) -> Iterator[store.Run]:
     """Runs of this plan on this machine, newest first."""
     for path in reversed(store.run_files(results)):
         if path.stem.endswith(f"_{plan.suite.name}"):
-            run = store.read(path)
-            if run.environment.plan_digest == plan.digest:
+            run = store.read_if_possible(path)
+            if run is not None and run.environment.plan_digest == plan.digest:
                 yield run
 
 
@@ -308,8 +308,9 @@ def _unfinished(plan: RunPlan, results: Path) -> store.Run:
     if run is None:
         raise UsageError(explain_refusal(plan, results))
     if run.environment.revision != machine.revision():
-        made = f"{run.environment.commit}{'-dirty' if run.environment.dirty else ''}"
-        raise UsageError(f"{run.path.name} was started with other code ({made}): start a new run without --resume")
+        raise UsageError(
+            f"{run.path.name} was started with other code ({describe_code(run)}): start a new run without --resume"
+        )
     return run
 
 

@@ -67,7 +67,8 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
 
     Raises:
         UnknownModel: something follows the path.
-        ModelError: the file is damaged, or declares an input that cannot be generated.
+        ModelError: the file is damaged, declares an input that cannot be generated, or has weights in a file that is
+            missing or too short.
     """
     if entry:
         raise UnknownModel(f"model {name!r}: expected {file.name} with nothing behind it, got {entry!r}")
@@ -113,6 +114,7 @@ def _drawn(dtype: str, shape: tuple[int, ...], below: int, generator: torch.Gene
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _GRAPH_INPUT, _TENSOR_NAME = 7, 5, 11, 8
 _VALUE_NAME, _VALUE_TYPE, _TYPE_TENSOR, _TENSOR_ELEMENT, _TENSOR_SHAPE = 1, 2, 1, 1, 2
 _SHAPE_DIM, _DIM_VALUE, _DIM_PARAM = 1, 1, 2
+_TENSOR_FILE, _TENSOR_PLACE, _PLACE_FILE, _ENTRY_KEY, _ENTRY_VALUE = 13, 14, 1, 1, 2
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -137,6 +139,7 @@ def _read(name: str, file: Path) -> tuple[Input, ...]:
             graphs = [one for one in _fields(stream, 0, file.stat().st_size) if one.number == _MODEL_GRAPH]
             if not graphs:
                 raise _Damaged("it has no graph")
+            _check_files_of_weights(name, file, stream, graphs[-1])
             return tuple(_inputs(name, stream, graphs[-1]))
     except OSError as error:
         raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {error.strerror}") from None
@@ -144,6 +147,33 @@ def _read(name: str, file: Path) -> tuple[Input, ...]:
         raise ModelError(
             f"model {name!r}: {file.name} is damaged or no ONNX file: {error}; expected a file such as onnx.save writes"
         ) from None
+
+
+def _check_files_of_weights(name: str, file: Path, stream: BinaryIO, graph: _Field) -> None:
+    """ModelError if a weight is in a file beside this one that is missing or ends before the weight does."""
+    for one in _fields(stream, graph.begin, graph.end):
+        place = _last(stream, one, _TENSOR_PLACE) if one.number == _GRAPH_INITIALIZER else None
+        if place is None or place.value != _PLACE_FILE:
+            continue
+        facts = {}
+        for entry in _fields(stream, one.begin, one.end):
+            if entry.number == _TENSOR_FILE:
+                key, value = (_last(stream, entry, number) for number in (_ENTRY_KEY, _ENTRY_VALUE))
+                facts[_text(stream, key)] = _text(stream, value)
+        weight = f"model {name!r}: the weight {_text(stream, _last(stream, one, _TENSOR_NAME))} of {file.name}"
+        beside = file.parent / facts.get("location", "")
+        if not beside.is_file():
+            raise ModelError(
+                f"{weight} is in the file {facts.get('location', '')!r}, which does not exist in {file.parent}; "
+                "put it there"
+            )
+        numbers = [facts.get(key, "0") for key in ("offset", "length")]
+        end = sum(map(int, numbers)) if all(text.isdecimal() for text in numbers) else 0
+        if beside.stat().st_size < end:
+            raise ModelError(
+                f"{weight} ends at byte {end} of the file {beside.name}, which has {beside.stat().st_size}; the two "
+                "files do not belong together, or the copy is incomplete"
+            )
 
 
 def _inputs(name: str, stream: BinaryIO, graph: _Field) -> Iterator[Input]:
