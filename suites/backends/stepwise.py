@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from suites.backends.base import Backend, Generator, NotApplicable, Prepared
+from suites.harness.declare.precision import PRECISIONS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +52,7 @@ def _prepared_facts(
 def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepared:
     """What `backend` makes of `model`, as the harness calls it. Facts of the work are the model's, for everybody."""
     made = backend.generator(model, inputs)
-    facts = {**made.facts, **model.facts()}
+    facts = {**made.facts, **model.facts(PRECISIONS[backend.precision].weight_bits)}
     told: dict[str, Any] = {
         "export_s": made.export_s,
         "compile_s": made.compile_s,

@@ -194,6 +194,8 @@ def test_the_work_of_a_step_is_the_weights_and_what_the_cache_holds():
     assert facts["bytes"] == 4 * (STEPS * (body + head) + sum(2 * 2 * width * length for length in context))
     assert facts["flops"] == 2 * STEPS * (body + head) + sum(2 * 2 * 2 * width * length for length in context)
     assert (facts["tokens"], facts["steps"]) == ({"decode": STEPS}, STEPS)
+    cache = sum(2 * 2 * width * length for length in context)
+    assert built("gpt2-tiny", "decode")[0].facts(4)["bytes"] == STEPS * (body + head) // 2 + 4 * cache
 
 
 def test_a_suite_may_say_what_its_workers_take_before_any_has_run(tmp_path):

@@ -34,6 +34,7 @@ class Precision:
         roof: name of the roof of its arithmetic; there may be no such roof.
         dtype: torch's name of the type that the harness converts floating-point weights and inputs to; None: no
             conversion.
+        weight_bits: of an element of a weight that is stored as integers; None: as the model has it.
         refused: why no backend can do it; None where some can.
     """
 
@@ -42,6 +43,7 @@ class Precision:
     rule: str
     roof: str
     dtype: str | None = None
+    weight_bits: int | None = None
     refused: str | None = None
 
 
@@ -51,14 +53,15 @@ PRECISIONS: dict[str, Precision] = {
         Precision("fp32", "exact", "exact", "fp32"),
         Precision("bf16", "rounded", "rounded", "bf16", "bfloat16"),
         Precision("fp16", "rounded", "rounded", "fp16", "float16"),
-        Precision("int8_weight", "quantised", "quantised", "fp32"),
-        Precision("int8_dynamic", "quantised", "dynamic", "int8"),
-        Precision("int4_weight", "quantised", "quantised", "fp32"),
+        Precision("int8_weight", "quantised", "quantised", "fp32", weight_bits=8),
+        Precision("int8_dynamic", "quantised", "dynamic", "int8", weight_bits=8),
+        Precision("int4_weight", "quantised", "quantised", "fp32", weight_bits=4),
         Precision(
             "int8_static",
             "quantised",
             "dynamic",
             "int8",
+            weight_bits=8,
             refused="int8_static needs scales of activations from sample data, and no backend here measures them",
         ),
     )

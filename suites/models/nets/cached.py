@@ -43,7 +43,9 @@ class CachedLM(nn.Module):
         layers, heads, width = heads_of(config)
         for layer in range(layers):
             for kind in ("keys", "values"):
-                self.register_buffer(f"{kind}_{layer}", torch.zeros(batch, heads, max_length, width))
+                self.register_buffer(
+                    f"{kind}_{layer}", torch.zeros(batch, heads, max_length, width, dtype=network.dtype)
+                )
 
     def forward(self, ids: torch.Tensor, position: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """The network's hidden states behind each text's last token, through its head."""

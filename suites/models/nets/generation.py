@@ -60,8 +60,8 @@ class Generation(nn.Module):
         """The same network with keys and values as inputs and outputs."""
         return WithPast(self.network).eval()
 
-    def facts(self) -> Mapping[str, Any]:
-        """What a call has to do, whoever does it.
+    def facts(self, weight_bits: int | None = None) -> Mapping[str, Any]:
+        """What a call has to do, whoever does it. `weight_bits`: of an element of a weight; None: as the network has it.
 
         `tokens` says how many a call handles, by phase, over all texts; `steps` in how many goes. `flops` and `bytes`
         are counted from the definition: each weight that is multiplied is read once a step; two operations a weight
@@ -72,6 +72,7 @@ class Generation(nn.Module):
         layers, heads, width = heads_of(self.network.config)
         queries = self.network.config.num_attention_heads
         size = next(self.network.parameters()).element_size()
+        stored = 8 * size if weight_bits is None else weight_bits
         body, head = self._weights()
         if self.phase == "prefill":
             tokens, logits, reads = self.batch * self.prompt, self.batch, 1
@@ -85,7 +86,7 @@ class Generation(nn.Module):
             "tokens": {self.phase: tokens},
             "steps": reads,
             "flops": 2 * (tokens * body + logits * head) + 4 * layers * queries * width * attended,
-            "bytes": size * (reads * (body + head) + 2 * layers * heads * width * cached),
+            "bytes": reads * (body + head) * stored // 8 + size * 2 * layers * heads * width * cached,
         }
 
     def _weights(self) -> tuple[int, int]:
