@@ -304,7 +304,7 @@ _Static_assert((int)EB_IN_EMBEDDING_NORM_THIRD == 4 && (int)EB_IN_EMBEDDING_NORM
 
 static eb_status plan_embedding_norm(eb_node *node) {
     const eb_tensor *y = eb_output(node);
-    int64_t n = y->shape[y->rank - 1], dense = 1;
+    int64_t n = y->shape[y->rank - 1], dense = 1, decodes = 0;
     if (y->dtype != EB_F32 || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     for (int i = 0; i <= BIAS; i++) {
         const eb_tensor *t = eb_input(node, i);
@@ -314,12 +314,13 @@ static eb_status plan_embedding_norm(eb_node *node) {
         if (t->is_packed || (is_ids && t->dtype != EB_I64 && t->dtype != EB_I32)) return EB_NOT_APPLICABLE;
         const eb_table_form form = is_ids ? TABLE_FLOATS : table_form(t);
         if (form != TABLE_FLOATS && (form == TABLE_OTHER || !is_table)) return EB_NOT_APPLICABLE;
+        decodes |= form != TABLE_FLOATS;
         if (!is_ids) dense &= n == 1 || t->stride[t->rank - 1] == 1;
     }
     if (!dense) return EB_NEEDS_DENSE;
     edit_tiling(node)->n = n;
     edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / eb_max(1, n));
-    node->scratch_bytes = TERMS * n * 4;
+    node->scratch_bytes = decodes ? TERMS * n * 4 : 0;
     node->tiles = n ? eb_ceil_div(eb_size(y) / n, tiling_of(node)->rows) : 0;
     choose_streams(node);
     return EB_OK;
