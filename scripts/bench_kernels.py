@@ -140,7 +140,7 @@ def _linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None, s
 
 def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None) -> Tensor:
     if scale is not None:
-        both = torch._weight_int8pack_mm(x, weight, scale)  # noqa: SLF001  # as in _linear
+        both = torch._weight_int8pack_mm(x, weight, scale)  # noqa: SLF001  # torch has no public name for it
     else:
         both = functional.linear(x, weight if c.ints[0] else weight.T, bias)
     gate, up = both.chunk(2, -1)

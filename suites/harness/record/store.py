@@ -195,7 +195,7 @@ def read(path: Path, *, lenient: bool = False) -> Run:
 
 
 def read_if_possible(path: Path) -> Run | None:
-    """As `read`; for a file that cannot be read, None and, once, a note on standard error. Nobody named this run."""
+    """As `read`, for a run that the user did not name. Returns None and prints a note if the file cannot be read."""
     try:
         return read(path)
     except UsageError as error:

@@ -61,7 +61,7 @@ class Generation(nn.Module):
         return WithPast(self.network).eval()
 
     def facts(self, weight_bits: int | None = None) -> Mapping[str, Any]:
-        """What a call has to do, whoever does it. A weight has `weight_bits` an element; None: as the network has it.
+        """What a call has to do, whoever does it. Elements of weights have `weight_bits`; None: as in the network.
 
         `tokens` says how many a call handles, by phase, over all texts; `steps` in how many goes. `flops` and `bytes`
         are counted from the definition: each weight that is multiplied is read once a step; two operations a weight

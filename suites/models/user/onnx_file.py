@@ -150,7 +150,7 @@ def _read(name: str, file: Path) -> tuple[Input, ...]:
 
 
 def _check_files_of_weights(name: str, file: Path, stream: BinaryIO, graph: _Field) -> None:
-    """ModelError if a weight is in a file beside this one that is missing or ends before the weight does."""
+    """Raises ModelError if the file of a weight that is stored outside of the model is missing or too short."""
     for one in _fields(stream, graph.begin, graph.end):
         place = _last(stream, one, _TENSOR_PLACE) if one.number == _GRAPH_INITIALIZER else None
         if place is None or place.value != _PLACE_FILE:
