@@ -7,9 +7,11 @@ backends in the suites come from `settings()`.
 
 from __future__ import annotations
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import ConfigError
@@ -17,6 +19,8 @@ from engine.suggest import unknown
 from engine.switches import Switch, kernel_variants, load, names, registered
 
 MOST_THREADS = 1024
+PRECISIONS = ("fp32", "bf16", "fp16", "int8_weight", "int8_dynamic", "int8_static", "int4_weight")
+"""Names of precisions; `engine.passes.precision` says what each means."""
 
 
 class Alternative(NamedTuple):
@@ -220,6 +224,45 @@ class Variants(Setting):
         return found
 
 
+@dataclass(frozen=True)
+class Recipe(Setting):
+    """Pairs of a pattern of layer names and a precision; the path of a TOML file as text."""
+
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
+        if value is None:
+            return None
+        if isinstance(value, str | Path):
+            value = _read_recipe(Path(value))
+        pairs = tuple(value.items()) if isinstance(value, Mapping) else value
+        is_list = isinstance(pairs, tuple | list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in pairs)
+        if not is_list or not pairs:
+            raise ConfigError(
+                f'{name}: expected a path of a TOML file or a dict such as {{"lm_head": "int8_weight"}}, got {value!r}'
+            )
+        for pattern, precision in pairs:
+            if not isinstance(pattern, str) or not pattern:
+                raise ConfigError(f"{name}: expected patterns of layer names as text, got {pattern!r}")
+            if precision not in PRECISIONS:
+                raise ConfigError(f"{name}: {pattern!r}: {unknown('precision', precision, PRECISIONS)}")
+        return tuple((pattern, precision) for pattern, precision in pairs)
+
+
+def _read_recipe(path: Path) -> Mapping[str, Any]:
+    """The table ``[layers]`` of a recipe. ConfigError that names the file if there is no such file or table."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {error}"
+        raise ConfigError(f"recipe: {path}: {reason}") from None
+    layers = content.get("layers")
+    if not isinstance(layers, dict) or not layers or len(content) > 1:
+        raise ConfigError(
+            f'recipe: {path}: expected one table [layers] with lines such as "encoder.layer.*" = "bf16", '
+            f"got {', '.join(content) or 'an empty file'}"
+        )
+    return layers
+
+
 def _set(default: Any, setting: Setting) -> Any:
     """A field of `Config`."""
     return field(default=default, metadata={"setting": setting})
@@ -238,6 +281,11 @@ class Config:
             float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
             each channel, or for 32 neighbours. ``int8_dynamic``: int8 weights, and rows of activations are quantised
             when a product reads them. ``int8_static`` is not supported yet.
+        recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from
+            a pattern to a name of `precision`. A pattern is matched, as a file name in a shell, with the path of the
+            module that reads a weight, such as ``encoder.layer.0.attention``, and with the name of the weight. The
+            first pattern that matches decides; weights that none matches have `precision`. A pattern that matches no
+            layer is an error, except if torch runs some calls (`fallback`, torch.compile).
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
             the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.
@@ -267,11 +315,14 @@ class Config:
         None,
         Choice(
             "how weights are stored, and the arithmetic of products; by default as in the model",
-            values=("fp32", "bf16", "fp16", "int8_weight", "int8_dynamic", "int8_static", "int4_weight"),
+            values=PRECISIONS,
             optional=True,
             absent="the model's",
             option=False,
         ),
+    )
+    recipe: str | Path | Mapping[str, str] | tuple[tuple[str, str], ...] | None = field(
+        default=None, metadata={"setting": Recipe("precision of single layers, as a path of a TOML file")}
     )
     activations: str = _set(
         "float32",

@@ -27,9 +27,11 @@ class Value:
             empty for every other value. `form` then computes the decoded elements.
         origin: the exported value that it equals, with the view between them; None if it equals none. Read-only:
             `trace_to` and `inherit` set it.
+        precision: of a constant, the precision that a recipe chooses for it; None if it chooses none. Constants that
+            are made from one keep its precision.
     """
 
-    __slots__ = ("components", "form", "name", "node", "origin", "type")
+    __slots__ = ("components", "form", "name", "node", "origin", "precision", "type")
 
     def __init__(self, name: str, type_: TensorType, form: Form | None = None, node: Node | None = None) -> None:
         self.name = name
@@ -38,6 +40,7 @@ class Value:
         self.node = node
         self.components: Mapping[str, Value] = {}
         self.origin: Origin | None = None
+        self.precision: str | None = None
 
     def trace_to(self, origin: Origin | None) -> None:
         """Record `origin` for this value and, if it is a view, for the value under it, with that view undone.
@@ -225,17 +228,26 @@ class Graph:
         self.inputs.append(value)
         return value
 
-    def constant(self, data: np.ndarray, name: str = "const") -> Value:
-        """A constant. The array is shared, not copied, and must not change."""
+    def constant(self, data: np.ndarray, name: str = "const", sources: Iterable[Value] = ()) -> Value:
+        """A constant. The array is shared, not copied, and must not change. `sources` as of `later`."""
         data = np.asarray(data)
-        return Value(self.unique(name), TensorType(dtypes.from_numpy(data.dtype).name, data.shape), data)
+        return self.later(data, TensorType(dtypes.from_numpy(data.dtype).name, data.shape), name, sources)
 
-    def later(self, form: Form, type_: TensorType, name: str) -> Value:
+    def later(self, form: Form, type_: TensorType, name: str, sources: Iterable[Value] = ()) -> Value:
         """A constant with the elements of `form`. A function computes them at each access; they are not kept in memory.
 
         For constants that passes compute from large weights: packing reads each of them once, one at a time.
+
+        Args:
+            form: the elements, or a function that computes them.
+            type_: the type.
+            name: a name, which becomes unique.
+            sources: the values that the elements are made from. The constant has their precision; None if they differ.
         """
-        return Value(self.unique(name), type_, form)
+        value = Value(self.unique(name), type_, form)
+        precisions = {source.precision for source in sources} - {None}
+        value.precision = precisions.pop() if len(precisions) == 1 else None
+        return value
 
     def encoded(self, components: Mapping[str, Value], encoding: Encoding, type_: TensorType, name: str) -> Value:
         """A constant of `type_` that is stored as `components`.
@@ -278,7 +290,7 @@ class Graph:
         type_, name = TensorType(parts[0].dtype, tuple(shape)), "+".join(part.name for part in parts)
         axes = None if encoding is None else encoding.joined_axes(axis)
         if encoding is None or axes is None:
-            return self.later(Joined(forms, axis), type_, name)
+            return self.later(Joined(forms, axis), type_, name, parts)
         components = {part: self.joined([one.components[part] for one in parts], at) for part, at in axes.items()}
         return self.encoded(components, encoding, type_, name)
 
@@ -295,7 +307,7 @@ class Graph:
         shape = (*constant.shape[:axis], -(-(stop - start) // step), *constant.shape[axis + 1 :])
         type_ = TensorType(constant.dtype, shape)
         if encoding is None:
-            return self.later(Cut(constant.form, axis, start, stop, step), type_, constant.name)
+            return self.later(Cut(constant.form, axis, start, stop, step), type_, constant.name, [constant])
         components = {
             part: value if (where := cuts[part]) is None else self.cut(value, *where)
             for part, value in constant.components.items()
@@ -312,7 +324,7 @@ class Graph:
             raise ValueError(f"{constant!r}: expected a constant that can be reshaped to {list(shape)}")
         type_, encoding = TensorType(constant.dtype, shape), constant.type.encoding
         if encoding is None:
-            return self.later(Reshaped(constant.form, constant.shape, shape), type_, constant.name)
+            return self.later(Reshaped(constant.form, constant.shape, shape), type_, constant.name, [constant])
         types = encoding.component_types(shape)
         components = {part: self.reshaped(value, types[part][1]) for part, value in constant.components.items()}
         return self.encoded(components, encoding, type_, constant.name)
@@ -327,7 +339,7 @@ class Graph:
             raise ValueError(f"{constant!r}: expected a constant with the axes {list(order)}")
         type_, encoding = TensorType(constant.dtype, tuple(constant.shape[a] for a in order)), constant.type.encoding
         if encoding is None:
-            return self.later(permuted(constant.form, tuple(order)), type_, constant.name)
+            return self.later(permuted(constant.form, tuple(order)), type_, constant.name, [constant])
         turned, scales = encoding.permuted(order)
         components = {
             part: self.permuted(value, order) if part == "data" or scales else value

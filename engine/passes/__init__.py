@@ -15,11 +15,12 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
-from engine.passes import own, precision, widen
+from engine.passes import own, precision, recipe, widen
 from engine.passes.base import Constraint, Pass, violations
 from engine.switches import Switch, register, register_loader, register_source
 from engine.switches import names as switch_names
@@ -175,7 +176,7 @@ def without_common(config: Config) -> Config:
     """`config` for loading a program that was compiled with it: only the target's stage has yet to run."""
     paths = {own.load(path).name: path for path in (*config.passes, *(config.pipeline or ())) if is_path(path)}
     late = tuple(paths.get(one.name, one.name) for one in stages(config)[1])
-    return replace(config, passes=(), disable=(), pipeline=late, fallback=None, precision=None)
+    return replace(config, passes=(), disable=(), pipeline=late, fallback=None, precision=None, recipe=None)
 
 
 def _check_target(field: str, one: Pass, config: Config) -> None:
@@ -218,25 +219,38 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
     return (*common, *run_passes(graph, stages(config)[1], check=check or config.verify))
 
 
-def run_common(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
+def run_common(
+    graph: Graph, config: Config, *, check: bool = False, is_whole: bool = True
+) -> tuple[tuple[str, int], ...]:
     """Run the common stage that `config` selects on `graph`; before it widen values, after it encode weights.
 
+    Args:
+        graph: changed in place.
+        config: as for `run`, and `activations` and `recipe`.
+        check: verify the graph after every pass, as `Config.verify` does.
+        is_whole: False for a part of a model; then a pattern of the recipe may match no layer.
+
     Returns:
-        (pass, changes) in order. Before them (``activations=float32``, nodes that changed) if values are widened, and
-        behind them (``precision=NAME``, nodes with encoded weights); NAME is ``stored`` for weights of a model that is
-        bfloat16 itself.
+        (pass, changes) in order. Before them (``recipe``, nodes whose weights it chooses) and (``activations=float32``,
+        nodes that changed), if values are widened. After them (``precision=NAME``, nodes with encoded weights); NAME is
+        ``recipe`` if there is one and no `Config.precision`, and ``stored`` for weights of a model that is bfloat16
+        itself.
 
     Raises:
         ConfigError: as `stages`; or the precision does not fit the graph.
     """
     log: tuple[tuple[str, int], ...] = ()
+    if config.recipe is not None:
+        pairs = cast("tuple[tuple[str, str], ...]", config.recipe)  # as Config stores every form of it
+        log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
     if config.activations == "float32" and config.precision != "fp32":
-        log = _logged("activations=float32", widen.widen(graph))
+        log += _logged("activations=float32", widen.widen(graph))
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
+    changes = precision.apply(graph, config.precision)
     if config.precision is None:
-        log += _logged("precision=stored", precision.apply_as_stored(graph))
+        log += _logged("precision=stored" if config.recipe is None else "precision=recipe", changes)
     else:
-        log += ((f"precision={config.precision}", precision.apply(graph, config.precision)),)
+        log += ((f"precision={config.precision}", changes),)
     if check or config.verify:
         verify.graph(graph)
     return log

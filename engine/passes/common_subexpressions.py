@@ -34,8 +34,8 @@ def _key(value: Value | None) -> Hashable:
     if value.form is None:
         return id(value)
     if not value.is_plain or value.type.nbytes > COMPARED_BYTES:
-        return (value.type, identity(value.form))
-    return (value.type, value.elements.tobytes())
+        return (value.type, value.precision, identity(value.form))
+    return (value.type, value.precision, value.elements.tobytes())
 
 
 PASS = Pass("common_subexpressions", run)

@@ -64,7 +64,8 @@ def _with(graph: Graph, found: Match, weight: np.ndarray | None, bias: np.ndarra
         if not np.isfinite(rounded).all():
             return None
         old = conv[name]
-        folded[name] = graph.constant(rounded, f"folded {name}" if old is None else old.name)
+        sources = [] if old is None else [old]
+        folded[name] = graph.constant(rounded, f"folded {name}" if old is None else old.name, sources)
     return graph.emit_again(conv, folded, before=root)
 
 

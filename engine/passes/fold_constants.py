@@ -109,7 +109,9 @@ def _computed(graph: Graph, node: Node, inputs: list[Value | None]) -> list[Valu
         return []
     results = result if isinstance(result, tuple) else (result,)
     return [
-        graph.constant(np.ascontiguousarray(array).reshape(value.shape), value.name)
+        graph.constant(
+            np.ascontiguousarray(array).reshape(value.shape), value.name, [v for v in inputs if v is not None]
+        )
         for value, array in zip(node.outputs, results, strict=True)
     ]
 

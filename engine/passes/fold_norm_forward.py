@@ -85,7 +85,8 @@ def _with(
         rounded = made.astype(reader.output.type.dtype)
     if not np.isfinite(rounded).all():
         return None
-    return graph.emit_again(reader, {"x": x, name: graph.constant(rounded, f"folded {name}")}, before=root)
+    constant = graph.constant(rounded, f"folded {name}", [reader.operand("weight")] if name == "weight" else [])
+    return graph.emit_again(reader, {"x": x, name: constant}, before=root)
 
 
 def _conv(graph: Graph, found: Match) -> Value | None:

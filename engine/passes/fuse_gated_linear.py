@@ -31,6 +31,7 @@ def _can_pair(found: Match) -> bool:
         and _is_plain(gate)
         and _is_plain(up)
         and gate.operand("weight").type == up.operand("weight").type
+        and gate.operand("weight").precision == up.operand("weight").precision
         and can_join([gate.operand("weight").type], 0 if gate.attributes["transpose_weight"] else 1)
         and gate.attributes == up.attributes
     )

@@ -15,7 +15,13 @@ def _key(node: Node) -> Hashable | None:
         return None
     if bias is not None and not bias.is_constant:
         return None
-    return (id(node["x"]), weight.dtype, weight.type.encoding, bias is None, tuple(node.attributes.items()))
+    return (
+        id(node["x"]),
+        weight.type._replace(shape=()),
+        weight.precision,
+        bias is None,
+        tuple(node.attributes.items()),
+    )
 
 
 def _rows(node: Node) -> int:

@@ -64,6 +64,11 @@ def _int4(weight: Weight) -> Encoding:
     return INT4[GROUP].along(weight.summed) if fits else _int8(weight)
 
 
+def _stored(weight: Weight) -> Encoding | None:
+    """bfloat16 where the model has it; no kernel reads float16."""
+    return BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None
+
+
 PRECISIONS: dict[str, Precision] = {
     "fp32": Precision(lambda _weight: None),
     "bf16": Precision(_narrow(BFLOAT16), "bfloat16"),
@@ -74,49 +79,64 @@ PRECISIONS: dict[str, Precision] = {
 }
 
 
-def apply(graph: Graph, name: str) -> int:
-    """Encode the weights of `graph` for a precision. Returns the number of nodes that changed.
+STORED = Precision(_stored, "bfloat16")
+"""The precision of weights for which nobody chose one, in a graph that was widened."""
+NOT_STORED = ("conv",)
+"""Ops whose weights stay float32 then, because no kernel multiplies them in bfloat16 yet."""
+
+
+def apply(graph: Graph, name: str | None) -> int:
+    """Encode the weights of `graph`. Returns the number of nodes that changed.
+
+    Args:
+        graph: after the common passes.
+        name: the precision of weights for which no recipe chose one (`Value.precision`); None stores those that the
+            model has in bfloat16 so again, if the graph was widened, and leaves others as they are.
 
     Raises:
         ConfigError: the precision needs measurements of activations, or cannot store a weight of the model.
     """
-    if name not in PRECISIONS:
-        raise ConfigError(f"precision: {name}: scales of activations, which it needs, cannot be measured yet")
     if name == "fp32":
         _check_float32(graph)
-    return _encode(graph, name, PRECISIONS[name])
-
-
-def apply_as_stored(graph: Graph) -> int:
-    """Store weights that the model has in bfloat16 so again, in a graph that was widened. Returns as `apply`.
-
-    Weights of convolutions stay float32, because no kernel multiplies them in bfloat16 yet; nor does one read float16.
-    """
-    stored = Precision(lambda weight: BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None, "bfloat16")
-    return _encode(graph, "bf16", stored, skip=("conv",))
-
-
-def _encode(graph: Graph, name: str, precision: Precision, *, skip: tuple[str, ...] = ()) -> int:
-    """Encode the weights of `graph`, except those of the ops `skip`. Returns the number of nodes that changed."""
     stored: dict[tuple[Hashable, Encoding], Value] = {}
     count = 0
-    for node in [one for one in graph.nodes if one.op.name not in skip]:
+    for node in list(graph.nodes):
         encoded: dict[str, Value | None] = {}
+        compute = set[str]()
         for weight in _weights(node):
+            chosen = weight.value.precision or name
+            if chosen is None and node.op.name in NOT_STORED:
+                continue
+            precision = STORED if chosen is None else _find(chosen)
             encoding = precision.encode(weight)
             if encoding is not None:
-                assert weight.value.form is not None  # noqa: S101  (it is a constant)
-                key = identity(weight.value.form), encoding
-                if key not in stored:
-                    _check_finite(name, weight.value, encoding)
-                    stored[key] = graph.encode(weight.value, encoding)
-                encoded[weight.name] = stored[key]
+                encoded[weight.name] = _encode(graph, chosen or "bf16", weight.value, encoding, stored)
+                compute.add(precision.compute)
         if encoded:
-            how: dict[str, Any] = {"compute": precision.compute} if "compute" in node.op.attributes else {}
+            how: dict[str, Any] = {"compute": compute.pop()} if "compute" in node.op.attributes else {}
             graph.replace(node.output, graph.emit_again(node, encoded, **how))
             graph.remove([node])
             count += 1
     return count
+
+
+def _find(name: str) -> Precision:
+    """The precision called `name`; ConfigError if it needs measurements."""
+    if name not in PRECISIONS:
+        raise ConfigError(f"precision: {name}: scales of activations, which it needs, cannot be measured yet")
+    return PRECISIONS[name]
+
+
+def _encode(
+    graph: Graph, name: str, value: Value, encoding: Encoding, stored: dict[tuple[Hashable, Encoding], Value]
+) -> Value:
+    """`value` in `encoding`, the same one for the same elements; `stored` keeps those of before."""
+    assert value.form is not None  # noqa: S101  (it is a constant)
+    key = identity(value.form), encoding
+    if key not in stored:
+        _check_finite(name, value, encoding)
+        stored[key] = graph.encode(value, encoding)
+    return stored[key]
 
 
 def _weights(node: Node) -> Iterator[Weight]:

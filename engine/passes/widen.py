@@ -100,7 +100,7 @@ class _Widening:
         if value in self.wide or value.dtype not in NARROW or value.form is None:
             return self.wide.get(value, value)
         type_ = TensorType(WIDE, value.shape)
-        found = self.wide[value] = self.graph.later(Widened(value.form), type_, value.name)
+        found = self.wide[value] = self.graph.later(Widened(value.form), type_, value.name, [value])
         found.inherit(value)
         return found
 

@@ -46,7 +46,12 @@ def compile_flat(traced_graph: Traced, config: Config) -> Program:
         tuple(range(outputs)),
         names,
     )
-    return Program(from_graph(graph, signature, passes.run_common(graph, config)), config, rebuild=list, borrowed=True)
+    return Program(
+        from_graph(graph, signature, passes.run_common(graph, config, is_whole=False)),
+        config,
+        rebuild=list,
+        borrowed=True,
+    )
 
 
 class Part(NamedTuple):

@@ -1,0 +1,211 @@
+"""Recipes: a precision for each layer. Expected values come from models whose weights torch has rounded itself."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+
+
+class Attention(nn.Module):
+    """Three linears of one value, which a pass merges if nothing keeps them apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(32, 32) for _ in range(3))
+        self.o = nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [B, S, 32] -> [B, S, 32]."""
+        return self.o(torch.softmax(self.q(x) @ self.k(x).mT, -1) @ self.v(x))
+
+
+class Tied(nn.Module):
+    """A table that is the weight of the last linear, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 32)
+        self.layers = nn.ModuleList([Attention(), Attention()])
+        self.head = nn.Linear(32, 50, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """ids [B, S] -> logits [B, S, 50]."""
+        x = self.table(ids)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(x)
+
+
+@pytest.fixture(scope="module")
+def model():
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return Tied().eval()
+
+
+IDS = torch.arange(24).reshape(2, 12)
+
+
+def encodings(program) -> dict[str, list[tuple[int, ...]]]:
+    """Encoding -> shapes of the constants that have it."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for type_ in program.artifact.types:
+        if type_.encoding is not None:
+            found.setdefault(str(type_.encoding).partition("@")[0], []).append(type_.shape)
+    return {name: sorted(shapes) for name, shapes in found.items()}
+
+
+def quantised(weight: torch.Tensor) -> torch.Tensor:
+    """int8 with a scale for each row, decoded: the rule of `docs/quantization.md`, in torch."""
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    return (weight / scale).round().clamp(-127, 127) * scale
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_dynamic", "int4_weight"])
+def test_a_recipe_for_every_layer_is_the_precision(model, precision):
+    """The same bits and the same encodings as `Config.precision`."""
+    whole = engine.compile(model, (IDS,), engine.Config(precision=precision))
+    layers = engine.compile(model, (IDS,), engine.Config(recipe={"*": precision}))
+    assert encodings(layers) == encodings(whole)
+    assert torch.equal(layers(IDS), whole(IDS))
+
+
+def test_only_the_named_layers_are_rounded(model):
+    rounded = copy.deepcopy(model)
+    with torch.no_grad():
+        for name in ("q", "o"):
+            linear = getattr(rounded.layers[1], name)
+            linear.weight.copy_(quantised(linear.weight))
+        expected = rounded(IDS)
+    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.1.[qo]": "int8_weight"}))
+    assert encodings(program) == {"int8_channel": [(32, 32), (32, 32)]}
+    # Both compute the same numbers in float32; only the order of sums differs. Rounding moves the results by 4e-3.
+    torch.testing.assert_close(program(IDS), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_linears_of_different_precision_are_not_merged(model):
+    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.q": "bf16", "layers.0.*": "int8_weight"}))
+    assert encodings(program) == {"bfloat16": [(32, 32)], "int8_channel": [(32, 32), (64, 32)]}
+
+
+def test_the_first_pattern_that_matches_decides(model):
+    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.*": "bf16", "layers.0.q": "int8_weight"}))
+    assert encodings(program) == {"bfloat16": [(32, 32), (32, 32), (96, 32), (96, 32)]}
+
+
+def test_other_layers_have_the_precision_of_the_config(model):
+    config = engine.Config(precision="int8_weight", recipe={"head": "fp32", "table": "bf16"})
+    program = engine.compile(model, (IDS,), config)
+    assert encodings(program) == {"bfloat16": [(50, 32)], "int8_channel": [(32, 32), (32, 32), (96, 32), (96, 32)]}
+
+
+def test_a_tied_weight_may_have_two_precisions(model):
+    """The table stays float32 where only the head is rounded."""
+    program = engine.compile(model, (IDS,), engine.Config(recipe={"head": "int8_weight"}))
+    with torch.no_grad():
+        x = model.table(IDS)
+        for layer in model.layers:
+            x = x + layer(x)
+        expected = x @ quantised(model.head.weight).T
+    torch.testing.assert_close(program(IDS), expected, rtol=1e-5, atol=1e-5)  # orders of sums, as above
+
+
+def test_a_convolution_keeps_its_precision_when_a_norm_is_folded_into_it():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).eval()
+    x = torch.linspace(-1, 1, 3 * 36).reshape(1, 3, 6, 6)
+    program = engine.compile(net, (x,), engine.Config(recipe={"0": "int8_weight"}))
+    assert encodings(program) == {"int8_channel": [(8, 3, 3, 3)]}
+
+
+def test_a_bfloat16_model_keeps_the_layers_that_no_pattern_matches():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 8)).eval().bfloat16()
+    x = torch.linspace(-1, 1, 64).reshape(2, 32).bfloat16()
+    program = engine.compile(net, (x,), engine.Config(recipe={"2": "fp32"}))
+    assert encodings(program) == {"bfloat16": [(16, 32)]}
+
+
+def test_a_recipe_is_read_from_a_file_and_stays_in_a_saved_program(model, tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text('[layers]\n"layers.0.*" = "bf16"\nhead = "int8_weight"\n')
+    config = engine.Config(recipe=path)
+    assert config.recipe == (("layers.0.*", "bf16"), ("head", "int8_weight"))
+    assert hash(config) == hash(engine.Config(recipe={"layers.0.*": "bf16", "head": "int8_weight"}))
+    program = engine.compile(model, (IDS,), config)
+    program.save(tmp_path / "tied.engine")
+    loaded = engine.load(tmp_path / "tied.engine")
+    assert encodings(loaded) == encodings(program) != {}
+    np.testing.assert_array_equal(loaded(IDS.numpy()), program(IDS).numpy())
+    with pytest.raises(engine.ConfigError, match="weights are encoded when compiling"):
+        engine.load(tmp_path / "tied.engine", config=config)
+
+
+def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
+    with pytest.raises(engine.ConfigError, match=r"no layer matches 'layers.0.p'; did you mean 'layers.0.[qkvo]'"):
+        engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.p": "bf16"}))
+
+
+FILES = {
+    "no such file": (None, "No such file"),
+    "no TOML": ("layers = [", "not a TOML file"),
+    "empty": ("", "an empty file"),
+    "other tables": ('[layer]\n"a" = "bf16"\n', r"expected one table \[layers\]"),
+    "one table too many": ('[layers]\n"a" = "bf16"\n[more]\nb = 1\n', "got layers, more"),
+    "an unknown precision": ('[layers]\n"a" = "bf17"\n', "unknown precision 'bf17'; did you mean 'bf16'"),
+    "a number": ('[layers]\n"a" = 8\n', "unknown precision 8"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES.keys())
+def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
+    path = tmp_path / "r.toml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(engine.ConfigError, match=message):
+        engine.Config(recipe=path)
+
+
+@pytest.mark.parametrize("value", [{}, (), 3, ["bf16"], {"": "bf16"}, [("a", "bf16", 1)], {3: "bf16"}])
+def test_other_values_are_refused(value):
+    with pytest.raises(engine.ConfigError, match="recipe: expected"):
+        engine.Config(recipe=value)
+
+
+def test_precisions_that_need_measurements_are_refused(model):
+    with pytest.raises(engine.ConfigError, match="int8_static"):
+        engine.compile(model, (IDS,), engine.Config(recipe={"head": "int8_static"}))
+
+
+def test_parts_of_a_model_take_the_patterns_that_concern_them():
+    """A call that torch runs cuts the model; neither part has all layers."""
+
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(torch.special.bessel_j0(self.first(x)))
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = Cut().eval()
+    x = torch.eye(8)
+    config = engine.Config(recipe={"first": "int8_weight", "second": "bf16"}, fallback="torch")
+    with torch.no_grad():
+        rounded = copy.deepcopy(net)
+        rounded.first.weight.copy_(quantised(rounded.first.weight))
+        program, expected = engine.compile(net, (x,), config), rounded(x)
+    # `second` multiplies in bfloat16, which has 8 bits.
+    torch.testing.assert_close(program(x), expected, rtol=2e-2, atol=2e-2)
+    assert not torch.allclose(program(x), expected, rtol=1e-5, atol=1e-6)
