@@ -7,7 +7,7 @@
 `engine.load` runs a saved program where torch is not installed. Everything public is named in `__all__`.
 """
 
-from engine.compiler import compile, compile_decoder, load, load_decoder  # noqa: A004  # the name users expect beside torch.compile
+from engine.compiler import compile, compile_decoder, list_layers, load, load_decoder  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
 from engine.config import all_switches as switches
 from engine.errors import (
@@ -51,6 +51,7 @@ __all__ = [
     "UnsupportedOp",
     "compile",
     "compile_decoder",
+    "list_layers",
     "load",
     "load_decoder",
     "switches",

@@ -12,6 +12,7 @@ from engine import passes, program, sizes
 from engine.config import Config, require_config
 from engine.errors import ConfigError, EngineError, GuardWarning, MissingPackageError, ProgramError, UnsupportedOp
 from engine.ops import TensorType
+from engine.passes import recipe
 from engine.program import Artifact, reader, sharing
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.decoder import ENTRIES, FACTS, Decoder
@@ -78,6 +79,22 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         return _make_program(_compile_exported(exported, config), config)
     except UnsupportedOp:
         return FallbackProgram(exported, config)
+
+
+def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
+    """The layers whose precision `Config.recipe` can choose, in the order in which they run.
+
+    Args:
+        model: as for `compile`.
+        example_inputs: as for `compile`.
+
+    Raises:
+        UnsupportedOp, ConfigError, MissingPackageError, EngineError: as `compile`.
+    """
+    _require_torch("list_layers")
+    from engine import exporter
+
+    return recipe.list_layers(exporter.translate(exporter.export_with_torch(model, example_inputs)).graph)
 
 
 def _require_torch(function: str) -> None:

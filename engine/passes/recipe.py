@@ -54,6 +54,12 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
     return count
 
 
+def list_layers(graph: Graph) -> tuple[str, ...]:
+    """The names of the layers with weights, in the order in which they run, for the patterns of a recipe."""
+    found = (_names(node, weight)[0] for node in graph.nodes for _, _, weight in _weights(node))
+    return tuple(dict.fromkeys(found))
+
+
 def _weights(node: Node) -> Iterator[tuple[str, Value, Value]]:
     """Name of an input, its value, and the constant that it is a view of, for each weight of at least 2 axes.
 
@@ -70,11 +76,15 @@ def _weights(node: Node) -> Iterator[tuple[str, Value, Value]]:
 
 
 def _names(node: Node, weight: Value) -> tuple[str, ...]:
-    """The names that a pattern may match: the module that reads the weight, the weight's module, the weight."""
+    """The names that a pattern may match, the layer first: the module that reads the weight, and the weight.
+
+    A weight of another module does not count: a tied weight has the name of one of the modules that read it.
+    """
     origin = node.output.origin
     module = origin.module if origin is not None else ""
+    own = weight.name.startswith(f"{module}.") or not module
     owner = weight.name.rpartition(".")[0]
-    return tuple(dict.fromkeys(name for name in (module, owner, weight.name) if name))
+    return tuple(dict.fromkeys(name for name in (module, *((owner, weight.name) if own else ())) if name))
 
 
 def _matches(pattern: str, names: Sequence[str]) -> bool:

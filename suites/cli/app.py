@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, catalogue, data, profile, run, show
+from suites.cli import ablation, accuracy, catalogue, data, profile, run, show
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text
 from suites.harness.judge import compare
 from suites.harness.judge.history import History
@@ -24,6 +24,10 @@ app.command("ablate", epilog="Example: enginebench ablate bert --switches pass,p
 app.command("show", epilog="Example: enginebench show last --details --case bert")(show.command)
 app.command("profile", epilog="Example: enginebench profile bert --set sequence=128 --backends onnxruntime,openvino")(
     profile.command
+)
+
+app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends engine,onnxruntime,openvino")(
+    accuracy.command
 )
 
 

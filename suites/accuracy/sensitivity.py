@@ -1,0 +1,130 @@
+"""Quantises one layer at a time, and all layers but one: which layers a precision harms most.
+
+Only the engine takes part, because it alone has recipes. Its float32 program is what all are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import escape
+from typing import Any
+
+import numpy as np
+import torch
+
+import engine
+from engine.suggest import unknown
+from suites import models
+from suites.accuracy.datasets import Dataset
+from suites.accuracy.estimates import Estimate, mean
+from suites.accuracy.evaluate import join
+from suites.accuracy.tasks import Scores
+from suites.backends.base import flatten
+from suites.harness.errors import UsageError
+
+MEASURES = ("KL", "1 - cosine")
+"""What layers are ranked by: the first one if the task has it."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer contributes.
+
+    Attributes:
+        name: of the layer.
+        alone: the measure if only this layer has the precision.
+        without: the measure if all layers but this one have it.
+    """
+
+    name: str
+    alone: Estimate
+    without: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        return {"layer": self.name, "alone": self.alone.to_dict(), "without": self.without.to_dict()}
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The layers of a model, the one that the precision harms most first.
+
+    Attributes:
+        precision: what the layers are stored in.
+        measure: one of `MEASURES`.
+        whole: the measure if all layers have the precision.
+        layers: each layer that was asked for.
+    """
+
+    precision: str
+    measure: str
+    whole: Estimate
+    layers: Sequence[Layer]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values."""
+        rest = {"precision": self.precision, "measure": self.measure, "whole": self.whole.to_dict()}
+        return {**rest, "layers": [one.to_dict() for one in self.layers]}
+
+
+def measure(
+    model: str,
+    dataset: Dataset,
+    precision: str,
+    threads: int,
+    progress: Callable[[str], None],
+    pattern: str = "*",
+) -> Sensitivity:
+    """The sensitivity of the layers of a model.
+
+    Args:
+        model: a name that `suites.models` knows.
+        dataset: its task and inputs; only the inputs of the first shape are used.
+        precision: of the layers; a name of `Config.precision`.
+        threads: of the engine.
+        progress: called with a line before each layer.
+        pattern: which layers to try, as in a recipe.
+
+    Raises:
+        UsageError: no layer matches the pattern.
+    """
+    part = dataset.parts[0]
+    module, _ = models.get(model).build(**part.arguments)
+    exported = torch.export.export(module, part.chunks[0])
+    names = engine.list_layers(exported, part.chunks[0])
+    chosen = [name for name in names if fnmatchcase(name, pattern)]
+    if not chosen:
+        raise UsageError(f"--layers: {unknown('layer', pattern, names)}")
+
+    def run(recipe: Mapping[str, str] | None) -> list[torch.Tensor]:
+        config = engine.Config(threads=threads, recipe=recipe)
+        program = engine.compile(exported, part.chunks[0], config)
+        return [flatten(program(*inputs))[0].float().clone() for inputs in part.chunks]
+
+    exact = run(None)
+
+    def score(recipe: Mapping[str, str]) -> tuple[str, Estimate]:
+        found: list[Scores] = []
+        for number, (inputs, output, right) in enumerate(zip(part.chunks, run(recipe), exact, strict=True)):
+            found.append(dataset.task.score(number, inputs, output, right))
+        return _rank(join(found))
+
+    progress(f"all {len(names)} layers in {precision}")
+    kind, whole = score({"*": precision})
+    layers = []
+    for number, name in enumerate(chosen):
+        progress(f"{name} ({number + 1} of {len(chosen)})")
+        alone = score({escape(name): precision})[1]
+        without = score({escape(name): "fp32", "*": precision})[1] if len(names) > 1 else Estimate(0.0)
+        layers.append(Layer(name, alone, without))
+    layers.sort(key=lambda one: -one.alone.value)
+    return Sensitivity(precision, kind, whole, layers)
+
+
+def _rank(scores: Scores) -> tuple[str, Estimate]:
+    """The measure that layers are ranked by, and its mean over the chunks."""
+    if "KL" in scores:
+        return "KL", mean(scores["KL"])
+    return "1 - cosine", mean(np.maximum(1 - scores["cosine"], 0.0))

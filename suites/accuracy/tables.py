@@ -1,0 +1,73 @@
+"""Tables of accuracy and of sensitivity, for terminals and as Markdown. Knows no backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suites.accuracy.estimates import Estimate
+from suites.accuracy.evaluate import Row
+from suites.accuracy.sensitivity import Sensitivity
+from suites.accuracy.tasks import Column, Task
+from suites.harness.present import units
+
+
+def write_number(value: float, form: str) -> str:
+    """A number as a column of this form has it."""
+    if form == "%":
+        return f"{100 * value:.2f}%"
+    formats = {"e": ".1e", "c": ".6f"}
+    return format(value, formats.get(form, ".4f" if abs(value) < 1 else ".3f"))
+
+
+def write_estimate(one: Estimate | None, form: str, *, signed: bool = False) -> str:
+    """A value with its 95% interval in brackets: ``29.041 [27.1, 31.2]``."""
+    if one is None:
+        return units.UNKNOWN
+    sign = "+" if signed and one.value > 0 else ""
+    value = sign + write_number(one.value, form)
+    if one.low is None or one.high is None or one.low == one.high:
+        return value
+    return f"{value} [{write_number(one.low, form)}, {write_number(one.high, form)}]"
+
+
+def tabulate(task: Task, rows: Sequence[Row]) -> list[dict[str, str]]:
+    """A line for each row, with the columns of the task; rows without numbers say why."""
+    return [_line(task.columns, row) for row in rows]
+
+
+def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
+    cells = {"backend": row.backend, "precision": row.precision, "weights": units.size(row.weight_bytes)}
+    if row.status != "ok":
+        return cells | {column.name: units.UNKNOWN for column in columns[1:]} | {columns[0].name: row.status}
+    is_base = row.backend == "eager" and row.precision == "fp32"
+    for column in columns:
+        one = None if is_base and column.name == "change" else row.estimates.get(column.name)
+        cells[column.name] = write_estimate(one, column.form, signed=column.name == "change")
+    return cells
+
+
+def list_reasons(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each row without numbers."""
+    return [f"{row.backend}, {row.precision}: {row.status}: {row.reason}" for row in rows if row.status != "ok"]
+
+
+def describe(task: Task, model: str) -> list[str]:
+    """The lines below a table: data, intervals, columns."""
+    columns = "; ".join(
+        f"{one.name}: {one.meaning}" + (f" ({one.better} is better)" if one.better else "") for one in task.columns
+    )
+    compared = "All rows are compared with eager in float32 on the same inputs."
+    return [f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}", f"{columns}."]
+
+
+def tabulate_sensitivity(found: Sensitivity) -> list[dict[str, str]]:
+    """A line for each layer, the most sensitive first."""
+    name = found.measure
+    return [
+        {
+            "layer": one.name,
+            f"{name}, only this layer in {found.precision}": write_estimate(one.alone, "e"),
+            f"{name}, all but this layer": write_estimate(one.without, "e"),
+        }
+        for one in found.layers
+    ]

@@ -1,0 +1,138 @@
+"""``enginebench accuracy``: what lower precision costs in accuracy, on real data where a model has some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine import config
+from engine.suggest import unknown
+from suites import backends as registry
+from suites import models
+from suites.backends.base import Backend
+from suites.cli import targets
+from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr
+from suites.harness.declare.case import BackendRef, split_labels
+from suites.harness.declare.precision import PRECISIONS
+from suites.harness.errors import UsageError
+
+DEFAULT_PRECISIONS = "fp32,bf16,int8_weight"
+DEFAULT_BACKENDS = "engine"
+
+
+def command(
+    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
+    precision: Annotated[
+        str, typer.Option(help=f"Comma-separated precisions: {', '.join(PRECISIONS)}.")
+    ] = DEFAULT_PRECISIONS,
+    backends: Annotated[
+        str, typer.Option(help="Comma-separated backends; a backend that cannot do a precision says why.")
+    ] = DEFAULT_BACKENDS,
+    recipe: Annotated[
+        list[Path] | None,
+        typer.Option(help="TOML file with the precision of single layers; another row of the engine. Repeatable."),
+    ] = None,
+    sensitivity: Annotated[
+        str | None,
+        typer.Option(metavar="PRECISION", help="Instead: each layer alone in this precision, and all layers but one."),
+    ] = None,
+    layers: Annotated[str, typer.Option(metavar="PATTERN", help="With --sensitivity: only layers that match.")] = "*",
+    chunks: Annotated[int | None, typer.Option(min=1, help="Calls, such as texts; otherwise as many as usual.")] = None,
+    chosen: targets.SetOption = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each backend.")] = 1,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown, too.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare outputs in lower precision with those of the float32 model, and with labels where the data has some.
+
+    Models with real weights read real data (enginebench data fetch says which); others get random inputs.
+    """
+    arguments = targets.arguments_of(model, chosen or [])
+    _check_model(model)
+    subjects = _subjects(precision, backends, recipe or [])
+    if sensitivity is not None and sensitivity not in config.PRECISIONS:
+        raise UsageError(f"--sensitivity: {unknown('precision', sensitivity, config.PRECISIONS)}")
+    if sensitivity is None and layers != "*":
+        raise UsageError("--layers is for --sensitivity")
+    if markdown is not None and not markdown.parent.is_dir():
+        raise UsageError(f"--markdown: {markdown.parent} is no folder")
+    from suites.accuracy import datasets, evaluate, tables
+    from suites.accuracy import sensitivity as sensitivities
+
+    spec = models.get(model)
+    reason = spec.unavailable() or datasets.missing(spec.name)
+    if reason is not None:
+        raise UsageError(f"model {model} is unavailable: {reason}")
+    progress = console(stderr=True)
+
+    def tell(line: str) -> None:
+        progress.print(line, style="dim", markup=False, highlight=False)
+
+    with stdout_as_stderr():
+        tell("reading the data")
+        dataset = datasets.read(spec.name, arguments, chunks)
+        if sensitivity is None:
+            rows = list(evaluate.evaluate(model, dataset, [evaluate.Subject(*one) for one in subjects], threads, tell))
+        else:
+            found = sensitivities.measure(model, dataset, sensitivity, threads, tell, layers)
+    if sensitivity is None:
+        lines = tables.tabulate(dataset.task, rows)
+        below = [*tables.list_reasons(rows), *tables.describe(dataset.task, model)]
+        answer: dict[str, Any] = {"rows": [row.to_dict() for row in rows]}
+    else:
+        lines = tables.tabulate_sensitivity(found)
+        below = [f"All layers in {found.precision}: {found.measure} {tables.write_estimate(found.whole, 'e')}."]
+        below += tables.describe(dataset.task, model)[:1]
+        answer = found.to_dict()
+    if markdown is not None:
+        _write_markdown(markdown, lines, below)
+    if as_json:
+        print_json(
+            {"model": model, "data": dataset.task.data, "items": dataset.task.items, "threads": threads, **answer}
+        )
+    else:
+        print_table(lines)
+        for line in below:
+            console().print(line, markup=False, highlight=False)
+    if sensitivity is None and any(row.status == "failed" for row in rows):
+        raise typer.Exit(1)
+
+
+def _check_model(model: str) -> None:
+    spec = models.get(model)
+    if spec.form not in Backend.runs:
+        raise UsageError(
+            f"model {model}: accuracy needs a PyTorch module; this is one of the {models.FORMS[spec.form]}"
+        )
+
+
+def _subjects(precision: str, backends: str, recipes: Sequence[Path]) -> list[tuple[BackendRef, str, str]]:
+    """Backend, precision and label of each row. UsageError for unknown names."""
+    names = targets.split_list("--precision", precision)
+    for name in names:
+        if name not in PRECISIONS:
+            raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
+    refs = [BackendRef.parse(label) for label in split_labels(backends)]
+    if not refs:
+        raise UsageError("--backends names none")
+    for ref in refs:
+        registry.check(ref)
+    found = [(ref, name, name) for name in names for ref in refs if (ref.label, name) != ("eager", "fp32")]
+    for path in recipes:
+        ref = BackendRef("engine", {"recipe": str(path)})
+        registry.check(ref)
+        found.append((ref, "fp32", path.name))
+    return found
+
+
+def _write_markdown(path: Path, lines: Sequence[dict[str, str]], below: Sequence[str]) -> None:
+    from suites.harness.present.markdown import pipes
+
+    table = pipes([list(lines[0]), *(list(line.values()) for line in lines)])
+    try:
+        path.write_text(table + "\n\n" + "\n\n".join(below) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--markdown: {path}: {error.strerror}") from None

@@ -1,0 +1,228 @@
+"""Accuracy on data: scores against formulas of their own, and a command from end to end on small models."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from suites import models
+from suites.accuracy import datasets, estimates, evaluate, sensitivity
+from suites.accuracy.tasks import ClassTask, LanguageTask, OutputTask, Part, SimilarityTask
+from suites.cli import main
+from suites.harness.declare.case import BackendRef
+from suites.harness.errors import UsageError
+
+
+@pytest.fixture
+def random():
+    return torch.Generator().manual_seed(0)
+
+
+def language_scores(logits, exact, ids):
+    """What `LanguageTask` must find, text by text, from scipy's definitions."""
+    p, q = (torch.softmax(one[0].double(), -1).numpy() for one in (exact, logits))
+    loss = [-np.log(q[n, ids[0, n + 1]]) for n in range(len(q) - 1)]
+    return np.mean(loss), stats.entropy(p, q, axis=-1).mean(), (p.argmax(-1) == q.argmax(-1)).mean()
+
+
+def test_scores_of_language_models_follow_their_definitions(random):
+    task = LanguageTask("text", "3 texts")
+    exact = [torch.randn(1, 9, 17, generator=random) for _ in range(3)]
+    near = [one + 0.3 * torch.randn(1, 9, 17, generator=random) for one in exact]
+    ids = [torch.randint(0, 17, (1, 9), generator=random) for _ in range(3)]
+    mine = evaluate.join([task.score(n, (i,), a, b) for n, (i, a, b) in enumerate(zip(ids, near, exact, strict=True))])
+    base = evaluate.join([task.score(n, (i,), b, b) for n, (i, b) in enumerate(zip(ids, exact, strict=True))])
+    expected = np.array([language_scores(a, b, i) for i, a, b in zip(ids, near, exact, strict=True)])
+    found = task.summarise(mine, base)
+    before = np.array([language_scores(b, b, i)[0] for i, b in zip(ids, exact, strict=True)])
+    assert found["perplexity"].value == pytest.approx(np.exp(expected[:, 0].mean()))
+    assert found["change"].value == pytest.approx(np.exp((expected[:, 0] - before).mean()) - 1)
+    assert found["KL"].value == pytest.approx(expected[:, 1].mean())
+    assert found["top-1"].value == pytest.approx(expected[:, 2].mean())
+    assert task.summarise(base, base)["KL"].value == 0
+    assert list(found) == [column.name for column in task.columns]
+
+
+def test_the_perplexity_of_equal_probabilities_is_the_vocabulary():
+    task = LanguageTask("text", "1 text")
+    logits, ids = torch.zeros(1, 6, 50), torch.arange(6)[None]
+    found = task.summarise(scores := task.score(0, (ids,), logits, logits), scores)
+    assert found["perplexity"].value == pytest.approx(50)
+    assert found["perplexity"].low is None  # one text says nothing about others
+
+
+def test_scores_of_pictures_count_right_classes_and_agreement():
+    task = ClassTask("pictures", "4 pictures", (0, 1, 1, 2))
+    exact = torch.eye(3)[[0, 1, 2, 2]]  # the third is wrong
+    mine = torch.eye(3)[[0, 2, 1, 2]]
+    chunks = [(n, (torch.zeros(2, 1),), mine[2 * n : 2 * n + 2], exact[2 * n : 2 * n + 2]) for n in range(2)]
+    found = task.summarise(
+        evaluate.join([task.score(*one) for one in chunks]),
+        evaluate.join([task.score(n, inputs, right, right) for n, inputs, _, right in chunks]),
+    )
+    assert (found["accuracy"].value, found["change"].value, found["agreement"].value) == (0.75, 0.0, 0.5)
+
+
+def test_correlations_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(12, 5))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    similarity, judged = rng.uniform(size=(6, 6)), np.array([3.0, 1.0, 1.0, 2.0])
+    similarity = (similarity + similarity.T) / 2
+    pairs = ((0, 1), (2, 3), (4, 5), (0, 5))
+    task = SimilarityTask("texts", "6", 6, tuple(map(tuple, similarity)), pairs, tuple(judged))
+    tensor = torch.from_numpy(vectors)
+    found = task.summarise(scores := task.score(0, (), tensor, tensor), scores)
+    upper = np.triu_indices(6, 1)
+    cosines = vectors[:6] @ vectors[:6].T
+    words = [vectors[6 + a] @ vectors[6 + b] for a, b in pairs]
+    assert found["Pearson"].value == pytest.approx(stats.pearsonr(cosines[upper], similarity[upper])[0])
+    assert found["Spearman"].value == pytest.approx(stats.spearmanr(words, judged)[0])
+    assert found["change"].value == found["change"].high == 0
+    assert found["Pearson"].low < found["Pearson"].value < found["Pearson"].high
+
+
+def test_errors_of_outputs():
+    task = OutputTask("inputs", "1 call")
+    exact, mine = torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 3.0]])
+    found = task.summarise(scores := task.score(0, (), mine, exact), scores)
+    assert found["error"].value == pytest.approx(1 / 5)
+    assert found["cosine"].value == pytest.approx(21 / (5 * 18**0.5))
+    assert found["max error"].value == pytest.approx(1 / 4)
+    assert found["top-1"].value == 0
+
+
+def test_an_interval_of_a_mean_is_that_of_the_normal_distribution():
+    """For many items both agree; the bootstrap's own noise is about 5% of the width."""
+    items = np.random.default_rng(1).normal(2.0, 1.0, 2000)
+    found = estimates.mean(items)
+    error = items.std(ddof=1) / 2000**0.5
+    assert found.error == pytest.approx(error, rel=0.08)
+    assert found.low == pytest.approx(items.mean() - 1.96 * error, abs=0.2 * error)
+    assert found.high == pytest.approx(items.mean() + 1.96 * error, abs=0.2 * error)
+    assert estimates.mean(items) == found  # the same in every run
+
+
+def call(*arguments):
+    """The exit code of the command."""
+    with pytest.raises(SystemExit) as done:
+        main(list(arguments))
+    return done.value.code or 0
+
+
+def subject(label, precision):
+    return evaluate.Subject(BackendRef.parse(label), precision, precision)
+
+
+def test_rows_of_backends_in_processes_of_their_own():
+    """Each row has the error that this process computes itself; what cannot run says why."""
+    data = datasets.read("mlp", {"batch": 2}, 3)
+    asked = [("eager", "bf16"), ("engine", "int8_weight"), ("eager", "int8_weight"), ("engine[isa=avx]", "fp32")]
+    rows = list(evaluate.evaluate("mlp", data, [subject(*one) for one in asked], 1, lambda _line: None))
+    assert [row.status for row in rows] == ["ok", "ok", "ok", "unavailable", "failed"]
+    assert rows[0].estimates["error"].value == 0
+    model, _ = models.get("mlp").build(batch=2)
+    with torch.inference_mode():
+        exact = [model(*one).double() for one in data.parts[0].chunks]
+        rounded = model.bfloat16()
+        errors = [
+            float((rounded(one[0].bfloat16()).double() - right).norm() / right.norm())
+            for one, right in zip(data.parts[0].chunks, exact, strict=True)
+        ]
+    assert rows[1].estimates["error"].value == pytest.approx(np.mean(errors))
+    assert 0 < rows[2].estimates["error"].value < 0.05  # 8 bits
+    assert rows[2].weight_bytes < rows[0].weight_bytes / 3
+    assert "does fp32" in rows[3].reason
+    assert "avx" in rows[4].reason
+
+
+class Damaged(nn.Module):
+    """Layers of which the second has an outlier in every row, so that 8 bits leave nothing of its other weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(32, 32) for _ in range(4)])
+        with torch.no_grad():
+            self.layers[1].weight[:, 5] = 1e3
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, 32] -> [B, 32]; the fifth feature of each input is 0."""
+        for layer in self.layers:
+            x = torch.tanh(layer(x * torch.cat([torch.ones(5), torch.zeros(1), torch.ones(26)])))
+        return x
+
+
+def test_a_damaged_layer_ranks_first(monkeypatch):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Damaged().eval().requires_grad_(requires_grad=False)
+        inputs = [(torch.randn(4, 32),) for _ in range(3)]
+    monkeypatch.setattr(models, "get", lambda _name: type("Spec", (), {"build": lambda _s, **_k: (model, inputs[0])})())
+    data = datasets.Dataset(OutputTask("inputs", "3 calls"), [Part({}, inputs)])
+    found = sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None)
+    assert found.measure == "1 - cosine"
+    assert found.layers[0].name == "layers.1"
+    others = [one.alone.value for one in found.layers[1:]]
+    assert len(others) == 3
+    assert found.layers[0].alone.value > 100 * max(others)
+    assert found.layers[0].without.value < found.whole.value / 100
+    assert min(one.without.value for one in found.layers[1:]) > found.whole.value / 2
+    few = sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None, "layers.[23]")
+    assert sorted(one.name for one in few.layers) == ["layers.2", "layers.3"]
+    with pytest.raises(UsageError, match=r"did you mean 'layers\.1'"):
+        sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None, "layer.1")
+
+
+def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
+    recipe = tmp_path / "first.toml"
+    recipe.write_text('[layers]\n"*" = "int8_weight"\n')
+    page = tmp_path / "table.md"
+    asked = ["accuracy", "mlp", "--precision", "fp32,int8_weight", "--recipe", str(recipe), "--chunks", "2"]
+    assert call(*asked, "--markdown", str(page)) == 0
+    out = capsys.readouterr().out
+    assert "first.toml" in out
+    assert "mlp on random inputs of the model, 2 calls" in out
+    assert page.read_text().startswith("| backend | precision | weights | error |")
+    assert call(*asked, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["precision"] for row in rows] == ["fp32", "fp32", "int8_weight", "first.toml"]
+    assert rows[3]["estimates"] == rows[2]["estimates"]  # the recipe names every layer
+
+
+def test_the_command_ranks_layers(capsys):
+    asked = ["accuracy", "mlp", "--sensitivity", "int8_weight", "--chunks", "2", "--json"]
+    assert call(*asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    values = [one["alone"]["value"] for one in found["layers"]]
+    assert values == sorted(values, reverse=True)
+
+
+MISTAKES = {
+    "precision": (["mlp", "--precision", "int9"], "unknown precision 'int9'"),
+    "backend": (["mlp", "--backends", "eagre"], "did you mean 'eager'"),
+    "model": (["mlq"], "did you mean 'mlp'"),
+    "sensitivity": (["mlp", "--sensitivity", "int9"], "--sensitivity: unknown precision 'int9'"),
+    "layers without sensitivity": (["mlp", "--layers", "a"], "--layers is for --sensitivity"),
+    "no such layer": (["mlp", "--sensitivity", "bf16", "--layers", "nothing", "--chunks", "1"], "unknown layer"),
+    "recipe": (["mlp", "--recipe", "none.toml"], "No such file"),
+    "folder of the page": (["mlp", "--markdown", "none/x.md"], "is no folder"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_are_told_in_one_line(arguments, message, capsys):
+    assert call("accuracy", *arguments) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_data_that_was_not_fetched_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert call("accuracy", "minilm") == 2
+    assert "run enginebench data fetch similarity" in capsys.readouterr().err
