@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,14 @@ def test_every_backend_steps_to_the_logits_of_the_model_without_a_cache(model, b
     found = fronts.checked(case(model, phase, batch=batch), BackendRef(backend), tmp_path)
     assert 0 < found.error < 1e-5
     assert found.facts["tokens"] == {phase: batch * (PROMPT if phase == "prefill" else STEPS)}
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("precision", ["int8_weight", "int8_dynamic"])
+def test_a_decoder_quantises_what_the_definition_does(precision, phase, tmp_path):
+    """The table of positions, too, which both read by index."""
+    asked = replace(case("gpt2-tiny", phase), precision=precision)
+    assert 0 < fronts.checked(asked, BackendRef("engine"), tmp_path).error < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,19 @@ def test_the_tolerance_is_the_factor_times_eagers_own_error():
     assert "allowed" in reason([1.0, 1.0 + 6e-5], expected)
 
 
+def test_steps_of_a_rounded_case_share_what_eager_is_wrong_by():
+    """One step of eager may be right by chance. Outputs of other shapes or types do not count."""
+    outputs, dtypes = [np.ones(2), np.ones(2), np.ones(3), np.ones(2)], ["bfloat16"] * 3 + ["float32"]
+    steps = Reference(outputs, dtypes, [0.003, 0.011, 0.002, 0.005], None, "rounded")
+    pooled = ((0.003**2 + 0.011**2) / 2) ** 0.5
+    assert steps.tolerance(0) == pytest.approx(verify.ROUNDED_FACTOR * pooled)
+    assert steps.tolerance(1) == pytest.approx(verify.ROUNDED_FACTOR * 0.011)
+    assert steps.tolerance(2) == 2.0**-7
+    assert steps.tolerance(3) == pytest.approx(verify.ROUNDED_FACTOR * 0.005)
+    exact = Reference(outputs[:2], dtypes[:2], [0.001, 0.003], None)
+    assert exact.tolerance(0) == verify.TOLERANCE_FACTOR * 0.001
+
+
 def test_where_eager_itself_is_far_off_nothing_is_right():
     """A model that draws random numbers, say: any answer would be as near as eager's."""
     random = reference([1.0, 1.0], error=0.7)

@@ -199,7 +199,7 @@ def read_if_possible(path: Path) -> Run | None:
     try:
         return read(path)
     except UsageError as error:
-        note = f"left out: {error}. If nobody needs what is in this file, delete it\n"
+        note = f"left out: {error}. Delete the file if you do not need it\n"
         if note not in _TOLD:
             _TOLD.add(note)
             sys.stderr.write(note)
