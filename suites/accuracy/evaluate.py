@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suites import backends, models
-from suites.accuracy.datasets import Dataset
 from suites.accuracy.estimates import Estimate
 from suites.accuracy.tasks import Part, Scores, Task
 from suites.backends.base import flatten, to_numpy
@@ -29,6 +28,8 @@ from suites.harness.record.reasons import tidy
 
 if TYPE_CHECKING:
     import torch
+
+    from suites.accuracy.datasets import Dataset
 
 SIZES = ("batch", "sequence", "size")
 """Arguments of a model that are sizes of its inputs; the others are options."""

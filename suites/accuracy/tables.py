@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from suites.accuracy.estimates import Estimate
 from suites.accuracy.evaluate import Row
-from suites.accuracy.sensitivity import Sensitivity
 from suites.accuracy.tasks import Column, Task
-from suites.harness.present import units
+from suites.harness.present import markdown, units
+
+if TYPE_CHECKING:
+    from suites.accuracy.sensitivity import Sensitivity
 
 
 def write_number(value: float, form: str) -> str:
@@ -46,18 +49,21 @@ def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
     return cells
 
 
-def list_reasons(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each row without numbers."""
-    return [f"{row.backend}, {row.precision}: {row.status}: {row.reason}" for row in rows if row.status != "ok"]
-
-
-def describe(task: Task, model: str) -> list[str]:
-    """The lines below a table: data, intervals, columns."""
+def describe(task: Task, model: str, rows: Sequence[Row] = ()) -> list[str]:
+    """The paragraphs below a table: why rows have no numbers, which data it is, what the columns mean."""
+    reasons = [f"{row.backend}, {row.precision}: {row.status}: {row.reason}" for row in rows if row.status != "ok"]
     columns = "; ".join(
         f"{one.name}: {one.meaning}" + (f" ({one.better} is better)" if one.better else "") for one in task.columns
     )
     compared = "All rows are compared with eager in float32 on the same inputs."
-    return [f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}", f"{columns}."]
+    data = f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}"
+    return [*reasons, data, f"{columns}."]
+
+
+def write_markdown(lines: Sequence[Mapping[str, str]], below: Sequence[str]) -> str:
+    """A table and the paragraphs below it."""
+    table = markdown.pipes([list(lines[0]), *(list(line.values()) for line in lines)])
+    return "\n\n".join([table, *below])
 
 
 def tabulate_sensitivity(found: Sensitivity) -> list[dict[str, str]]:

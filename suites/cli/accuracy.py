@@ -12,6 +12,8 @@ from engine import config
 from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
+from suites.accuracy import evaluate, tables
+from suites.accuracy.evaluate import Subject
 from suites.backends.base import Backend
 from suites.cli import targets
 from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr
@@ -52,14 +54,14 @@ def command(
     """
     arguments = targets.arguments_of(model, chosen or [])
     _check_model(model)
-    subjects = _subjects(precision, backends, recipe or [])
+    subjects = make_subjects(precision, backends, recipe or [])
     if sensitivity is not None and sensitivity not in config.PRECISIONS:
         raise UsageError(f"--sensitivity: {unknown('precision', sensitivity, config.PRECISIONS)}")
     if sensitivity is None and layers != "*":
         raise UsageError("--layers is for --sensitivity")
     if markdown is not None and not markdown.parent.is_dir():
         raise UsageError(f"--markdown: {markdown.parent} is no folder")
-    from suites.accuracy import datasets, evaluate, tables
+    from suites.accuracy import datasets  # here, because it imports torch, as few commands do
     from suites.accuracy import sensitivity as sensitivities
 
     spec = models.get(model)
@@ -75,12 +77,12 @@ def command(
         tell("reading the data")
         dataset = datasets.read(spec.name, arguments, chunks)
         if sensitivity is None:
-            rows = list(evaluate.evaluate(model, dataset, [evaluate.Subject(*one) for one in subjects], threads, tell))
+            rows = list(evaluate.evaluate(model, dataset, subjects, threads, tell))
         else:
             found = sensitivities.measure(model, dataset, sensitivity, threads, tell, layers)
     if sensitivity is None:
         lines = tables.tabulate(dataset.task, rows)
-        below = [*tables.list_reasons(rows), *tables.describe(dataset.task, model)]
+        below = tables.describe(dataset.task, model, rows)
         answer: dict[str, Any] = {"rows": [row.to_dict() for row in rows]}
     else:
         lines = tables.tabulate_sensitivity(found)
@@ -88,7 +90,7 @@ def command(
         below += tables.describe(dataset.task, model)[:1]
         answer = found.to_dict()
     if markdown is not None:
-        _write_markdown(markdown, lines, below)
+        _write(markdown, tables.write_markdown(lines, below))
     if as_json:
         print_json(
             {"model": model, "data": dataset.task.data, "items": dataset.task.items, "threads": threads, **answer}
@@ -109,8 +111,13 @@ def _check_model(model: str) -> None:
         )
 
 
-def _subjects(precision: str, backends: str, recipes: Sequence[Path]) -> list[tuple[BackendRef, str, str]]:
-    """Backend, precision and label of each row. UsageError for unknown names."""
+def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> list[Subject]:
+    """What is scored: every backend in every precision, and the engine with every recipe.
+
+    Raises:
+        UsageError: an unknown name.
+        ConfigError: a file is no recipe.
+    """
     names = targets.split_list("--precision", precision)
     for name in names:
         if name not in PRECISIONS:
@@ -120,19 +127,16 @@ def _subjects(precision: str, backends: str, recipes: Sequence[Path]) -> list[tu
         raise UsageError("--backends names none")
     for ref in refs:
         registry.check(ref)
-    found = [(ref, name, name) for name in names for ref in refs if (ref.label, name) != ("eager", "fp32")]
+    found = [Subject(ref, name, name) for name in names for ref in refs if (ref.label, name) != ("eager", "fp32")]
     for path in recipes:
         ref = BackendRef("engine", {"recipe": str(path)})
         registry.check(ref)
-        found.append((ref, "fp32", path.name))
+        found.append(Subject(ref, "fp32", path.name))
     return found
 
 
-def _write_markdown(path: Path, lines: Sequence[dict[str, str]], below: Sequence[str]) -> None:
-    from suites.harness.present.markdown import pipes
-
-    table = pipes([list(lines[0]), *(list(line.values()) for line in lines)])
+def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(table + "\n\n" + "\n\n".join(below) + "\n", encoding="utf-8")
+        path.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--markdown: {path}: {error.strerror}") from None

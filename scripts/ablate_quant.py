@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""What each precision costs in accuracy, as a table for each model: weights, scores on real data, 95% intervals.
+
+Times nothing; `enginebench run quantization` does. Example:
+
+    python scripts/ablate_quant.py stories15m minilm --backends engine,eager,openvino --into docs/quantization.md
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suites import models
+from suites.accuracy import datasets, evaluate, tables
+from suites.cli.accuracy import DEFAULT_PRECISIONS, make_subjects
+from suites.cli.output import console
+from suites.cli.scripts import check_models, models_parser
+from suites.harness.present import markdown
+from suites.harness.record import machine
+
+MODELS = ("minilm", "stories15m", "smollm2", "cifar10-cnn", "resnet50-imagenet")
+MARKER = "accuracy"
+
+
+def main() -> None:
+    """Evaluate each model and print or write its table."""
+    parser = models_parser(__doc__)
+    parser.add_argument("--precision", default=DEFAULT_PRECISIONS, help="separated by commas")
+    parser.add_argument("--backends", default="engine,eager", help="separated by commas")
+    parser.add_argument("--chunks", type=int, help="calls of each model, otherwise as many as usual")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--into", type=Path, help=f"write the tables between the markers {MARKER} of this file")
+    arguments = parser.parse_args()
+    check_models(parser, arguments.model)
+    subjects = make_subjects(arguments.precision, arguments.backends, ())
+    progress = console(stderr=True)
+    found = [f"Commit `{machine.revision()['commit']}`."]
+    for model in arguments.model or MODELS:
+        reason = models.get(model).unavailable() or datasets.missing(model)
+        if reason is not None:
+            parser.error(f"model {model} is unavailable: {reason}")
+        progress.print(model)
+        data = datasets.read(model, {}, arguments.chunks)
+        rows = list(evaluate.evaluate(model, data, subjects, arguments.threads, progress.print))
+        found.append(tables.write_markdown(tables.tabulate(data.task, rows), tables.describe(data.task, model, rows)))
+    text = "\n\n".join(found)
+    if arguments.into:
+        markdown.write_between(arguments.into, MARKER, text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
