@@ -21,12 +21,14 @@ from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
 from engine.exporter.dynamic import check_dynamic_shapes
 from engine.exporter.quiet import quiet
-from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
+from engine.exporter.registry import is_known
 from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
     FakeTensor,
     OpOverload,
     is_mutable,
+    is_wrapper,
+    parts_of,
     tree_flatten,
     tree_leaves,
     tree_unflatten,
@@ -81,7 +83,7 @@ def check_module(model: Any) -> None:
 
 
 def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError]) -> None:
-    for name, tensor in tensors:
+    for name, tensor in _with_parts(tensors):
         if isinstance(tensor, np.ndarray):
             raise error(f"{name}: expected a torch tensor, got a NumPy array; convert it by torch.from_numpy")
         if not isinstance(tensor, torch.Tensor):
@@ -93,6 +95,23 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a dense tensor with data, got {kind}")
         if fault := "a nested tensor" if tensor.is_nested else fault_of_memory(tensor):
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
+
+
+def _with_parts(tensors: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """`tensors` with their names; in place of a tensor that consists of others, such as a quantised weight, these.
+
+    Raises:
+        ConfigError: a scale of a quantised weight is not finite.
+    """
+    for name, tensor in tensors:
+        if not is_wrapper(tensor):
+            yield name, tensor
+            continue
+        for part, inner in parts_of(tensor).items():
+            if part == "scale" and inner.is_floating_point() and not inner.isfinite().all():
+                kind = type(tensor).__name__
+                raise ConfigError(f"{name}: a scale of this {kind} is an infinity or a NaN; expected finite scales")
+            yield from _with_parts([(f"{name}.{part}", inner)])
 
 
 def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
@@ -128,7 +147,8 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
     torch.export makes only one input for two arguments that are the same tensor: the program would ignore the other.
     """
-    seen = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    weights = _with_parts((*model.named_parameters(), *model.named_buffers()))
+    seen = {t.untyped_storage().data_ptr() for _name, t in weights}
     leaves, spec = tree_flatten((args, kwargs))
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor):
@@ -142,19 +162,25 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
     """The program without calls that write to a tensor. Calls without a handler are replaced by torch's decompositions,
-    if torch has one. Calls that have a handler are not decomposed.
+    if torch has one. Calls that have a handler are not decomposed. Tensors that consist of others, such as quantised
+    weights, are replaced by these.
     """
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
-        unknown = set(_targets(program)) - HANDLERS.keys() - REFUSED.keys() - DROPPED.keys() - table.keys()
+        unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()
         known_rules = default_decompositions() if unknown else {}  # torch needs a third of a second to list them
         rules = chosen(unknown) | {op: known_rules[op] for op in unknown if op in known_rules}
-        if not rules and not composite(unknown) and not any(map(_mutates, _targets(program))):
+        if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _has_wrappers(program)):
             break
         table |= rules
         with _errors_as_one_sentence():
             program = program.run_decompositions(table)
     return program
+
+
+def _has_wrappers(program: ExportedProgram) -> bool:
+    """True if a parameter, buffer or constant consists of other tensors."""
+    return any(is_wrapper(one) for one in (*program.state_dict.values(), *program.constants.values()))
 
 
 _MAX_ROUNDS = 4  # a decomposition may add calls that must be decomposed; in torch the depth is at most two

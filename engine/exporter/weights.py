@@ -26,6 +26,13 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """A copy of `array` as a tensor."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
 def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     """A key that is equal for tensors with the same memory, type, shape and strides (tied weights)."""
     return (

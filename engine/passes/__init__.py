@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 PIPELINE: tuple[str, ...] = (
+    "encode_integers",
     "fold_constants",
     "common_subexpressions",
     "fuse_rope",
@@ -223,8 +224,10 @@ def run_common(graph: Graph, config: Config, *, check: bool = False) -> tuple[tu
 
     Returns:
         (pass, changes) in order. Before them (``activations=float32``, nodes that changed) if values are widened, and
-        behind them (``precision=NAME``, nodes with encoded weights); NAME is ``stored`` for weights of a model that is
-        bfloat16 itself.
+        (``weights=decoded``, weights) if the model stores weights as integers that no fast kernel multiplies. Behind
+        them (``weights=quantised``, weights) if the model stores weights as integers that kernels multiply, and
+        (``precision=NAME``, nodes with encoded weights); NAME is ``stored`` for weights of a model that is bfloat16
+        itself.
 
     Raises:
         ConfigError: as `stages`; or the precision does not fit the graph.
@@ -232,7 +235,9 @@ def run_common(graph: Graph, config: Config, *, check: bool = False) -> tuple[tu
     log: tuple[tuple[str, int], ...] = ()
     if config.activations == "float32" and config.precision != "fp32":
         log = _logged("activations=float32", widen.widen(graph))
+    log += _logged("weights=decoded", len(precision.find_decoded(graph)))
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
+    log += _logged("weights=quantised", len(precision.find_quantised(graph)))
     if config.precision is None:
         log += _logged("precision=stored", precision.apply_as_stored(graph))
     else:
