@@ -36,6 +36,12 @@ FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot
 _PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
 """The name that torch gives to the first part of a parameter that consists of several tensors."""
 
+
+def _without_part(target: str) -> str:
+    """The name of a parameter, without what torch adds for the tensors of which it consists."""
+    return _PART.sub(r".\1", target)
+
+
 Slot = int | dict[str, Any]
 
 
@@ -218,7 +224,7 @@ class _Conversion:
         tensor, _type = self._held(target)
         key = identity(tensor)
         if key not in self._constants:
-            name = _PART.sub(r".\1.data", target) if tensor.dtype is torch.int8 else target
+            name = f"{_without_part(target)}.data" if tensor.dtype is torch.int8 else target
             self._constants[key] = self.walk.graph.constant(to_numpy(tensor), name)
         return self._constants[key]
 
@@ -231,7 +237,7 @@ class _Conversion:
         try:
             return tensor, tensor_type(tensor, self.walk.symbols.size)
         except Refusal as refusal:
-            raise UnsupportedOp([f"{target}: {refusal}"]) from None
+            raise UnsupportedOp([f"{_without_part(target)}: {refusal}"]) from None
 
     def _state(self, target: str) -> Value:
         """The contents before a call of a buffer that the model writes to."""

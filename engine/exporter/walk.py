@@ -117,6 +117,8 @@ class Walk:
             return self.with_origin(node, self._translate(handler, node.target, args, kwargs, context))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
+            # A call that a quantiser has inserted has no line of its own: the line of its reader tells where it is.
+            source = source or next(filter(None, map(self._source, call.users)), "")
             line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")
             self.offenders.append(line)
             self.refused |= {node: "", call: line}

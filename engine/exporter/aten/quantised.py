@@ -7,8 +7,9 @@ computed by torch when the model is compiled. Calls on values that depend on the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
 import torch
 
 from engine.exporter import quantised
@@ -25,19 +26,15 @@ _RANGE = {
 _STORED = "the element type of the input, which the handler reads"
 _TYPES = _RANGE | {"dtype": _STORED, "out_dtype": FROM_META}
 _TYPES_OF_TORCHAO = _RANGE | {"input_dtype": _STORED, "output_dtype": FROM_META}
-_ACTIVATIONS = "it quantises a value that depends on the inputs: scales of activations are not supported yet"
-_WEIGHTS = "models that quantise only their weights to 8 bits are supported"
-
-
-def _refuse_activation(x: CallContext, value: Value) -> NoReturn:
-    x.refuse(f"{_ACTIVATIONS} (%{value.name}); {_WEIGHTS}")
+_ACTIVATIONS = "it reads a value that depends on the inputs, and scales of activations are not supported yet"
+_WEIGHTS = "quantise only the weights, to 8 bits"
 
 
 def _constant(x: CallContext, value: Value) -> Value:
     """`value` as a constant that is not encoded; the call is refused if it is none."""
     found = find_constant(x.graph, value)
     if found is None or not found.is_plain:
-        _refuse_activation(x, value)
+        x.refuse(f"{_ACTIVATIONS}; {_WEIGHTS}")
     return found
 
 
@@ -50,7 +47,7 @@ def _dequantise(
     if data.dtype != "int8":
         x.refuse(f"{name} is stored as {data.dtype}: weights of int8 are supported")
     points = _constant(x, zeros).elements if isinstance(zeros, Value) else zeros
-    if points is not None and (points != 0 if isinstance(points, Number) else points.any()):
+    if points is not None and np.any(points):
         x.refuse(f"{name} has zero points other than 0, which no encoding of 8 bits stores yet")
     given = _constant(x, scales) if isinstance(scales, Value) else scales
     if isinstance(given, Value) and given.type.size == 1:
@@ -139,4 +136,4 @@ foreign_refused(
     f"it reads weights with scales for groups of elements, which are not supported yet; {_WEIGHTS}",
     f"{LIBRARY}.dequantize_per_channel_group.default",
 )
-refused(f"it multiplies integers: quantised activations are not supported yet; {_WEIGHTS}", "_int_mm")
+refused(f"it multiplies integers, and quantised activations are not supported yet; {_WEIGHTS}", "_int_mm")
