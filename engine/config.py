@@ -237,7 +237,8 @@ class Config:
             ``fp32``: the same, for models that compute in float32. ``bf16``: bfloat16 weights and products, sums in
             float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
             each channel, or for 32 neighbours. ``int8_dynamic``: int8 weights, and rows of activations are quantised
-            when a product reads them. ``int8_static`` is not supported yet.
+            when a product reads them. ``int8_static`` is not supported yet. Weights that the model itself has quantised
+            stay as they are, and ``fp32`` refuses them.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
             the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.
