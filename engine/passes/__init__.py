@@ -62,6 +62,7 @@ PIPELINE: tuple[str, ...] = (
     "simplify_views",
     "dead_code",
     "absorb_transpose",
+    "fuse_bias",
     "pick_rows",
     "common_subexpressions",
     "fuse_gated_linear",
