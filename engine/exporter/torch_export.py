@@ -33,6 +33,7 @@ from engine.exporter.torch_internals import (
     tree_leaves,
     tree_unflatten,
 )
+from engine.exporter.weights import with_parts
 from engine.memory import fault_of_memory
 from engine.torch_ops import capturing
 
@@ -55,6 +56,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
     if isinstance(model, ExportedProgram):
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
+        _check_scales(model.state_dict.items())
         _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
@@ -80,10 +82,11 @@ def check_module(model: Any) -> None:
     if model.training and not isinstance(model, GraphModule):
         raise ConfigError(f"model: {type(model).__name__} is in training mode; call model.eval() first")
     _check_tensors((*model.named_parameters(), *model.named_buffers()), ConfigError)
+    _check_scales(model.named_parameters())
 
 
 def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError]) -> None:
-    for name, tensor in _with_parts(tensors):
+    for name, tensor in with_parts(tensors):
         if isinstance(tensor, np.ndarray):
             raise error(f"{name}: expected a torch tensor, got a NumPy array; convert it by torch.from_numpy")
         if not isinstance(tensor, torch.Tensor):
@@ -97,21 +100,13 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
 
 
-def _with_parts(tensors: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """`tensors` with their names; in place of a tensor that consists of others, such as a quantised weight, these.
-
-    Raises:
-        ConfigError: a scale of a quantised weight is not finite.
-    """
+def _check_scales(tensors: Iterable[tuple[str, Any]]) -> None:
+    """ConfigError if a quantised weight has a scale that is not finite."""
     for name, tensor in tensors:
-        if not is_wrapper(tensor):
-            yield name, tensor
-            continue
-        for part, inner in parts_of(tensor).items():
-            if part == "scale" and inner.is_floating_point() and not inner.isfinite().all():
-                kind = type(tensor).__name__
-                raise ConfigError(f"{name}: a scale of this {kind} is an infinity or a NaN; expected finite scales")
-            yield from _with_parts([(f"{name}.{part}", inner)])
+        scale = parts_of(tensor).get("scale") if is_wrapper(tensor) else None
+        if scale is not None and scale.is_floating_point() and not scale.isfinite().all():
+            kind = type(tensor).__name__
+            raise ConfigError(f"{name}: a scale of this {kind} is an infinity or a NaN; expected finite scales")
 
 
 def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
@@ -147,7 +142,7 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
     torch.export makes only one input for two arguments that are the same tensor: the program would ignore the other.
     """
-    weights = _with_parts((*model.named_parameters(), *model.named_buffers()))
+    weights = with_parts((*model.named_parameters(), *model.named_buffers()))
     seen = {t.untyped_storage().data_ptr() for _name, t in weights}
     leaves, spec = tree_flatten((args, kwargs))
     for position, leaf in enumerate(leaves):

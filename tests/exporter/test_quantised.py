@@ -18,6 +18,7 @@ import engine
 from engine.errors import ConfigError, DecodedWeightsWarning, UnsupportedOp
 from engine.exporter.registry import FOREIGN, find_handler
 from tests.exporter.quantised_models import IDS, WEIGHTS, in_float64, made, qdq, weight_only
+from tests.golden.models import MAX_LENGTH, Tied, set_weights
 
 pytest.importorskip("torchao")
 from torchao import quantization as ao
@@ -130,6 +131,30 @@ def test_sizes_may_differ_from_call_to_call():
     for length in (2, 9):
         ids = torch.arange(2 * length).reshape(2, length) % 12
         torch.testing.assert_close(program(ids).double(), in_float64(model)(ids), **SUMS)
+
+
+def test_a_later_change_of_a_scale_is_noticed():
+    model = weight_only(made())
+    program = compiled(model)
+    program.report()
+    model.up.weight.scale.mul_(2)
+    with pytest.warns(engine.StaleWeightsWarning, match=r"up\.weight\.scale"):
+        program.report()
+
+
+def test_a_decoder_stores_the_integers_once(tmp_path):
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    model = set_weights(Tied())
+    quantize_(model, Int8WeightOnlyConfig())
+    decoder = engine.compile_decoder(model, MAX_LENGTH)
+    assert decoder.generate(np.ones((1, 3), np.int64), 4).shape == (1, 7)
+    decoder.save(tmp_path / "d.engine")
+    in_file = [t for t in load_file(tmp_path / "d.engine").values() if t.dtype == np.int8]
+    assert len(in_file) == 1
+    np.testing.assert_array_equal(in_file[0], model.mix.weight.qdata.numpy())
+    for report in decoder.report().values():
+        assert any(name.startswith("f32_qc8w_linear") for name, _launches in report.kernels)
 
 
 def test_an_exported_program_is_compiled_alike():
