@@ -17,6 +17,7 @@ from torch import nn
 import engine
 from engine.errors import ConfigError, DecodedWeightsWarning, UnsupportedOp
 from engine.exporter.registry import FOREIGN, find_handler
+from engine.targets.cpu import native
 from tests.exporter.quantised_models import IDS, WEIGHTS, in_float64, made, qdq, weight_only
 from tests.golden.models import MAX_LENGTH, Tied, set_weights
 
@@ -74,6 +75,14 @@ def test_the_kernels_are_those_of_a_model_that_the_engine_quantises():
     assert program.report().kernels == own.report().kernels
     assert program.report().weight_bytes == own.report().weight_bytes
     assert dict(program.report().passes)["weights=quantised"] == len(WEIGHTS)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in ("avx2", "neon") if isa in native.isas()])
+def test_narrower_vectors_have_fast_kernels_too(isa):
+    model = weight_only(made())
+    program = compiled(model, isa=isa)
+    assert has_fast_kernels(program)
+    torch.testing.assert_close(program(IDS).double(), in_float64(model)(IDS), **SUMS)
 
 
 def test_one_scale_for_the_tensor_becomes_one_for_each_channel():
