@@ -12,6 +12,7 @@ from engine.config import Config
 from engine.config import all_switches as switches
 from engine.errors import (
     ConfigError,
+    DecodedWeightsWarning,
     EngineError,
     EngineWarning,
     ExecutionError,
@@ -34,6 +35,7 @@ __all__ = [
     "CompiledModel",
     "Config",
     "ConfigError",
+    "DecodedWeightsWarning",
     "Decoder",
     "EngineError",
     "EngineWarning",

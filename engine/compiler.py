@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import passes, program, sizes
 from engine.config import Config, require_config
-from engine.errors import ConfigError, EngineError, GuardWarning, MissingPackageError, ProgramError, UnsupportedOp
+from engine.errors import (
+    ConfigError,
+    DecodedWeightsWarning,
+    EngineError,
+    GuardWarning,
+    MissingPackageError,
+    ProgramError,
+    UnsupportedOp,
+)
 from engine.ops import TensorType
 from engine.passes import recipe
 from engine.program import Artifact, reader, sharing
@@ -24,6 +32,7 @@ from engine.suggest import unknown
 
 if TYPE_CHECKING:
     from engine.exporter import TorchExport
+    from engine.graph import Graph
 
 
 def compile(  # noqa: A001  # the name users expect beside torch.compile
@@ -164,6 +173,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         tuple(exported.input_names),
         exported.parameters,
     )
+    _warn_of_decoded(exported.graph)
     artifact = program.from_graph(exported.graph, signature, passes.run_common(exported.graph, config))
     if settled := artifact.scope.settled:
         raise UnsupportedOp(
@@ -177,6 +187,21 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         )
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
+
+
+def _warn_of_decoded(graph: Graph) -> None:
+    """A warning that names the weights that the model has quantised and the program stores decoded."""
+    names = [value.name for value in passes.precision.find_decoded(graph)]
+    if names:
+        listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        warn(
+            f"{graph.name}: {len(names)} quantised weight(s) are stored decoded, because no fast kernel of their ops "
+            f"multiplies integers: {listed}. Results stay the same; memory is that of a model that is not quantised.",
+            DecodedWeightsWarning,
+        )
+
+
+_NAMED = 4
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:

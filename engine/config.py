@@ -280,7 +280,8 @@ class Config:
             ``fp32``: the same, for models that compute in float32. ``bf16``: bfloat16 weights and products, sums in
             float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
             each channel, or for 32 neighbours. ``int8_dynamic``: int8 weights, and rows of activations are quantised
-            when a product reads them. ``int8_static`` is not supported yet.
+            when a product reads them. ``int8_static`` is not supported yet. Weights that the model itself has quantised
+            stay as they are, and ``fp32`` refuses them.
         recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from
             a pattern to a name of `precision`. A pattern is matched, as a file name in a shell, with the path of the
             module that reads a weight, such as ``encoder.layer.0.attention``, and with the name of the weight. The

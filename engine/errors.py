@@ -78,6 +78,10 @@ class GuardWarning(EngineWarning):
     """A program does not take all sizes that `dynamic_shapes` allow; names the guards and the sizes that remain."""
 
 
+class DecodedWeightsWarning(EngineWarning):
+    """The model stores some weights as integers, and the program stores their elements; names them."""
+
+
 class StaleWeightsWarning(EngineWarning):
     """The weights of a model have changed since it was compiled; the program keeps those of then.
 

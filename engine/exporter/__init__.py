@@ -5,6 +5,7 @@ Calls that cannot be translated are collected. One `UnsupportedOp` lists all of 
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,15 @@ __all__ = ["Exported", "TorchExport", "export", "export_with_torch", "names_of_p
 CLONE = "let forward clone the input first, and write to the clone"
 FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
 """Advice in the message about unsupported calls."""
+
+_PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
+"""The name that torch gives to the first part of a parameter that consists of several tensors."""
+
+
+def _without_part(target: str) -> str:
+    """The name of a parameter, without what torch adds for the tensors of which it consists."""
+    return _PART.sub(r".\1", target)
+
 
 Slot = int | dict[str, Any]
 
@@ -214,7 +224,8 @@ class _Conversion:
         tensor, _type = self._held(target)
         key = identity(tensor)
         if key not in self._constants:
-            self._constants[key] = self.walk.graph.constant(to_numpy(tensor), target)
+            name = f"{_without_part(target)}.data" if tensor.dtype is torch.int8 else target
+            self._constants[key] = self.walk.graph.constant(to_numpy(tensor), name)
         return self._constants[key]
 
     def _held(self, target: str) -> tuple[torch.Tensor, TensorType]:
@@ -226,7 +237,7 @@ class _Conversion:
         try:
             return tensor, tensor_type(tensor, self.walk.symbols.size)
         except Refusal as refusal:
-            raise UnsupportedOp([f"{target}: {refusal}"]) from None
+            raise UnsupportedOp([f"{_without_part(target)}: {refusal}"]) from None
 
     def _state(self, target: str) -> Value:
         """The contents before a call of a buffer that the model writes to."""

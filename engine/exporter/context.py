@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from engine import dtypes
+from engine.exporter import quantised
 from engine.exporter.registry import Refusal
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Value
-from engine.ops import MAX_RANK, TensorType
+from engine.ops import MAX_RANK, TABLE, TensorType
 from engine.sizes import Size, same
 
 Number = float  # int and bool included, as type checkers read it
@@ -98,8 +99,14 @@ class CallContext:
     def _emit(
         self, op: str, inputs: Sequence[Value | None] | Mapping[str, Value | None], attributes: Mapping[str, Any]
     ) -> Value:
+        declared = TABLE[op]
+        arranged = declared.arrange(inputs) if isinstance(inputs, Mapping) else inputs
         try:
-            return self.graph.emit(op, inputs, source=self.source, **attributes)
+            viewed = quantised.view(self.graph, op, arranged, attributes)
+            if viewed is not None:
+                return viewed
+            operands = quantised.operands(self.graph, declared, arranged, attributes)
+            return self.graph.emit(op, operands, source=self.source, **attributes)
         except ValueError as error:
             raise Refusal(str(error)) from None
 

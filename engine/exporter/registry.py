@@ -79,6 +79,11 @@ HANDLERS: dict[OpOverload, Handler] = {}
 REFUSED: dict[OpOverload, str] = {}
 """Overloads that are always refused, each with a more specific reason than that no handler exists."""
 
+FOREIGN: dict[str, Callable[[OpOverload], Handler] | str] = {}
+"""Overloads of other packages by full name, such as ``torchao.dequantize_affine.default``: what makes the handler of an
+overload, or the reason to refuse it always. Names stand for overloads because the package that registers them with
+torch need not be installed."""
+
 Translator = Callable[..., Any]
 
 
@@ -119,6 +124,56 @@ def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Tr
 def refused(reason: str, *names: str) -> None:
     """Refuse the named overloads, all with the same reason."""
     REFUSED.update({overload(name): reason for name in names})
+
+
+def foreign(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Translator], Translator]:
+    """As `aten`, for overloads of other libraries, by full name."""
+
+    def register(translate: Translator) -> Translator:
+        def make(target: OpOverload) -> Handler:
+            return Handler(target, translate, dict(harmless or {}))
+
+        FOREIGN.update(dict.fromkeys(names, make))
+        return translate
+
+    return register
+
+
+def foreign_refused(reason: str, *names: str) -> None:
+    """As `refused`, for overloads of other libraries, by full name."""
+    FOREIGN.update(dict.fromkeys(names, reason))
+
+
+def find_handler(target: OpOverload) -> Handler:
+    """The handler of an overload.
+
+    Raises:
+        Refusal: there is none; says why.
+    """
+    if target in HANDLERS:
+        return HANDLERS[target]
+    found = FOREIGN.get(str(target), REFUSED.get(target, "no handler"))
+    if isinstance(found, str):
+        raise Refusal(found)
+    return found(target)
+
+
+def is_known(target: OpOverload) -> bool:
+    """True for an overload that has a handler, is refused or is dropped, so that torch must not decompose it."""
+    return target in HANDLERS or target in REFUSED or target in DROPPED or str(target) in FOREIGN
+
+
+def kept_whole() -> tuple[OpOverload, ...]:
+    """The overloads with a handler or an entry in `FOREIGN` that torch knows now, for AOT autograd to leave alone."""
+    return (*HANDLERS, *filter(None, map(_find_overload, FOREIGN)))
+
+
+def _find_overload(name: str) -> OpOverload | None:
+    """The overload of this full name; None if no package has registered it with torch."""
+    library, call, which = name.split(".")
+    packet = getattr(getattr(torch.ops, library), call, None)
+    found: OpOverload | None = getattr(packet, which, None)
+    return found
 
 
 def bind(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,16 +21,19 @@ from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
 from engine.exporter.dynamic import check_dynamic_shapes
 from engine.exporter.quiet import quiet
-from engine.exporter.registry import DROPPED, HANDLERS, REFUSED
+from engine.exporter.registry import is_known
 from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
     FakeTensor,
     OpOverload,
     is_mutable,
+    is_wrapper,
+    parts_of,
     tree_flatten,
     tree_leaves,
     tree_unflatten,
 )
+from engine.exporter.weights import with_parts
 from engine.memory import fault_of_memory
 from engine.torch_ops import capturing
 
@@ -53,6 +56,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
     if isinstance(model, ExportedProgram):
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
+        _check_scales(model.state_dict.items())
         _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
@@ -78,10 +82,11 @@ def check_module(model: Any) -> None:
     if model.training and not isinstance(model, GraphModule):
         raise ConfigError(f"model: {type(model).__name__} is in training mode; call model.eval() first")
     _check_tensors((*model.named_parameters(), *model.named_buffers()), ConfigError)
+    _check_scales(model.named_parameters())
 
 
 def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError]) -> None:
-    for name, tensor in tensors:
+    for name, tensor in with_parts(tensors):
         if isinstance(tensor, np.ndarray):
             raise error(f"{name}: expected a torch tensor, got a NumPy array; convert it by torch.from_numpy")
         if not isinstance(tensor, torch.Tensor):
@@ -93,6 +98,15 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a dense tensor with data, got {kind}")
         if fault := "a nested tensor" if tensor.is_nested else fault_of_memory(tensor):
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
+
+
+def _check_scales(tensors: Iterable[tuple[str, Any]]) -> None:
+    """ConfigError if a quantised weight has a scale that is not finite."""
+    for name, tensor in tensors:
+        scale = parts_of(tensor).get("scale") if is_wrapper(tensor) else None
+        if scale is not None and scale.is_floating_point() and not scale.isfinite().all():
+            kind = type(tensor).__name__
+            raise ConfigError(f"{name}: a scale of this {kind} is an infinity or a NaN; expected finite scales")
 
 
 def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
@@ -128,7 +142,8 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
     torch.export makes only one input for two arguments that are the same tensor: the program would ignore the other.
     """
-    seen = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    weights = with_parts((*model.named_parameters(), *model.named_buffers()))
+    seen = {t.untyped_storage().data_ptr() for _name, t in weights}
     leaves, spec = tree_flatten((args, kwargs))
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor):
@@ -142,19 +157,25 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
     """The program without calls that write to a tensor. Calls without a handler are replaced by torch's decompositions,
-    if torch has one. Calls that have a handler are not decomposed.
+    if torch has one. Calls that have a handler are not decomposed. Tensors that consist of others, such as quantised
+    weights, are replaced by these.
     """
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
-        unknown = set(_targets(program)) - HANDLERS.keys() - REFUSED.keys() - DROPPED.keys() - table.keys()
+        unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()
         known_rules = default_decompositions() if unknown else {}  # torch needs a third of a second to list them
         rules = chosen(unknown) | {op: known_rules[op] for op in unknown if op in known_rules}
-        if not rules and not composite(unknown) and not any(map(_mutates, _targets(program))):
+        if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _has_wrappers(program)):
             break
         table |= rules
         with _errors_as_one_sentence():
             program = program.run_decompositions(table)
     return program
+
+
+def _has_wrappers(program: ExportedProgram) -> bool:
+    """True if a parameter, buffer or constant consists of other tensors."""
+    return any(is_wrapper(one) for one in (*program.state_dict.values(), *program.constants.values()))
 
 
 _MAX_ROUNDS = 4  # a decomposition may add calls that must be decomposed; in torch the depth is at most two

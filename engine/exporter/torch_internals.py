@@ -50,7 +50,9 @@ __all__ = [
     "has_results",
     "is_contiguous",
     "is_mutable",
+    "is_wrapper",
     "keep_whole",
+    "parts_of",
     "schema_arguments",
     "storage_key",
     "tree_flatten",
@@ -134,6 +136,20 @@ def version(tensor: torch.Tensor) -> int:
 def storage_key(tensor: torch.Tensor) -> int:
     """A number that is equal for tensors over the same memory. Fake tensors, which have no address, have one, too."""
     return tensor.untyped_storage()._cdata
+
+
+def is_wrapper(tensor: Any) -> bool:
+    """Whether a tensor has no memory of its own and consists of other tensors, as the quantised weights of torchao do.
+
+    torch calls it a traceable wrapper subclass, and its protocol has no public name.
+    """
+    return isinstance(tensor, torch.Tensor) and hasattr(tensor, "__tensor_flatten__")
+
+
+def parts_of(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The tensors of which a wrapper consists, by the names of its attributes."""
+    names, _context = tensor.__tensor_flatten__()  # type: ignore[attr-defined]  # `is_wrapper` says so
+    return {name: getattr(tensor, name) for name in names}
 
 
 def is_contiguous(tensor: torch.Tensor) -> bool:

@@ -16,7 +16,8 @@ from torch.fx.node import map_arg
 
 from engine.errors import InternalError
 from engine.exporter.context import CallContext, Missing, tensor_type
-from engine.exporter.registry import DROPPED, HANDLERS, REFUSED, Refusal, bind, overload
+from engine.exporter.quantised import decode
+from engine.exporter.registry import DROPPED, Handler, Refusal, bind, find_handler, overload
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
@@ -61,7 +62,13 @@ class Walk:
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
-        return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
+        results = list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
+        return results if self.inside else list(map(self._as_elements, results))
+
+    def _as_elements(self, result: Translated) -> Translated:
+        """`result`, decoded if it is an encoded constant: a program returns elements."""
+        is_encoded = isinstance(result, Value) and result.type.encoding is not None
+        return decode(self.graph, result) if is_encoded else result
 
     def _held(self, node: Node, held: Any) -> Any:
         """An attribute of the module: a constant of the program, or the body of a higher-order operator."""
@@ -100,17 +107,18 @@ class Walk:
                 return self._inline(node, node.target, args)
             if not isinstance(node.target, OpOverload):
                 return Missing(None)  # a comparison of sizes, or a number that is no size
-            if node.target not in HANDLERS:
-                raise Refusal(REFUSED.get(node.target, "no handler"))
+            handler = find_handler(node.target)
             if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
                 if not any(other in self.refused for other in node.all_input_nodes):
                     raise Refusal("it reads a number that is no size")
                 self.refused[node] = ""
                 return self._stand_in(meta)
             context = CallContext(self.graph, meta, source, self.symbols.size)
-            return self.with_origin(node, self._translate(node.target, args, kwargs, context))
+            return self.with_origin(node, self._translate(handler, node.target, args, kwargs, context))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
+            # A call that a quantiser has inserted has no line of its own: the line of its reader tells where it is.
+            source = source or next(filter(None, map(self._source, call.users)), "")
             line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")
             self.offenders.append(line)
             self.refused |= {node: "", call: line}
@@ -142,8 +150,10 @@ class Walk:
             self.refused[node] = "; ".join(self.offenders[before:])
         return results
 
-    def _translate(self, target: OpOverload, args: Any, kwargs: Any, context: CallContext) -> Translated:
-        handler, guards = HANDLERS[target], len(self.symbols.scope.guards)
+    def _translate(
+        self, handler: Handler, target: OpOverload, args: Any, kwargs: Any, context: CallContext
+    ) -> Translated:
+        guards = len(self.symbols.scope.guards)
         result = handler.translate(context, **bind(handler, args, kwargs))
         self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
@@ -155,7 +165,7 @@ class Walk:
         if isinstance(result, list):
             for one, its_meta in zip(result, meta, strict=True):
                 self._check(target, one, context, its_meta)
-        elif isinstance(result, Value) and result.type != (expected := tensor_type(meta, self.symbols.size)):
+        elif isinstance(result, Value) and result.type.plain != (expected := tensor_type(meta, self.symbols.size)):
             where = f" ({context.source})" if context.source else ""
             raise InternalError(f"{target} was translated to {result.type}, but in torch it is {expected}{where}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 
-from engine.exporter.torch_internals import version
+from engine.exporter.torch_internals import is_wrapper, parts_of, version
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -26,6 +26,13 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """A copy of `array` as a tensor."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
 def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     """A key that is equal for tensors with the same memory, type, shape and strides (tied weights)."""
     return (
@@ -35,6 +42,15 @@ def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
         tensor.stride(),
         tensor.dtype,
     )
+
+
+def with_parts(tensors: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """`tensors` with their names; in place of a tensor that consists of others, such as a quantised weight, these."""
+    for name, tensor in tensors:
+        if is_wrapper(tensor):
+            yield from with_parts((f"{name}.{part}", inner) for part, inner in parts_of(tensor).items())
+        else:
+            yield name, tensor
 
 
 class WeightWatch:
@@ -67,11 +83,11 @@ class WeightWatch:
 
 
 def _named_tensors(model: Any) -> dict[str, torch.Tensor]:
-    """The parameters and buffers of a model, each under all of its names."""
+    """The parameters and buffers of a model, each under all of its names; of a quantised weight the parts."""
     if isinstance(model, ExportedProgram):
-        return {name: t for name, t in model.state_dict.items() if isinstance(t, torch.Tensor)}
+        return {name: t for name, t in with_parts(model.state_dict.items()) if isinstance(t, torch.Tensor)}
     parameters, buffers = (f(remove_duplicate=False) for f in (model.named_parameters, model.named_buffers))
-    return dict((*parameters, *buffers))
+    return dict(with_parts((*parameters, *buffers)))
 
 
 def _count_writes(tensor: torch.Tensor) -> int:

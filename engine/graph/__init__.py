@@ -1,11 +1,26 @@
 """The graph between the exporter and the program: values, nodes, forms of constants, text form, verifier."""
 
-from engine.graph.forms import Decoded, Form, Joined, Permuted, Reshaped, View, elements, identity, roots
+from engine.graph.forms import (
+    Decoded,
+    Filled,
+    Form,
+    Joined,
+    Permuted,
+    Reshaped,
+    View,
+    elements,
+    identity,
+    is_decoded,
+    roots,
+)
 from engine.graph.ir import Graph, Node, Value, can_cut, can_join, can_reshape
 from engine.graph.origin import Origin
+from engine.graph.views import VIEWS, find_constant, stem_of
 
 __all__ = [
+    "VIEWS",
     "Decoded",
+    "Filled",
     "Form",
     "Graph",
     "Joined",
@@ -19,6 +34,9 @@ __all__ = [
     "can_join",
     "can_reshape",
     "elements",
+    "find_constant",
     "identity",
+    "is_decoded",
     "roots",
+    "stem_of",
 ]

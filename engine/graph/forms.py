@@ -51,6 +51,24 @@ class Joined:
         return np.concatenate([elements(part) for part in self.bases], self.axis)
 
 
+class Filled:
+    """An array of one number, float32; made when called.
+
+    Args:
+        number: rounded to float32.
+        shape: of the array.
+    """
+
+    def __init__(self, number: float, shape: tuple[int, ...]) -> None:
+        self.number = np.float32(number)
+        self.shape = shape
+        self.identity = ("filled", float(self.number), shape)
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return np.full(self.shape, self.number)
+
+
 class View:
     """A constant's elements in another order or shape; made when called, without a copy where strides permit.
 
@@ -193,3 +211,8 @@ class Decoded:
     def __call__(self) -> np.ndarray:
         """The elements, each rounded once."""
         return self.encoding.decode({name: elements(form) for name, form in self.components.items()}, self.dtype)
+
+
+def is_decoded(form: Form) -> bool:
+    """True if the elements are those of an encoded constant, or made from such elements."""
+    return isinstance(form, Decoded) or any(map(is_decoded, getattr(form, "bases", ())))

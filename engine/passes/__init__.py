@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 PIPELINE: tuple[str, ...] = (
+    "encode_integers",
     "fold_constants",
     "common_subexpressions",
     "fuse_rope",
@@ -62,6 +63,7 @@ PIPELINE: tuple[str, ...] = (
     "simplify_views",
     "dead_code",
     "absorb_transpose",
+    "fuse_bias",
     "pick_rows",
     "common_subexpressions",
     "fuse_gated_linear",
@@ -231,9 +233,11 @@ def run_common(
         is_whole: False for a part of a model; then a pattern of the recipe may match no layer.
 
     Returns:
-        (pass, changes) in order. Before them (``recipe``, nodes whose weights it chooses) and (``activations=float32``,
-        nodes that changed), if values are widened. After them (``precision=NAME``, nodes with encoded weights); NAME is
-        ``recipe`` if there is one and no `Config.precision`, and ``stored`` for weights of a model that is bfloat16
+        (pass, changes) in order. Before them (``recipe``, nodes whose weights it chooses), (``activations=float32``,
+        nodes that changed) if values are widened, and (``weights=decoded``, weights) if the model stores weights as
+        integers that no fast kernel multiplies. After them (``weights=quantised``, weights) if the model stores weights
+        as integers that kernels multiply, and (``precision=NAME``, nodes with encoded weights); NAME is ``recipe`` if
+        there is one and no `Config.precision`, and ``stored`` for weights of a model that is bfloat16
         itself.
 
     Raises:
@@ -245,7 +249,9 @@ def run_common(
         log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
     if config.activations == "float32" and config.precision != "fp32":
         log += _logged("activations=float32", widen.widen(graph))
+    log += _logged("weights=decoded", len(precision.find_decoded(graph)))
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
+    log += _logged("weights=quantised", len(precision.find_quantised(graph)))
     changes = precision.apply(graph, config.precision)
     if config.precision is None:
         log += _logged("precision=stored" if config.recipe is None else "precision=recipe", changes)

@@ -10,13 +10,12 @@ and all readers accept encoded constants and compute the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from engine import sizes
-from engine.graph import Graph, Node, Value, can_cut, can_reshape
+from engine.graph import VIEWS, Graph, Node, Value
 from engine.passes.base import Pass
 
 # Folding `dequantize` would store floats in place of integers; folding `quantize` would discard the float constant.
@@ -24,29 +23,6 @@ from engine.passes.base import Pass
 KEPT = frozenset({"quantize", "dequantize"})
 # A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
 LARGEST_GROWTH_BYTES = 4 << 20
-
-
-def _permute(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
-    return graph.permuted(x, attributes["axes_order"])
-
-
-def _reshape(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
-    shape = attributes["shape"]
-    return graph.reshaped(x, shape) if can_reshape(x.type, shape) else None
-
-
-def _slice(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
-    where = tuple(attributes[name] for name in ("axis", "start", "stop", "step"))
-    return graph.cut(x, *where) if can_cut(x.type, *where) else None
-
-
-# `expand` is not here: no form repeats elements, and a file would hold them all.
-VIEWS: dict[str, Callable[[Graph, Value, Mapping[str, Any]], Value | None]] = {
-    "permute": _permute,
-    "reshape": _reshape,
-    "slice": _slice,
-}
-"""Op -> function that returns the view as a constant, or None if the encoding does not allow it."""
 
 
 def run(graph: Graph) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 
 from engine.graph import Graph, Node, Value
 from engine.passes.base import Pass
+from engine.passes.fuse_bias import BIAS
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
 from engine.sizes import same
 
 _PRODUCTS = tuple(call(op, Var("x"), Var("weight"), name="product") for op in ("linear", "conv", "conv_transpose"))
-_LINEAR = _PRODUCTS[0]
 _PRODUCT = OneOf(_PRODUCTS)
 # Pointwise op and the attributes it must have -> the product's name for it.
 ACTIVATIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -34,31 +34,14 @@ def _no_activation(found: Match) -> bool:
     return bool(_product(found).attributes["activation"] == "none")
 
 
-def _is_bias(found: Match) -> bool:
-    """One constant value a column, of rank 1, and a free slot. Bias and residual commute: either may come first.
-
-    Those of conv's channels are `fold_batch_norm`'s.
-    """
-    linear, other = _product(found), found.values["other"]
-    return (
-        linear["bias"] is None
-        and other.is_constant
-        and other.shape == linear.output.shape[-1:]
-        and other.dtype == linear.output.dtype
-    )
-
-
 def _is_residual(found: Match) -> bool:
     """A value of exactly the result's type. The product must come after what it adds, or the order would break."""
     product, other = _product(found), found.values["other"]
     return product["residual"] is None and same(other.type, product.output.type) and other is not product.output
 
 
-def _fill(name: str) -> Callable[[Graph, Match], Value]:
-    def rewrite(graph: Graph, found: Match) -> Value:
-        return graph.emit_again(_product(found), {name: found.values["other"]}, before=found.nodes[0])
-
-    return rewrite
+def _add(graph: Graph, found: Match) -> Value:
+    return graph.emit_again(_product(found), {"residual": found.values["other"]}, before=found.nodes[0])
 
 
 def _activate(activation: str) -> Callable[[Graph, Match], Value]:
@@ -69,8 +52,8 @@ def _activate(activation: str) -> Callable[[Graph, Match], Value]:
 
 
 RULES = (
-    Rule(call("add", _LINEAR, Var("other")), _fill("bias"), (_no_activation, _is_bias)),
-    Rule(call("add", _PRODUCT, Var("other")), _fill("residual"), (_no_activation, _is_residual)),
+    BIAS,
+    Rule(call("add", _PRODUCT, Var("other")), _add, (_no_activation, _is_residual)),
     *(
         Rule(call(op, _PRODUCT, **attributes), _activate(name), (_no_activation,))
         for op, attributes, name in ACTIVATIONS

@@ -1,7 +1,7 @@
 """Remove a reshape that flattens the input of a linear to rows, and the reshape that restores the axes of its result.
 
 reshape(linear(reshape(x))) -> linear(reshape(x)), or linear(x) if x already has those axes. An addition or activation
-then directly follows the linear, and can become its epilogue.
+then directly follows the linear, and can become its epilogue. Several linears may read the inner reshape.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from engine.sizes import same
 _PATTERN = call(
     "reshape", call("linear", call("reshape", Var("x"), name="rows"), Var("weight"), name="linear"), name="restored"
 )
+# The rows have other readers, too, so that the inner reshape is no part of the match.
+_SHARED = call("reshape", call("linear", Var("rows"), Var("weight"), name="linear"), name="restored")
+
+
+def _is_reshaped(found: Match) -> bool:
+    node = found.values["rows"].node
+    return node is not None and node.op.name == "reshape" and not node.decodes
 
 
 def _keeps_columns(found: Match) -> bool:
@@ -24,14 +31,17 @@ def _keeps_columns(found: Match) -> bool:
 
 
 def _rewrite(graph: Graph, found: Match) -> Value:
-    linear, restored, x = found.calls["linear"], found.calls["restored"], found.values["x"]
+    linear, restored = found.calls["linear"], found.calls["restored"]
+    rows = linear.operand("x").node
+    assert rows is not None  # noqa: S101  (it is the inner reshape)
+    x = rows.operand("x")
     shape = (*restored.output.shape[:-1], linear.operand("x").shape[-1])
     if not same(x.shape, shape):
         x = graph.emit("reshape", [x], before=restored, source=linear.source, shape=shape)
     return graph.emit_again(linear, {"x": x}, before=restored)
 
 
-RULES = (Rule(_PATTERN, _rewrite, (_keeps_columns,)),)
+RULES = (Rule(_PATTERN, _rewrite, (_keeps_columns,)), Rule(_SHARED, _rewrite, (_is_reshaped, _keeps_columns)))
 
 
 def run(graph: Graph) -> int:
@@ -43,6 +53,7 @@ PASS = Pass(
     "move_reshape",
     run,
     before={
+        "fuse_bias": "a reshape between two nodes hides the pattern",
         "fuse_gated_linear": "a reshape between two nodes hides the pattern",
         "merge_linear": "a reshape between two nodes hides the pattern",
         "fuse_epilogue": "a reshape between two nodes hides the pattern",

@@ -1,4 +1,5 @@
 """Stores weights in fewer bits, as `Config.precision` says, and sets the arithmetic of the products that read them.
+Weights that the model itself has quantised stay as they are.
 
 This changes what a graph computes, so it is no pass of the pipeline. It runs after the common passes: those that fold
 numbers into weights come first, so that each weight is rounded once. Weights that two nodes read in the same encoding
@@ -14,7 +15,7 @@ import numpy as np
 
 from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
 from engine.errors import ConfigError
-from engine.graph import Graph, Node, Value, identity
+from engine.graph import Graph, Node, Value, identity, is_decoded
 from engine.passes.widen import find_narrow_type
 
 GROUP = 32
@@ -96,6 +97,8 @@ def apply(graph: Graph, name: str | None) -> int:
     Raises:
         ConfigError: the precision needs measurements of activations, or cannot store a weight of the model.
     """
+    if name is not None:
+        _find(name)  # also for a model without weights
     if name == "fp32":
         _check_float32(graph)
     stored: dict[tuple[Hashable, Encoding], Value] = {}
@@ -140,10 +143,12 @@ def _encode(
 
 
 def _weights(node: Node) -> Iterator[Weight]:
-    """The inputs of `node` that can be encoded: floating-point constants that are not encoded."""
+    """The inputs of `node` that can be encoded: floating-point constants that the model has not quantised itself."""
     for name, (channel, summed) in _axes(node).items():
         value = node[name]
-        if value is not None and value.is_plain and value.dtype in ("float64", "float32", "float16", "bfloat16"):
+        if value is None or value.form is None or not value.is_plain or is_decoded(value.form):
+            continue
+        if value.dtype in ("float64", "float32", "float16", "bfloat16"):
             yield Weight(name, value, channel, summed % len(value.shape))
 
 
@@ -170,8 +175,28 @@ def _check_finite(name: str, weight: Value, encoding: Encoding) -> None:
         raise ConfigError(f"precision: {name}: weight {weight.name!r} is not finite, and integers cannot say so")
 
 
+def find_quantised(graph: Graph) -> list[Value]:
+    """The weights that the model itself has quantised and the graph stores as integers. Call it before `apply`."""
+    return [constant for constant in graph.constants() if constant.type.encoding is not None]
+
+
+def find_decoded(graph: Graph) -> list[Value]:
+    """The weights that the model itself has quantised and the graph stores decoded. Call it before the passes.
+
+    A weight is decoded if an op reads it that no fast kernel computes with its integers.
+    """
+    plain = ((c, c.form) for c in graph.constants() if c.is_plain)
+    found = {identity(form): c for c, form in plain if form is not None and is_decoded(form)}
+    return list(found.values())
+
+
 def _check_float32(graph: Graph) -> None:
-    """ConfigError if a node computes in another floating-point type."""
+    """ConfigError if a node computes in another floating-point type, or the model has quantised weights."""
+    if quantised := find_quantised(graph):
+        raise ConfigError(
+            f"precision: fp32: weight {quantised[0].name!r} is stored as {quantised[0].type.encoding} in the model; "
+            "precision=None runs it as it is"
+        )
     for node in graph.nodes:
         dtype = node.output.dtype
         if dtype in ("float64", "float16", "bfloat16"):

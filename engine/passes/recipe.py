@@ -71,7 +71,7 @@ def _weights(node: Node) -> Iterator[tuple[str, Value, Value]]:
         weight = value
         while weight is not None and weight.node is not None and weight.node.op.view is not None:
             weight = weight.node.operand("x")
-        if value is not None and weight is not None and weight.is_constant and len(weight.shape) > 1:
+        if value is not None and weight is not None and weight.is_plain and len(weight.shape) > 1:
             yield name, value, weight
 
 

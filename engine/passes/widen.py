@@ -99,8 +99,12 @@ class _Widening:
         """`value` as the nodes of the widened graph read it."""
         if value in self.wide or value.dtype not in NARROW or value.form is None:
             return self.wide.get(value, value)
-        type_ = TensorType(WIDE, value.shape)
-        found = self.wide[value] = self.graph.later(Widened(value.form), type_, value.name, [value])
+        type_, encoding = TensorType(WIDE, value.shape), value.type.encoding
+        found = self.wide[value] = (
+            self.graph.later(Widened(value.form), type_, value.name, [value])
+            if encoding is None
+            else self.graph.encoded(value.components, encoding, type_, value.name)
+        )
         found.inherit(value)
         return found
 

@@ -186,12 +186,12 @@ def build_report(
 ) -> Report:
     """The report of a program that consists of `parts`; the other arguments are fields of `Report`.
 
-    Numbers are summed. Parts that passes ran on list the same passes. Of kernels with equally many launches, those of
+    Numbers are summed. Parts that passes ran on list the same passes, and perhaps entries that only some of them have,
+    such as ``weights=quantised``. Of kernels with equally many launches, those of
     the earlier part come first.
     """
     tables = ("passes", "kernels")
     totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
-    passes = zip(*(part.passes for part in parts if part.passes), strict=True)
     kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
     target = targets.get(config.target)
     return Report(
@@ -202,13 +202,29 @@ def build_report(
         reference_slowdown=target.measure_slowdown(config) if totals["reference_launches"] else None,
         export_seconds=export_seconds,
         compile_seconds=compile_seconds,
-        passes=tuple((each[0][0], sum(changes for _, changes in each)) for each in passes),
+        passes=_sum_passes([part.passes for part in parts]),
         kernels=tuple(kernels.most_common()),
         switches=config.to_dict(),
         digest=digest,
         run_digest=run_digest,
         segments=segments,
     )
+
+
+def _sum_passes(parts: Sequence[Sequence[tuple[str, int]]]) -> tuple[tuple[str, int], ...]:
+    """(pass, changes) of all parts. Entries that only some parts have stand before the pass that they precede there."""
+    totals: list[tuple[str, int]] = []
+    for part in parts:
+        position = 0
+        for name, changes in part:
+            later = next((n for n in range(position, len(totals)) if totals[n][0] == name), None)
+            if later is None:
+                totals.insert(position, (name, changes))
+            else:
+                position = later
+                totals[position] = (name, totals[position][1] + changes)
+            position += 1
+    return tuple(totals)
 
 
 @dataclass(frozen=True)

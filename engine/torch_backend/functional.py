@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 from engine.errors import ConfigError, ShapeError
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.decompositions import CHOSEN
-from engine.exporter.registry import HANDLERS, overload
+from engine.exporter.registry import HANDLERS, kept_whole, overload
 from engine.exporter.sources import from_trace
 from engine.exporter.torch_internals import OpOverload, compile_functional_graphs, decomposition, keep_whole
 
@@ -60,7 +60,7 @@ def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish) 
         fw_compiler=_refuse_gradients, inference_compiler=finish, decompositions=_rules()
     )
     # The override holds for all threads. Dynamo compiles one graph at a time, so no other compilation meets it.
-    with torch.no_grad(), keep_whole(HANDLERS):
+    with torch.no_grad(), keep_whole(kept_whole()):
         call: Callable[..., Any] = compiler(module, inputs)
     return call
 

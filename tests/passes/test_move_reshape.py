@@ -62,3 +62,12 @@ def test_a_result_that_is_read_flat_as_well_stays():
 def test_a_residual_of_rows_stays():
     g, _ = flattened(residual=True)
     assert run_pass(g, "move_reshape") == [0]
+
+
+def test_several_linears_may_read_the_same_rows():
+    g, _ = flattened(bias=False)
+    rows = g.nodes[0].output
+    y = g.emit("linear", [rows, g.constant(np.ones((6, 4), np.float32)), None, None], transpose_weight=True)
+    g.outputs = [*g.outputs, g.emit("reshape", [y], shape=(2, 5, 6))]
+    assert run_pass(g, "move_reshape") == [2]
+    assert ops(g) == ["linear", "linear"]

@@ -12,6 +12,7 @@ from engine.exporter.aten import (
     own,
     pointwise,
     pool,
+    quantised,
     reduction,
     refusals,
     resample,
@@ -21,5 +22,5 @@ from engine.exporter.aten import (
 
 FAMILIES = (
     *(activation, channel_norm, conv, creation, indexing, linear, norm, order, own),
-    *(pointwise, pool, reduction, refusals, resample, shape, writing),
+    *(pointwise, pool, quantised, reduction, refusals, resample, shape, writing),
 )
