@@ -18,7 +18,7 @@ _DTYPES = ("float32", "float64")  # of shorter types a product of two constants 
 class Folded:
     """The elements of a weight after a factor was folded into it.
 
-    The weight is its only base. So a weight that a model has in bfloat16 is still known as one, and can be stored so again.
+    The weight is its only base. So a weight that a model has in bfloat16 is still known as one, and can be stored so.
 
     Args:
         elements: with the factor.

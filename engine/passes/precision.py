@@ -90,8 +90,8 @@ def apply(graph: Graph, name: str) -> int:
 def apply_as_stored(graph: Graph) -> int:
     """Store weights that the model has in bfloat16 so again, in a graph that was widened. Returns as `apply`.
 
-    A weight into which a batch norm was folded is rounded to bfloat16 once more. The model rounds the result of the convolution
-    in its place. Weights in float16 stay float32, because no kernel of products reads float16.
+    A weight into which a batch norm was folded is rounded to bfloat16 once more. The model rounds the result of the
+    convolution in its place. Weights in float16 stay float32, because no kernel of products reads float16.
     """
     stored = Precision(lambda weight: BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None, "bfloat16")
     return _encode(graph, "bf16", stored)

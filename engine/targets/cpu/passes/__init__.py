@@ -1,4 +1,4 @@
-"""The passes of the cpu, which run after the common passes: image layout, weights that its kernels read, and fusions."""
+"""The passes of the cpu, which run after the common passes: image layout, readable weights, and fusions."""
 
 from __future__ import annotations
 
