@@ -6,12 +6,33 @@ import math
 
 import numpy as np
 
-from engine.graph import Graph, Node, Value
+from engine.graph import Form, Graph, Node, Value, identity
 from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
+from engine.passes.widen import find_narrow_type
 
 _CONV = OneOf(tuple(call(op, Var("x"), Var("weight"), name="conv") for op in ("conv", "conv_transpose")))
 _DTYPES = ("float32", "float64")  # of shorter types a product of two constants would be rounded once more
+
+
+class Folded:
+    """The elements of a weight after a factor was folded into it.
+
+    The weight is its only base. So a weight that a model has in bfloat16 is still known as one, and can be stored so.
+
+    Args:
+        elements: with the factor.
+        base: the weight without it.
+    """
+
+    def __init__(self, elements: np.ndarray, base: Form) -> None:
+        self.elements = elements
+        self.bases = (base,)
+        self.identity = ("folded", identity(elements))
+
+    def __call__(self) -> np.ndarray:
+        """The elements."""
+        return self.elements
 
 
 def _conv(found: Match) -> Node:
@@ -64,9 +85,17 @@ def _with(graph: Graph, found: Match, weight: np.ndarray | None, bias: np.ndarra
         if not np.isfinite(rounded).all():
             return None
         old = conv[name]
-        sources = [] if old is None else [old]
-        folded[name] = graph.constant(rounded, f"folded {name}" if old is None else old.name, sources)
+        folded[name] = _constant_from(graph, rounded, name, old)
     return graph.emit_again(conv, folded, before=root)
+
+
+def _constant_from(graph: Graph, rounded: np.ndarray, name: str, old: Value | None) -> Value:
+    """`rounded` in place of the constant `old`."""
+    if old is None:
+        return graph.constant(rounded, f"folded {name}")
+    if name == "bias" or old.form is None or find_narrow_type(old) is None:
+        return graph.constant(rounded, old.name, [old])
+    return graph.later(Folded(rounded, old.form), old.type, old.name, [old])
 
 
 def _multiply(graph: Graph, found: Match) -> Value | None:

@@ -66,7 +66,11 @@ def _int4(weight: Weight) -> Encoding:
 
 
 def _stored(weight: Weight) -> Encoding | None:
-    """bfloat16 where the model has it; no kernel reads float16."""
+    """bfloat16 where the model has it; no kernel of products reads float16.
+
+    A weight into which a batch norm was folded is rounded to bfloat16 once more. The model rounds the result of the
+    convolution in its place.
+    """
     return BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None
 
 
@@ -82,8 +86,6 @@ PRECISIONS: dict[str, Precision] = {
 
 STORED = Precision(_stored, "bfloat16")
 """The precision of weights for which nobody chose one, in a graph that was widened."""
-NOT_STORED = ("conv",)
-"""Ops whose weights stay float32 then, because no kernel multiplies them in bfloat16 yet."""
 
 
 def apply(graph: Graph, name: str | None) -> int:
@@ -108,15 +110,15 @@ def apply(graph: Graph, name: str | None) -> int:
         compute = set[str]()
         for weight in _weights(node):
             chosen = weight.value.precision or name
-            if chosen is None and node.op.name in NOT_STORED:
-                continue
             precision = STORED if chosen is None else _find(chosen)
             encoding = precision.encode(weight)
             if encoding is not None:
                 encoded[weight.name] = _encode(graph, chosen or "bf16", weight.value, encoding, stored)
                 compute.add(precision.compute)
         if encoded:
-            how: dict[str, Any] = {"compute": compute.pop()} if "compute" in node.op.attributes else {}
+            how: dict[str, Any] = {}
+            if "compute" in node.op.attributes:
+                how["compute"] = _arithmetic(node, compute.pop())
             graph.replace(node.output, graph.emit_again(node, encoded, **how))
             graph.remove([node])
             count += 1
@@ -140,6 +142,16 @@ def _encode(
         _check_finite(name, value, encoding)
         stored[key] = graph.encode(value, encoding)
     return stored[key]
+
+
+def _arithmetic(node: Node, compute: str) -> str:
+    """The arithmetic of a node that reads a weight of a precision with `compute`.
+
+    A convolution of groups has few products for each element, so that products in bfloat16 would not make it faster. It
+    computes from the elements, which rounds its other factor nowhere.
+    """
+    has_groups = node.op.name == "conv" and node.attributes["groups"] > 1
+    return "element" if has_groups and compute == "bfloat16" else compute
 
 
 def _weights(node: Node) -> Iterator[Weight]:

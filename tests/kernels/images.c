@@ -1,6 +1,7 @@
 /* conv of channels-last images: every edge of the padding, strides, dilations, epilogues, groups, several tiles. */
 #include <string.h>
 
+#include "iterate.h"
 #include "layers.h"
 #include "suite.h"
 
@@ -38,14 +39,35 @@ static void make_grouped_image_conv(test_case *c, const image_shape *s, int64_t 
     c->ints[EB_INT_CONV_ACTIVATION] = s->activation;
     c->ints[EB_INT_CONV_CHANNELS_LAST] = 1;
     c->constant = 2;
+    if (s->bfloat) multiply_in_bfloat(c);
 }
 
 static void make_image_conv(test_case *c, const image_shape *s) { make_grouped_image_conv(c, s, 1); }
 
+/* In floats and in bfloat16. */
 static void add_image(case_visitor *v, image_shape s) {
     test_case c;
-    make_image_conv(&c, &s);
-    visit_case(v, &c);
+    for (s.bfloat = 0; s.bfloat < 2; s.bfloat++) {
+        make_image_conv(&c, &s);
+        visit_case(v, &c);
+    }
+}
+
+/* Few channels, an odd number: columns of the copy hold what a place needs of a row (direct_conv.h). */
+static void add_windows(case_visitor *v) {
+    for (int i = 0; i < 36; i++) {
+        image_shape s = {.N = 1 + i % 2, .H = 1 + i % 5, .W = 1 + i % 19, .C = 1 + i % 4 * 2, .O = 1 + i * 5 % 37, .bias = 1};
+        random_seed((uint64_t)i);
+        s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + i % 7, s.stride = 1 + random_below(3), s.dilation = 1 + i / 4 % 2;
+        s.low_h = random_below(2), s.low_w = random_below(5);
+        s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.dilation * (s.kernel_w - 1) - random_below(2) * s.low_w;
+        s.high_w = eb_max(s.high_w, 0), s.bfloat = 1;
+        test_case c;
+        make_image_conv(&c, &s);
+        case_note(&c, " windows %d", i);
+        if (i % 6 == 5) case_specials(&c, i / 6 % 2);
+        visit_case(v, &c);
+    }
 }
 
 /* Every channel alone: kernels with and without code of their own, all epilogues, vectors and parts of one, padding wider
@@ -108,14 +130,16 @@ static void add_grouped(case_visitor *v) {
 
 /* Layers of ResNet; those whose 1 x 1 is a linear are in linear.c. */
 static void time_layers(case_visitor *v) {
-    for (int i = 0; i < CONV_LAYERS; i++) {
-        const conv_layer *l = &conv_layers[i];
+    for (int i = 0; i < 2 * CONV_LAYERS; i++) {
+        const conv_layer *l = &conv_layers[i % CONV_LAYERS];
         const int64_t pad = l->kernel / 2;
+        const int bfloat = i >= CONV_LAYERS;
         if (is_linear_layer(l)) continue;
         test_case c;
         make_image_conv(&c, &(image_shape){1, l->size, l->size, l->C, l->O, l->kernel, l->kernel, l->stride, 1, pad,
-                                           pad, pad, pad, 1, 0, EB_CONV_ACTIVATION_RELU, DENSE});
+                                           pad, pad, pad, 1, 0, EB_CONV_ACTIVATION_RELU, DENSE, bfloat});
         name_layer(&c, l);
+        if (bfloat) case_note(&c, " of bf16");
         visit_case(v, &c);
     }
 }
@@ -161,14 +185,19 @@ void add_image_convolutions(case_visitor *v) {
     add_image(v, (image_shape){1, 5, 6, 7, 9, 3, 5, 1, 1, 1, 2, 3, 0, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE});   /* asymmetric */
     add_image(v, (image_shape){0, 5, 6, 7, 9, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE});
     test_case c;
-    for (int input = 0; input < 2; input++) {
-        make_image_conv(&c, &(image_shape){1, 8, 9, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE});
-        case_specials(&c, input);
+    for (int i = 0; i < 6; i++) {
+        image_shape s = {1, 8, 9, i / 2 == 1 ? 16 : 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE, i > 1};
+        make_image_conv(&c, &s);
+        case_specials(&c, i % 2);
+        case_note(&c, " with specials in input %d", i % 2);
         visit_case(v, &c);
     }
-    make_image_conv(&c, &(image_shape){1, 8, 9, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, EB_CONV_ACTIVATION_RELU, DENSE});
-    c.in_place = 3;
-    visit_case(v, &c);
+    for (int bfloat = 0; bfloat < 2; bfloat++) {
+        make_image_conv(&c, &(image_shape){1, 8, 9, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, EB_CONV_ACTIVATION_RELU, DENSE, bfloat});
+        c.in_place = 3;
+        visit_case(v, &c);
+    }
+    add_windows(v);
     time_layers(v);
     time_groups(v);
 }

@@ -17,6 +17,13 @@ void set_conv(test_case *c, const conv_shape *s) {
     c->ints[EB_INT_CONV_GROUPS] = s->groups;
 }
 
+void multiply_in_bfloat(test_case *c) {
+    case_encode(c, EB_IN_CONV_WEIGHT, "bfloat16", 0);
+    c->ints[EB_INT_CONV_COMPUTE] = EB_COMPUTE_BFLOAT16;
+    c->node.n_ints = EB_INT_CONV_COMPUTE + 1;
+    case_note(c, " in bfloat16");
+}
+
 /* [N, C, *S] as [N, *S, C] */
 void move_channels(int64_t *shape, int axes) {
     int64_t channels = shape[1];
@@ -53,14 +60,15 @@ void make_conv(test_case *c, const conv_shape *s) {
     c->ints[EB_INT_CONV_ACTIVATION] = s->activation;
     c->ints[EB_INT_CONV_CHANNELS_LAST] = s->channels_last;
     c->constant = 2;
+    if (s->bfloat) multiply_in_bfloat(c);
 }
 
 /* One to three axes: lengths about a micro-tile's, every kind of edge, epilogues. */
-static void add_axes(case_visitor *v, int i, int channels_last) {
+static void add_axes(case_visitor *v, int i, int channels_last, int bfloat) {
     static const int64_t lengths[] = {1, 2, 5, 13, 14, 15, 29, 60}, channels[] = {1, 3, 16, 17, 33};
     conv_shape s = {.N = 1 + i % 2, .C = channels[i % 5], .O = channels[i / 5 % 5], .groups = 1, .axes = 1 + i % 3,
                     .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0, .residual = i % 4 == 1,
-                    .channels_last = channels_last, .how = i % 7 == 6 ? SWAPPED : DENSE};
+                    .channels_last = channels_last, .how = i % 7 == 6 ? SWAPPED : DENSE, .bfloat = bfloat};
     random_seed((uint64_t)i);
     for (int a = 0; a < s.axes; a++) {
         s.in[a] = s.axes == 1 ? lengths[random_below(8)] : 1 + random_below(s.axes == 2 ? 16 : 7);
@@ -247,10 +255,16 @@ void cases_conv(case_visitor *v) {
     add_image_convolutions(v);
     add_layouts(v);
     for (int channels_last = 0; channels_last < 2; channels_last++) {
-        for (int i = 0; i < 72; i++) add_axes(v, i, channels_last);
+        for (int i = 0; i < 72; i++) add_axes(v, i, channels_last, 0);
         for (int i = 0; i < 96; i++) add_groups(v, i, i < 48 ? 1 : 3, channels_last);
     }
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++) add_shape(v, &large[i]);
+    for (int i = 0; i < 72; i++) add_axes(v, i, 1, 1);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        conv_shape s = large[i];
+        add_shape(v, &s);
+        s.bfloat = 1;
+        add_shape(v, &s);
+    }
     add_channels_first(v);
     add_extreme_convolutions(v, 0);
     time_channels_first(v);

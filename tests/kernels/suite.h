@@ -68,9 +68,11 @@ typedef struct {
     int64_t in[3], kernel[3], stride[3], low[3], high[3], dilation[3];
     int64_t activation;
     int bias, residual, channels_last;
-    layout how; /* of x and of the residual */
+    layout how;  /* of x and of the residual */
+    int bfloat;  /* the weight is stored in bfloat16, and products are computed in it */
 } conv_shape;
 void make_conv(test_case *c, const conv_shape *s);
+void multiply_in_bfloat(test_case *c);                /* of a described conv: the weight and the products in bfloat16 */
 void set_conv(test_case *c, const conv_shape *s);     /* stride, padding, dilation and groups as attributes */
 void move_channels(int64_t *shape, int axes);         /* the shape [N, C, *S] becomes [N, *S, C] */
 void make_conv_transpose(test_case *c, const conv_shape *s); /* a negative `high` appends places */
@@ -82,6 +84,7 @@ typedef struct {
     int bias, residual;
     int64_t activation;
     layout how;
+    int bfloat; /* as in a conv_shape; of conv alone */
 } image_shape;
 void add_heads(case_visitor *v);                                   /* of norms; heads.c */
 void add_image_convolutions(case_visitor *v);                         /* of conv; images.c */

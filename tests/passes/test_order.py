@@ -101,7 +101,7 @@ def test_a_pipeline_is_cut_at_the_first_pass_of_a_target():
 def test_a_disabled_pass_is_in_neither_stage():
     common, own = names_of(engine.Config(disable=("dead_code", "fuse_pointwise")))
     assert "dead_code" not in common + own
-    assert own == ["channels_last", "fuse_expand_depthwise"]
+    assert own == ["channels_last", "decode_convolutions", "fuse_expand_depthwise"]
 
 
 def test_a_pass_of_another_target_is_refused(monkeypatch):

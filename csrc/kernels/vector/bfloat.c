@@ -30,8 +30,6 @@ void multiply_bfloat_panel(const eb_product *p) { multiply_blocks(p); }
 
 /* --- rounding ----------------------------------------------------------------------------------------------------- */
 
-typedef uint16_t eb_bfloat __attribute__((may_alias));
-
 /* K contiguous floats. */
 static void round_row(const float *x, int64_t K, eb_bfloat *y) {
     int64_t k = 0;

@@ -8,6 +8,8 @@
 #include "gemm.h"
 
 typedef uint32_t eb_pair __attribute__((may_alias));
+typedef uint16_t eb_bfloat __attribute__((may_alias));
+typedef uint16_t eb_bfloat_unaligned __attribute__((aligned(1), may_alias)); /* weights in a file lie anywhere */
 
 static inline int64_t count_pairs(int64_t K) { return eb_ceil_div(K, 2); }
 
@@ -19,6 +21,19 @@ void multiply_bfloat_panel(const eb_product *p);
 
 /* M rows of K floats, rounded: y [M, count_pairs(K)], whose last pair has a 0 where K is odd. */
 void round_bfloat_rows(const float *x, int64_t x_row, int64_t x_k, int64_t M, int64_t K, eb_pair *y);
+
+/* Each number rounded to bfloat16, half to even, as a float. */
+EB_INLINE vf round_to_bfloat(vf x) {
+#if defined(__AVX512BF16__)
+    const __m256bh rounded = _mm512_cvtneps_pbh((__m512)x);
+    __m256i bits;
+    memcpy(&bits, &rounded, sizeof bits);
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
+#else
+    const vu bits = (vu)x;
+    return vf_select(x == x, (vf)((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000), x);
+#endif
+}
 
 /* --- rows of x in the memory that the threads share ------------------------------------------------------------------ */
 

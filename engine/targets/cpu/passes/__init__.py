@@ -1,4 +1,4 @@
-"""The passes of the cpu, which run after the common passes: image layout, and fusions for its kernels."""
+"""The passes of the cpu, which run after the common passes: image layout, readable weights, and fusions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from engine import passes
 PIPELINE: tuple[str, ...] = (
     "channels_last",
     "dead_code",
+    "decode_convolutions",
     "fuse_expand_depthwise",
     "fuse_pointwise",
     "dead_code",
