@@ -203,11 +203,14 @@ class Graph:
         scope: the sizes that differ from call to call, and their guards.
         states: buffers that the model writes to, each with its initial elements (None: zeros). The last inputs are
             their contents before a call and the last outputs their contents after it, in the same order.
+        precision: in which weights will be stored for which no recipe chooses a precision (`Value.precision`); None: as
+            in the model.
     """
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.scope = sizes.Scope()
+        self.precision: str | None = None
         self.states: list[tuple[str, np.ndarray | Value | None]] = []
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []

@@ -244,6 +244,7 @@ def run_common(
         ConfigError: as `stages`; or the precision does not fit the graph.
     """
     log: tuple[tuple[str, int], ...] = ()
+    graph.precision = config.precision
     if config.recipe is not None:
         pairs = cast("tuple[tuple[str, str], ...]", config.recipe)  # as Config stores every form of it
         log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
@@ -252,7 +253,7 @@ def run_common(
     log += _logged("weights=decoded", len(precision.find_decoded(graph)))
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
     log += _logged("weights=quantised", len(precision.find_quantised(graph)))
-    changes = precision.apply(graph, config.precision)
+    changes = precision.apply(graph)
     if config.precision is None:
         log += _logged("precision=stored" if config.recipe is None else "precision=recipe", changes)
     else:

@@ -43,10 +43,12 @@ class Precision(NamedTuple):
     Attributes:
         encode: the encoding of a weight; None leaves it as it is.
         compute: the arithmetic of products that read an encoded weight.
+        is_integer: True if weights share a scale, so that a factor for some of them makes the others less exact.
     """
 
     encode: Callable[[Weight], Encoding | None]
     compute: str = "element"
+    is_integer: bool = False
 
 
 def _narrow(encoding: Encoding) -> Callable[[Weight], Encoding | None]:
@@ -78,9 +80,9 @@ PRECISIONS: dict[str, Precision] = {
     "fp32": Precision(lambda _weight: None),
     "bf16": Precision(_narrow(BFLOAT16), "bfloat16"),
     "fp16": Precision(_narrow(FLOAT16)),
-    "int8_weight": Precision(_int8),
-    "int8_dynamic": Precision(_int8, "int8"),
-    "int4_weight": Precision(_int4),
+    "int8_weight": Precision(_int8, is_integer=True),
+    "int8_dynamic": Precision(_int8, "int8", is_integer=True),
+    "int4_weight": Precision(_int4, is_integer=True),
 }
 
 
@@ -88,17 +90,22 @@ STORED = Precision(_stored, "bfloat16")
 """The precision of weights for which nobody chose one, in a graph that was widened."""
 
 
-def apply(graph: Graph, name: str | None) -> int:
-    """Encode the weights of `graph`. Returns the number of nodes that changed.
+def will_be_integers(graph: Graph, weight: Value) -> bool:
+    """True if `apply` will store a weight as integers with scales that it shares with others."""
+    name = weight.precision or graph.precision
+    return name in PRECISIONS and PRECISIONS[name].is_integer
 
-    Args:
-        graph: after the common passes.
-        name: the precision of weights for which no recipe chose one (`Value.precision`); None stores those that the
-            model has in bfloat16 so again, if the graph was widened, and leaves others as they are.
+
+def apply(graph: Graph) -> int:
+    """Encode the weights of a graph after the common passes. Returns the number of nodes that changed.
+
+    A weight has the precision of `Value.precision`, or else of `Graph.precision`. With neither, a weight that the model
+    has in bfloat16 is stored so again, if the graph was widened, and others stay as they are.
 
     Raises:
         ConfigError: the precision needs measurements of activations, or cannot store a weight of the model.
     """
+    name = graph.precision
     if name is not None:
         _find(name)  # also for a model without weights
     if name == "fp32":

@@ -56,6 +56,36 @@ def test_a_factor_and_a_summand_become_weight_and_bias_of_the_reader(bias, shape
     assert ops(g) == ["relu", "conv"]
 
 
+@pytest.mark.parametrize("precision", ["int8_weight", "int8_dynamic", "int4_weight"])
+@pytest.mark.parametrize("norm_of", [factor, summand])
+def test_nothing_is_folded_into_weights_that_will_be_integers(precision, norm_of):
+    """The inputs of a channel share a scale: the largest factor would decide how exact the others are."""
+    for by_recipe in (True, False):
+        g, x = start()
+        weight = known(g, 6, 4, 3, 3)
+        if by_recipe:
+            weight.precision = precision
+        else:
+            g.precision = precision
+        g.outputs = [conv(g, norm_of(g, x, *CHANNEL), weight)]
+        assert run_pass(g, "fold_norm_forward") == [0]
+        weight.precision, g.precision = "bf16", "bf16"
+        assert run_pass(g, "fold_norm_forward") == [1]
+
+
+def test_a_norm_with_large_factors_leaves_integers_exact():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.ReLU(), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 1, bias=False)).eval()
+        net[1].weight.data = 4.0 ** torch.arange(8)
+        x = torch.randn(1, 8, 4, 4) * 4.0 ** -torch.arange(8)[:, None, None]
+    weight = net[2].weight.data
+    scale = weight.abs().amax((1, 2, 3), keepdim=True) / 127
+    expected = nn.functional.conv2d(net[1](net[0](x)), (weight / scale).round() * scale)
+    found = engine.compile(net, (x,), engine.Config(precision="int8_weight"))(x)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)  # orders of sums; the fold made errors of 0.1
+
+
 @pytest.mark.parametrize("groups", [2, 4])
 def test_groups_take_the_factors_of_their_own_channels(groups):
     g, x = start()
