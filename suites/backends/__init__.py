@@ -69,6 +69,23 @@ class Declared:
 _ROUNDED = ("fp32", "bf16", "fp16")
 _QUANTISED = ("int8_weight", "int8_dynamic", "int4_weight")
 _SUITES = "pip install 'enginebench[suites]'"
+_INDUCTOR = (
+    "mode",
+    "freezing",
+    "epilogue_fusion",
+    "pattern_matcher",
+    "fusion",
+    "horizontal_fusion",
+    "layout_optimization",
+    "inplace_buffers",
+    "comprehensive_padding",
+    "weight_prepack",
+    "tiling_heuristics",
+    "loop_tail_vec",
+    "simdlen",
+    "concat_linear",
+)
+_ORT = ("level", "without", "tool")
 
 BACKENDS: dict[str, Declared] = {
     declared.name: declared
@@ -97,22 +114,7 @@ BACKENDS: dict[str, Declared] = {
             ("torch",),
             (),
             _SUITES,
-            (
-                "mode",
-                "freezing",
-                "epilogue_fusion",
-                "pattern_matcher",
-                "fusion",
-                "horizontal_fusion",
-                "layout_optimization",
-                "inplace_buffers",
-                "comprehensive_padding",
-                "weight_prepack",
-                "tiling_heuristics",
-                "loop_tail_vec",
-                "simdlen",
-                "concat_linear",
-            ),
+            _INDUCTOR,
             provisions=True,
             precisions=_ROUNDED,
         ),
@@ -123,11 +125,23 @@ BACKENDS: dict[str, Declared] = {
             ("onnxruntime",),
             ("torch", "onnx", "onnxscript"),
             _SUITES,
-            ("level", "without", "tool"),
+            _ORT,
+            precisions=("fp32", "int8_weight"),
             refuses={
                 "bf16": "its CPU provider has no kernels for bfloat16",
                 "fp16": "its CPU provider widens float16 weights to float32 and casts around its float32 kernels",
+                "int8_dynamic": "onnxruntime_dynamic does that",
             },
+        ),
+        Declared(
+            "onnxruntime_dynamic",
+            "suites.backends.onnxruntime:OnnxRuntimeDynamic",
+            "ONNX Runtime with quantize_dynamic: weights and activations of 8 bits",
+            ("onnxruntime",),
+            ("torch", "onnx", "onnxscript"),
+            _SUITES,
+            _ORT,
+            precisions=("int8_weight", "int8_dynamic"),
         ),
         Declared(
             "openvino",
@@ -138,6 +152,27 @@ BACKENDS: dict[str, Declared] = {
             "pip install 'enginebench[openvino]'",
             ("hint", "streams", "pinning", "hyper_threading", "denormals", "accuracy", "snippets"),
             precisions=_ROUNDED,
+            refuses=dict.fromkeys(_QUANTISED, "its weights are quantised by NNCF, which is no dependency here"),
+        ),
+        Declared(
+            "torchao",
+            "suites.backends.torchao:TorchAo",
+            "torchao's int8 weights of linear layers under torch.compile",
+            ("torch", "torchao"),
+            (),
+            "pip install 'enginebench[torchao]'",
+            _INDUCTOR,
+            provisions=True,
+            precisions=("int8_weight", "int8_dynamic"),
+        ),
+        Declared(
+            "llama_cpp",
+            "suites.backends.llama_cpp:LlamaCpp",
+            "llama.cpp on a GGUF file of the same weights, for language models",
+            ("llama_cpp",),
+            ("torch", "gguf"),
+            "CMAKE_ARGS=-DGGML_NATIVE=ON pip install 'enginebench[llama_cpp]' (builds it; needs cmake and a compiler)",
+            precisions=("fp32", "bf16", "int8_weight"),
         ),
         Declared(
             "engine",

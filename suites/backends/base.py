@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from suites.harness.errors import Refused
 
@@ -99,6 +99,27 @@ class BackendSwitch:
     usual: bool = True
 
 
+@dataclass(frozen=True)
+class Scheme:
+    """How a backend quantises, where that is not as the precision defines.
+
+    Its results are compared with the model that is not quantised, by the rules ``own weights`` and ``own activations``
+    of `suites.harness.judge.verify`, and tables mark its rows.
+
+    Attributes:
+        text: what is different, in one line.
+        activations: True if activations have one scale a tensor, which errs more than all ways to quantise weights.
+    """
+
+    text: str
+    activations: bool = False
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule that judges results."""
+        return "own activations" if self.activations else "own weights"
+
+
 class Backend(ABC):
     """One competitor in one process.
 
@@ -121,6 +142,8 @@ class Backend(ABC):
     """Precisions that a ``path.py:Class`` does; the registry says it of a declared backend."""
     devices: tuple[str, ...] = ("cpu",)
     """The same of devices."""
+    schemes: ClassVar[Mapping[str, Scheme]] = {}
+    """Quantised precision -> how this backend quantises, where that is not as the precision defines."""
     lists: tuple[str, ...] = ()
     """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
 

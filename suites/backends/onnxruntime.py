@@ -16,12 +16,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.suggest import unknown
 from suites.backends import _onnxruntime_graph as graph
-from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
-from suites.harness.errors import UsageError
+from suites.backends import _onnxruntime_quantise as quantise
+from suites.backends.base import Backend, BackendSwitch, Generator, Prepared, Scheme
+from suites.harness.declare.precision import PRECISIONS
+from suites.harness.errors import Unavailable, UsageError
 from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
@@ -52,6 +54,14 @@ class OnnxRuntime(Backend):
     takes_numpy = True
     runs = ("module", "onnx")
     lists = ("without",)
+    schemes: ClassVar[Mapping[str, Scheme]] = {
+        "int8_weight": Scheme(
+            f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and "
+            "embeddings stay float32"
+        )
+    }
+    _quantise: Callable[[Path, Path], None] = staticmethod(quantise.quantise_weights)
+    """What makes the model of a quantised case."""
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
@@ -105,7 +115,7 @@ class OnnxRuntime(Backend):
             return [torch.from_numpy(array) for array in session.run(None, feed)]
 
         chosen = call_numpy if self.io == "numpy" else call
-        return Prepared(chosen, made.export_s, made.compile_s, made.facts)
+        return Prepared(chosen, made.export_s, made.compile_s, made.facts, precision=self.precision)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
         """Export with the past as inputs and outputs; a step's present is bound as the next one's past, uncopied."""
@@ -113,7 +123,7 @@ class OnnxRuntime(Backend):
         arguments, vary = module.example(model.batch)
         made = self._session(lambda path: _export(module, arguments, path, vary))
         texts = _Texts(made.session, module.shapes(model.batch, 0))
-        return Generator(texts.begin, texts.step, made.export_s, made.compile_s, made.facts)
+        return Generator(texts.begin, texts.step, made.export_s, made.compile_s, made.facts, precision=self.precision)
 
     def _session(self, export: Callable[[Path], None], own: OnnxFile | None = None) -> _Made:
         """What `export` writes, or an earlier process of the case had written, ready to run; or a user's `own` file."""
@@ -121,6 +131,9 @@ class OnnxRuntime(Backend):
         import torch
 
         torch.set_num_threads(self.threads)
+        is_quantised = PRECISIONS[self.precision].kind == "quantised"
+        if own is not None and is_quantised:
+            raise Unavailable(f"{self.precision} of an ONNX file of a user is not implemented")
         start = time.perf_counter()
         kept = self.kept("onnx")
         reused = own is not None or (kept is not None and kept.is_dir())
@@ -131,6 +144,8 @@ class OnnxRuntime(Backend):
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir()
                 export(partial / "model.onnx")
+                if is_quantised:
+                    self._replace_by_quantised(partial)
                 partial.rename(folder)  # appears only when it is complete
             exported = time.perf_counter()
             source = model = folder / "model.onnx" if own is None else own.path
@@ -152,6 +167,14 @@ class OnnxRuntime(Backend):
             facts |= graph.described(optimised, model) if self.wants_facts else self._described(source, model)
             facts["details"] |= {"tool_made": tool_made} if tool_made is not None else {}
         return _Made(session, None if reused else exported - start, compiled - exported, facts)
+
+    def _replace_by_quantised(self, folder: Path) -> None:
+        """Make the exported model in `folder` the quantised one."""
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            exported = Path(temporary) / "onnx"
+            folder.rename(exported)
+            folder.mkdir()
+            self._quantise(exported / "model.onnx", folder / "model.onnx")
 
     def _described(self, source: Path, exported: Path) -> dict[str, Any]:
         """Facts of the graph that the session runs, or what an earlier process with these options has written of it."""
@@ -179,6 +202,18 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
         return options
+
+
+class OnnxRuntimeDynamic(OnnxRuntime):
+    """The same with weights and activations of 8 bits, as ONNX Runtime's documentation recommends for transformers on a
+    CPU. A backend of its own, so that its rows are not taken for those of weights alone.
+    """
+
+    schemes = dict.fromkeys(
+        ("int8_weight", "int8_dynamic"),
+        Scheme("activations are quantised, too, with one scale a tensor (quantize_dynamic)", activations=True),
+    )
+    _quantise = staticmethod(quantise.quantise_dynamically)
 
 
 def _names(options: Mapping[str, str]) -> list[str]:

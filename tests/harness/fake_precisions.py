@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 
-from suites.backends.base import Prepared
+from suites.backends.base import Prepared, Scheme
 from suites.backends.eager import Eager
 from suites.backends.engine import EngineInterpreter
 from suites.harness.declare.precision import PRECISIONS
@@ -60,6 +61,33 @@ class Liar(CastsOutput):
 
     def prepare(self, model, inputs):
         return replace(super().prepare(model, inputs), precision=self.precision)
+
+
+class ClaimsScheme(Eager):
+    """Eager with weights of 8 bits whose scales are those of -128 .. 127; does not say that they are its own.
+
+    Option ``fault``: ``scale`` makes a layer 5% too large, ``rows`` exchanges two of its rows.
+    """
+
+    precisions = ("int8_weight",)
+
+    def prepare(self, model, inputs):
+        layers = [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
+        with torch.no_grad():
+            for layer in layers:
+                scale = layer.weight.abs().amax(1, keepdim=True) / 127.5
+                layer.weight.copy_((layer.weight / scale).round().clamp(-128, 127) * scale)
+            if self.options.get("fault") == "scale":
+                layers[0].weight.mul_(1.05)
+            if self.options.get("fault") == "rows":
+                layers[0].weight[:2] = layers[0].weight[:2].flip(0).clone()
+        return super().prepare(model, inputs)
+
+
+class OwnScheme(ClaimsScheme):
+    """The same, and says it."""
+
+    schemes: ClassVar = {"int8_weight": Scheme("rounds in a way of its own")}
 
 
 class IgnoresDevice(Eager):

@@ -20,7 +20,7 @@ Word = Literal["ahead", "behind", "level", "unclear"]
 WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "inconclusive": "unclear"}
 """Verdict on a ratio of times -> what is said of the engine."""
 _SURE = ("ahead", "behind")
-Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference"]
+Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference", "scheme"]
 
 Certainty = Literal["certain", "unclear"]
 LARGE_NEIGHBOURS = 0.1
@@ -165,6 +165,12 @@ def judge_neighbours(row: Summary) -> Certainty | None:
     return "certain" if row.neighbours_flagged else "unclear"
 
 
+def find_scheme(row: Summary) -> str | None:
+    """How the backend of a row quantises, where that is not as the precision defines."""
+    scheme = (row.details or {}).get("scheme")
+    return None if scheme is None else str(scheme)
+
+
 def _mark_row(row: Summary) -> frozenset[Mark]:
     found: set[Mark] = set()
     if row.latency and row.disturbed:
@@ -177,6 +183,8 @@ def _mark_row(row: Summary) -> frozenset[Mark]:
         found.add("error")
     if row.latency and row.reference_launches:
         found.add("reference")
+    if row.latency and find_scheme(row):
+        found.add("scheme")
     return frozenset(found)
 
 

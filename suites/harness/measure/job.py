@@ -83,6 +83,7 @@ class Job:
         self._backend.exports, self._backend.programs = exports, programs
         self._backend.io, self._backend.precision, self._backend.device = case.io, case.precision, case.device
         self._backend.numpy_forward = models.get(case.model).numpy
+        self._scheme = made.schemes.get(case.precision)
         self._device = device.load(case.device)
         self._model: Any = None
         self._prepared: Prepared | None = None
@@ -135,6 +136,9 @@ class Job:
         build_s = time.perf_counter() - start
         prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
         self._prepared = _attested(prepare(self._backend, model, self._example()), self._case)
+        if self._scheme is not None:
+            told = {**self._prepared.facts, "scheme": self._scheme.text}
+            self._prepared = replace(self._prepared, facts=told)
         if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
             self._prepared = _through_torch(self._prepared)
         del model
@@ -144,7 +148,12 @@ class Job:
         return {**phases, "build_s": build_s, "facts": dict(self._prepared.facts)}
 
     def verify(self) -> dict[str, Any]:
-        """Call once for each input set, keep all results, write them. Returns files, inputs_changed."""
+        """Call once for each input set, keep all results, write them.
+
+        Returns:
+            files: of the results, one for each input set; inputs_changed: input sets that a call has written to;
+            rule: name of the rule that judges them; None: that of the case's precision.
+        """
         import torch
 
         results = []
@@ -160,7 +169,7 @@ class Job:
             for seed, (used, fresh) in enumerate(pairs)
             if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(used, fresh, strict=True))
         ]
-        return {"files": files, "inputs_changed": changed}
+        return {"files": files, "inputs_changed": changed, "rule": self._rule}
 
     def warm(self) -> dict[str, Any]:
         """Call until two blocks of samples agree. Sets the repetitions of a sample.
@@ -204,7 +213,7 @@ class Job:
             self.ready(*self._inputs[seed])
             result = self.call(*self._inputs[seed])
             if len(found) < MOST_SUSPECTS and self._differs(seed, result):
-                found.append({"seed": seed, "file": self._write(f"soak_{number}", self._flatten(result))})
+                found.append(self._keep(seed, f"soak_{number}", result))
             number += 1
         return {"suspects": found}
 
@@ -213,8 +222,8 @@ class Job:
 
         Returns:
             seconds: per call, one value a sample; involuntary: context switches forced on the process meanwhile;
-            output: the input set and the file of the result of the last timed call, with `keep`, or where it is not
-            the very one that was verified; else None.
+            output: seed (the input set), file and rule (as of `verify`) of the result of the last timed call, with
+            `keep`, or where it is not the very one that was verified; else None.
         """
         self._turns += 1
         # As `timeit` does: a collection in one sample would not be the cost of one call. Nothing else runs meanwhile.
@@ -227,7 +236,7 @@ class Job:
         turn: dict[str, Any] = {"seconds": seconds, "involuntary": forced, "output": None}
         seed = (offset + count - 1 + self._inner - 1) % INPUT_SETS
         if keep or self._differs(seed, self._last):
-            turn["output"] = {"seed": seed, "file": self._write(f"turn_{self._turns}", self._flatten(self._last))}
+            turn["output"] = self._keep(seed, f"turn_{self._turns}", self._last)
         return turn
 
     def _differs(self, seed: int, result: Any) -> bool:
@@ -322,6 +331,15 @@ class Job:
         spec = models.get(self._case.model)
         sets = [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
         return [convert_inputs(one, self._case.precision) for one in sets]
+
+    def _keep(self, seed: int, name: str, result: Any) -> dict[str, Any]:
+        """Write the result of a call with input set `seed` for the parent to judge; says where it is."""
+        file = self._write(name, self._flatten(result))
+        return {"seed": seed, "file": file, "rule": self._rule}
+
+    @property
+    def _rule(self) -> str | None:
+        return None if self._scheme is None else self._scheme.rule
 
     def _write(self, name: str, tensors: list[Tensor]) -> str:
         path = self._scratch / f"{name}.npz"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from suites.harness.judge.standing import NEAR_TOLERANCE, Mark, Standing, judge_neighbours
+from suites.harness.judge.standing import NEAR_TOLERANCE, Mark, Standing, find_scheme, judge_neighbours
 from suites.harness.present import units
 from suites.harness.record import reasons
 from suites.harness.record.schema import Summary
@@ -17,6 +17,7 @@ LETTERS: Mapping[Mark | str, str] = {
     "unclear neighbours": "n?",
     "error": "e",
     "reference": "r",
+    "scheme": "q",
     "form": "f",
 }
 """Mark -> its sign in a table."""
@@ -128,7 +129,25 @@ def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) 
         yield f"{LETTERS['reference']} reference kernels, which are slow, run {'; '.join(texts)}."
 
 
-_OF_ROWS = (_explain_noisy, _explain_disturbed, _explain_neighbours, _explain_error, _explain_reference)
+def _explain_scheme(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+    cases: dict[tuple[str, str], list[str]] = {}
+    for one in standings:
+        for label, row in one.rows.items():
+            if "scheme" in one.marks.get(label, ()):
+                cases.setdefault((row.backend, find_scheme(row) or ""), []).append(short[one.case])
+    if cases:
+        texts = [f"{label} in {', '.join(where)}: {scheme}" for (label, scheme), where in cases.items()]
+        yield f"{LETTERS['scheme']} quantised in a way of its own: {'; '.join(texts)}."
+
+
+_OF_ROWS = (
+    _explain_noisy,
+    _explain_disturbed,
+    _explain_neighbours,
+    _explain_error,
+    _explain_reference,
+    _explain_scheme,
+)
 """Notes on marks of rows, in the order of `LETTERS`."""
 
 

@@ -71,6 +71,7 @@ def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Referen
         answer: what `Job.verify` returned.
         references: one for each input set.
     """
+    references = [verify.apply_rule(one, answer["rule"]) for one in references]
     relative = max_abs = 0.0
     reason = "the call changed its inputs" if answer["inputs_changed"] else None
     results = [outputs.read(scratch / name) for name in answer["files"]]
@@ -90,7 +91,8 @@ def first_fault(scratch: Path, results: Sequence[Mapping[str, Any]], references:
     input set is found here.
     """
     for one in results:
-        reason = verify.check(*outputs.read(scratch / one["file"]), references[one["seed"]]).reason
+        reference = verify.apply_rule(references[one["seed"]], one["rule"])
+        reason = verify.check(*outputs.read(scratch / one["file"]), reference).reason
         if reason is not None:
             return reason
     return None

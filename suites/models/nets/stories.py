@@ -28,6 +28,12 @@ def by_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
     return weight.reshape(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
 
 
+def by_neighbours(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """The inverse of `by_halves`; a vector, such as a bias, is one column."""
+    rows = weight.shape[0]
+    return weight.reshape(heads, 2, rows // heads // 2, -1).transpose(1, 2).reshape(weight.shape)
+
+
 def _tensors(config: Mapping[str, Any]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
     """Names of the layers' tensors that follow each other in the file, and the shape of each; in the file's order."""
     width, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]

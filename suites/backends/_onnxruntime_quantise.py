@@ -1,0 +1,107 @@
+"""Quantises an ONNX file with ONNX Runtime's tools: the weights alone, or weights and activations."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from suites.harness.errors import Unavailable
+
+BLOCK = 32
+"""Elements that share a scale where weights alone are quantised: the smallest block that the tool recommends."""
+_PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+
+
+def quantise_weights(source: Path, target: Path) -> None:
+    """Write the model in `source` with weights of 8 bits in blocks of `BLOCK` elements along the summed axis.
+
+    Products are `MatMulNBits` with float32 activations: the tool's accuracy level is left unset.
+
+    Raises:
+        Unavailable: a weight would stay float32.
+    """
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer, logger
+
+    logger.setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as temporary:
+        model = onnx.load(_prepare(source, Path(temporary)))
+        quantizer = MatMulNBitsQuantizer(model, block_size=BLOCK, is_symmetric=True, bits=8)
+        quantizer.process()
+        quantizer.model.save_model_to_file(str(target), use_external_data_format=True)
+    _refuse_unquantised(target)
+
+
+def quantise_dynamically(source: Path, target: Path) -> None:
+    """Write the model in `source` with int8 weights, a scale for each output channel, whose products quantise their
+    activations when they run: `quantize_dynamic`.
+
+    Raises:
+        Unavailable: a weight would stay float32, or the model has convolutions. ONNX Runtime's documentation recommends
+            static quantisation for those, which needs sample data.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory() as temporary:
+        prepared = _prepare(source, Path(temporary))
+        convolutions = sum(count for kind, count in _count_weights(prepared).items() if kind.startswith("Conv"))
+        if convolutions:
+            raise Unavailable(
+                f"the model has {convolutions} convolutions, for which ONNX Runtime's documentation recommends static "
+                "quantisation, and no backend here measures scales from sample data"
+            )
+        level = logging.getLogger().level
+        logging.getLogger().setLevel(logging.ERROR)  # of the process, which exists for this backend
+        try:
+            quantize_dynamic(
+                prepared, target, weight_type=QuantType.QInt8, per_channel=True, use_external_data_format=True
+            )
+        finally:
+            logging.getLogger().setLevel(level)
+    _refuse_unquantised(target)
+
+
+def _prepare(source: Path, folder: Path) -> Path:
+    """What ONNX Runtime's documentation recommends before quantising: the graph with constants folded.
+
+    Without it a head that shares the table of embeddings is a transposed constant, which the tools do not quantise. The
+    tool for weights alone knows no ``Gemm``, so each becomes a ``MatMul`` and an ``Add``, as `quantize_dynamic` does.
+    """
+    import onnx
+    import onnxruntime
+    from onnxruntime.quantization.onnx_model import ONNXModel
+
+    target = folder / "prepared.onnx"
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(target)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "prepared.data")
+    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    model = ONNXModel(onnx.load(target))
+    model.replace_gemm_with_matmul()
+    del model.model.graph.value_info[:]  # shapes of before, which the tools would compare with those of now
+    changed = folder / "changed"
+    changed.mkdir()
+    model.save_model_to_file(str(changed / "model.onnx"), use_external_data_format=True)
+    return changed / "model.onnx"
+
+
+def _count_weights(path: Path) -> Counter[str]:
+    """Operator -> how many nodes of it have a constant factor of two axes or more in a floating-point type."""
+    import onnx
+
+    graph: Any = onnx.load(path, load_external_data=False).graph
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
+    weights = {one.name for one in graph.initializer if len(one.dims) > 1 and one.data_type in floats}
+    return Counter(node.op_type for node in graph.node if node.op_type in _PRODUCTS and weights & set(node.input))
+
+
+def _refuse_unquantised(path: Path) -> None:
+    left = _count_weights(path)
+    if left:
+        found = ", ".join(f"{count} {kind}" for kind, count in sorted(left.items()))
+        raise Unavailable(f"ONNX Runtime's tool leaves weights in float32: those of {found}")

@@ -1,0 +1,77 @@
+"""torchao: the weights of linear layers as int8 with a scale for each output channel, compiled by inductor.
+
+torchao's documentation recommends torch.compile behind `quantize_`: uncompiled, weights are widened in every call. The
+rest, freezing included, is as of `torch_compile`; its option ``mode=max-autotune`` is torchao's choice for a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from suites.backends.base import Generator, Prepared, Scheme
+from suites.backends.torch_compile import TorchCompile
+from suites.harness.errors import Unavailable
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from suites.models.nets.generation import Generation
+
+
+CONFIGS = {"int8_weight": "Int8WeightOnlyConfig", "int8_dynamic": "Int8DynamicActivationInt8WeightConfig"}
+"""Precision -> torchao's name of it."""
+
+
+class TorchAo(TorchCompile):
+    """Quantises the model in place, then compiles it. Options: those of `TorchCompile`."""
+
+    schemes = dict.fromkeys(CONFIGS, Scheme("torchao rounds in a way of its own and leaves embeddings float32"))
+
+    def load(self) -> None:
+        """Set torch's threads. The part of torchao that quantises takes longer to import than its top."""
+        super().load()
+        import torchao.quantization  # noqa: F401  # so that its import is timed here
+
+    def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
+        """Quantise, then compile by calling once."""
+        _quantise(model, self.precision)
+        return super().prepare(model, inputs)
+
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
+        """Quantise the network, then compile the phase of `model` by going through it once."""
+        _quantise(model.network, self.precision)
+        return super().generator(model, inputs)
+
+
+def _quantise(model: nn.Module, precision: str) -> None:
+    """Quantise the linear layers of `model` in place; those that are quantised already stay as they are.
+
+    Raises:
+        Unavailable: the model has other weights, which torchao would leave in float32.
+    """
+    import torch
+    from torchao import quantization
+    from torchao.utils import TorchAOBaseTensor
+
+    others = _find_others(model)
+    if others:
+        raise Unavailable(f"torchao quantises the weights of nn.Linear alone; the model has {', '.join(others)}")
+
+    def is_plain(module: Any, _name: str) -> bool:
+        return isinstance(module, torch.nn.Linear) and not isinstance(module.weight, TorchAOBaseTensor)
+
+    quantization.quantize_(model, getattr(quantization, CONFIGS[precision])(), filter_fn=is_plain)
+
+
+def _find_others(model: nn.Module) -> list[str]:
+    """Classes of modules with parameters of two axes or more that are neither linear layers nor embeddings."""
+    import torch
+
+    return sorted(
+        {
+            type(module).__name__
+            for module in model.modules()
+            if not isinstance(module, torch.nn.Linear | torch.nn.Embedding)
+            and any(one.ndim > 1 for one in module.parameters(recurse=False))
+        }
+    )
