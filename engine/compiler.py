@@ -195,8 +195,8 @@ def _warn_of_decoded(graph: Graph) -> None:
     if names:
         listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         warn(
-            f"{graph.name}: {len(names)} quantised weight(s) are stored decoded, because no fast kernel of their ops "
-            f"multiplies integers: {listed}. Results stay the same; memory is that of a model that is not quantised.",
+            f"{graph.name}: {len(names)} quantised weight(s) are stored as floats, because their ops have no fast "
+            f"kernel for integers: {listed}. Results do not change; these weights use the memory of unquantised ones.",
             DecodedWeightsWarning,
         )
 

@@ -283,10 +283,10 @@ class Config:
             when a product reads them. ``int8_static`` is not supported yet. Weights that the model itself has quantised
             stay as they are, and ``fp32`` refuses them.
         recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from
-            a pattern to a name of `precision`. A pattern is matched, as a file name in a shell, with the path of the
-            module that reads a weight, such as ``encoder.layer.0.attention``, and with the name of the weight. The
-            first pattern that matches decides; weights that none matches have `precision`. A pattern that matches no
-            layer is an error, except if torch runs some calls (`fallback`, torch.compile).
+            a pattern to a name of `precision`. Patterns have the wildcards of Python's `fnmatch` (``*`` also matches
+            dots). A pattern matches the path of the module that reads a weight, such as ``encoder.layer.0.attention``,
+            or the name of the weight. The first match decides; other weights have `precision`. A pattern that matches
+            no layer is an error, except if torch runs some calls (`fallback`, torch.compile).
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
             the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.

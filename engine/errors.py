@@ -79,7 +79,7 @@ class GuardWarning(EngineWarning):
 
 
 class DecodedWeightsWarning(EngineWarning):
-    """The model stores some weights as integers, and the program stores their elements; names them."""
+    """Some quantised weights of the model are stored decoded, as floats. The message names them."""
 
 
 class StaleWeightsWarning(EngineWarning):

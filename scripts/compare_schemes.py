@@ -1,10 +1,9 @@
-"""What schemes of quantising err by, over the error of quantising as a precision defines: the data behind
-`OWN_FACTOR` and `OWN_ACTIVATIONS_FACTOR` of `suites.harness.judge.verify`.
+"""Compares the errors of other quantisation schemes with that of the precision's own scheme.
 
-For each model the largest ratio of the error of an output to the largest error, in the same call, of the model
-quantised as the precision defines. Rows are the backends with a scheme of their own that can run the model here, and
-planted faults in one layer of the model quantised as int8_weight defines. A fault is seen where its ratio is above the
-factor.
+`OWN_FACTOR` and `OWN_ACTIVATIONS_FACTOR` of `suites.harness.judge.verify` come from this script. It prints one row for
+each backend with a scheme of its own that can run the model here, and one for each fault that is injected into one
+layer of the model, quantised as int8_weight defines. The ratio is the error of an output over the largest error of the
+precision's own scheme in the same call; the row has the largest ratio. A fault is detected if it exceeds the factor.
 
     python scripts/compare_schemes.py [MODEL ...]
 """

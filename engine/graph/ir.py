@@ -203,8 +203,7 @@ class Graph:
         scope: the sizes that differ from call to call, and their guards.
         states: buffers that the model writes to, each with its initial elements (None: zeros). The last inputs are
             their contents before a call and the last outputs their contents after it, in the same order.
-        precision: in which weights will be stored for which no recipe chooses a precision (`Value.precision`); None: as
-            in the model.
+        precision: default precision of weights; `Value.precision` overrides it. None: weights keep the model's types.
     """
 
     def __init__(self, name: str = "graph") -> None:

@@ -233,12 +233,15 @@ def run_common(
         is_whole: False for a part of a model; then a pattern of the recipe may match no layer.
 
     Returns:
-        (pass, changes) in order. Before them (``recipe``, nodes whose weights it chooses), (``activations=float32``,
-        nodes that changed) if values are widened, and (``weights=decoded``, weights) if the model stores weights as
-        integers that no fast kernel multiplies. After them (``weights=quantised``, weights) if the model stores weights
-        as integers that kernels multiply, and (``precision=NAME``, nodes with encoded weights); NAME is ``recipe`` if
-        there is one and no `Config.precision`, and ``stored`` for weights of a model that is bfloat16
-        itself.
+        A name and a number of changes for each step, in order:
+
+        - ``recipe``: nodes whose weights have a precision from the recipe;
+        - ``activations=float32``: nodes that were widened;
+        - ``weights=decoded``: quantised weights of the model that are stored decoded;
+        - each pass, by its label;
+        - ``weights=quantised``: quantised weights of the model that are stored as integers;
+        - ``precision=NAME``: nodes with encoded weights. NAME is ``recipe`` if there is a recipe and no
+          `Config.precision`, and ``stored`` for a model whose own weights are bfloat16.
 
     Raises:
         ConfigError: as `stages`; or the precision does not fit the graph.

@@ -15,7 +15,7 @@ import numpy as np
 from engine.graph import Graph, Value
 from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
-from engine.passes.precision import will_be_integers
+from engine.passes.precision import is_stored_as_integers
 from engine.sizes import same
 
 _DTYPES = ("float32", "float64")  # of shorter types a product of two constants would be rounded once more
@@ -78,11 +78,11 @@ def _with(
     """The reader of `x`, its weight times `each` or its bias with the sum of such products.
 
     None if they overflow, or if the weight is to be stored as integers. The inputs of a channel then share a scale, and
-    the largest factor would decide how exact the weights of the other inputs are: a network for CIFAR-10 had an error
-    of 43% with the factors in its weights, and of 1.7% without.
+    the largest factor would decide how exact the weights of the other inputs are: the outputs of cifar10-cnn in
+    int8_weight differed from float32 by 43% in 2-norm with the factors in its weights, and by 1.7% without.
     """
     reader, root = found.calls["reader"], found.nodes[0]
-    if will_be_integers(graph, reader.operand("weight")):
+    if is_stored_as_integers(graph, reader.operand("weight")):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         made = reader.operand("weight").elements.astype(np.float64) * each

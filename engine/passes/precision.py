@@ -70,8 +70,8 @@ def _int4(weight: Weight) -> Encoding:
 def _stored(weight: Weight) -> Encoding | None:
     """bfloat16 where the model has it; no kernel of products reads float16.
 
-    A weight into which a batch norm was folded is rounded to bfloat16 once more. The model rounds the result of the
-    convolution in its place.
+    A weight with a folded batch norm is rounded to bfloat16 a second time. The model instead rounds the result of the
+    convolution.
     """
     return BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None
 
@@ -87,11 +87,11 @@ PRECISIONS: dict[str, Precision] = {
 
 
 STORED = Precision(_stored, "bfloat16")
-"""The precision of weights for which nobody chose one, in a graph that was widened."""
+"""The precision of weights without a chosen precision, in a widened graph."""
 
 
-def will_be_integers(graph: Graph, weight: Value) -> bool:
-    """True if `apply` will store a weight as integers with scales that it shares with others."""
+def is_stored_as_integers(graph: Graph, weight: Value) -> bool:
+    """True if `apply` stores a weight as integers, several of which share a scale."""
     name = weight.precision or graph.precision
     return name in PRECISIONS and PRECISIONS[name].is_integer
 
@@ -142,7 +142,7 @@ def _find(name: str) -> Precision:
 def _encode(
     graph: Graph, name: str, value: Value, encoding: Encoding, stored: dict[tuple[Hashable, Encoding], Value]
 ) -> Value:
-    """`value` in `encoding`, the same one for the same elements; `stored` keeps those of before."""
+    """`value` in `encoding`, the same one for the same elements; `stored` caches them."""
     assert value.form is not None  # noqa: S101  (it is a constant)
     key = identity(value.form), encoding
     if key not in stored:
@@ -154,8 +154,8 @@ def _encode(
 def _arithmetic(node: Node, compute: str) -> str:
     """The arithmetic of a node that reads a weight of a precision with `compute`.
 
-    A convolution of groups has few products for each element, so that products in bfloat16 would not make it faster. It
-    computes from the elements, which rounds its other factor nowhere.
+    A convolution of several groups has few products for each element, so products in bfloat16 would not make it faster.
+    It multiplies decoded weights by x in float32, and x is not rounded.
     """
     has_groups = node.op.name == "conv" and node.attributes["groups"] > 1
     return "element" if has_groups and compute == "bfloat16" else compute
@@ -202,7 +202,7 @@ def find_quantised(graph: Graph) -> list[Value]:
 def find_decoded(graph: Graph) -> list[Value]:
     """The weights that the model itself has quantised and the graph stores decoded. Call it before the passes.
 
-    A weight is decoded if an op reads it that no fast kernel computes with its integers.
+    A weight is decoded if one of its readers has no fast kernel for integers.
     """
     plain = ((c, c.form) for c in graph.constants() if c.is_plain)
     found = {identity(form): c for c, form in plain if form is not None and is_decoded(form)}

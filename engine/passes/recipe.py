@@ -94,7 +94,7 @@ def _matches(pattern: str, names: Sequence[str]) -> bool:
 def _with_precision(
     graph: Graph, node: Node, value: Value, precision: str, made: dict[tuple[Value, str], Value]
 ) -> Value:
-    """`value`, a constant or a view of one, over a constant with `precision`. `made` keeps those of before."""
+    """`value`, a constant or a view of one, over a constant with `precision`. `made` caches the constants."""
     if value.node is not None:
         below = _with_precision(graph, node, value.node.operand("x"), precision, made)
         return graph.emit_again(value.node, {"x": below}, before=node)

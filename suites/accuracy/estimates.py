@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 RESAMPLES = 2000
-"""Bootstrap samples: the ends of a 95% interval are then sure to about 5% of its width."""
+"""Bootstrap samples. The standard error of each end of an interval is then about 1.5% of its width."""
 CONFIDENCE = 0.95
 SEED = 20260101
 """Intervals are the same in every run."""
@@ -22,7 +22,8 @@ class Estimate:
     Attributes:
         value: of the whole sample.
         error: standard error; None if it is not known.
-        low, high: the 95% interval, by the bootstrap; None if the sample has one item, or too few to say.
+        low, high: the 95% interval, by the bootstrap; None if the sample has one item, or if the statistic is undefined
+            in most bootstrap samples.
     """
 
     value: float

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from suites.accuracy.sensitivity import Sensitivity
 
 
-def write_number(value: float, form: str) -> str:
+def format_number(value: float, form: str) -> str:
     """A number as a column of this form has it."""
     if form == "%":
         return f"{100 * value:.2f}%"
@@ -22,15 +22,15 @@ def write_number(value: float, form: str) -> str:
     return format(value, formats.get(form, ".4f" if abs(value) < 1 else ".3f"))
 
 
-def write_estimate(one: Estimate | None, form: str, *, signed: bool = False) -> str:
+def format_estimate(one: Estimate | None, form: str, *, signed: bool = False) -> str:
     """A value with its 95% interval in brackets: ``29.041 [27.1, 31.2]``."""
     if one is None:
         return units.UNKNOWN
     sign = "+" if signed and one.value > 0 else ""
-    value = sign + write_number(one.value, form)
+    value = sign + format_number(one.value, form)
     if one.low is None or one.high is None or one.low == one.high:
         return value
-    return f"{value} [{write_number(one.low, form)}, {write_number(one.high, form)}]"
+    return f"{value} [{format_number(one.low, form)}, {format_number(one.high, form)}]"
 
 
 def tabulate(task: Task, rows: Sequence[Row]) -> list[dict[str, str]]:
@@ -45,7 +45,7 @@ def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
     is_base = row.backend == "eager" and row.precision == "fp32"
     for column in columns:
         one = None if is_base and column.name == "change" else row.estimates.get(column.name)
-        cells[column.name] = write_estimate(one, column.form, signed=column.name == "change")
+        cells[column.name] = format_estimate(one, column.form, signed=column.name == "change")
     return cells
 
 
@@ -60,6 +60,12 @@ def describe(task: Task, model: str, rows: Sequence[Row] = ()) -> list[str]:
     return [*reasons, data, f"{columns}."]
 
 
+def describe_sensitivity(task: Task, model: str) -> list[str]:
+    """The paragraph below a table of sensitivity."""
+    compared = "Every layer is compared with the engine's float32 program on the inputs of the first shape."
+    return [f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}"]
+
+
 def write_markdown(lines: Sequence[Mapping[str, str]], below: Sequence[str]) -> str:
     """A table and the paragraphs below it."""
     table = markdown.pipes([list(lines[0]), *(list(line.values()) for line in lines)])
@@ -72,8 +78,8 @@ def tabulate_sensitivity(found: Sensitivity) -> list[dict[str, str]]:
     return [
         {
             "layer": one.name,
-            f"{name}, only this layer in {found.precision}": write_estimate(one.alone, "e"),
-            f"{name}, all but this layer": write_estimate(one.without, "e"),
+            f"{name}, only this layer in {found.precision}": format_estimate(one.alone, "e"),
+            f"{name}, all but this layer": format_estimate(one.without, "e"),
         }
         for one in found.layers
     ]

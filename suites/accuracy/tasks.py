@@ -103,7 +103,7 @@ def summarise_common(scores: Scores) -> dict[str, Estimate]:
     return {"cosine": mean(scores["cosine"]), "max error": Estimate(float(scores["max error"].max()))}
 
 
-def agreement(output: Tensor, exact: Tensor) -> np.ndarray:
+def score_agreement(output: Tensor, exact: Tensor) -> np.ndarray:
     """Of each row, whether the index of the largest element along the last axis is that of `exact`: 1 or 0."""
     same = output.argmax(-1) == exact.argmax(-1)
     return np.asarray(same.double().numpy().reshape(-1))
@@ -118,7 +118,7 @@ class LanguageTask(Task):
             Column("perplexity", "f", "lower", "exponential of the mean loss of the next token"),
             Column("change", "%", "lower", "perplexity over that of float32, less 1; intervals are of paired chunks"),
             Column("KL", "e", "lower", "divergence of the distributions of the next token from float32, in nats"),
-            Column("top-1", "%", "higher", "share of positions whose most probable token is that of float32"),
+            Column("agreement", "%", "higher", "share of positions with the same most probable token as float32"),
             *COMMON,
         ),
         init=False,
@@ -131,7 +131,11 @@ class LanguageTask(Task):
         logs, exact_logs = (one.double().log_softmax(-1)[0] for one in (output, exact))
         loss = -logs[:-1].gather(1, ids[0, 1:, None]).mean()
         divergence = (exact_logs.exp() * (exact_logs - logs)).sum(-1).mean()
-        scores = {"loss": float(loss), "KL": max(float(divergence), 0.0), "top-1": agreement(output, exact).mean()}
+        scores = {
+            "loss": float(loss),
+            "KL": max(float(divergence), 0.0),
+            "agreement": score_agreement(output, exact).mean(),
+        }
         return {name: np.array([value]) for name, value in scores.items()} | score_common(output, exact)
 
     def summarise(self, scores: Scores, exact: Scores) -> dict[str, Estimate]:
@@ -142,7 +146,7 @@ class LanguageTask(Task):
             "perplexity": estimate(count, lambda chosen: np.exp(loss[chosen].mean(-1))),
             "change": estimate(count, lambda chosen: np.expm1((loss - before)[chosen].mean(-1))),
             "KL": mean(scores["KL"]),
-            "top-1": mean(scores["top-1"]),
+            "agreement": mean(scores["agreement"]),
             **summarise_common(scores),
         }
 
@@ -158,9 +162,9 @@ class ClassTask(Task):
     labels: tuple[int, ...]
     columns: Sequence[Column] = field(
         default=(
-            Column("accuracy", "%", "higher", "share of pictures whose class is found"),
+            Column("accuracy", "%", "higher", "share of pictures that are classified correctly"),
             Column("change", "%", "higher", "accuracy less that of float32; intervals are of paired pictures"),
-            Column("agreement", "%", "higher", "share of pictures for which float32 finds the same class"),
+            Column("agreement", "%", "higher", "share of pictures with the same predicted class as float32"),
             *COMMON,
         ),
         init=False,
@@ -171,7 +175,7 @@ class ClassTask(Task):
         size = len(inputs[0])
         expected = np.array(self.labels[number * size : (number + 1) * size])
         right = (output.argmax(-1).numpy() == expected).astype(float)
-        return {"right": right, "agreement": agreement(output, exact), **score_common(output, exact)}
+        return {"right": right, "agreement": score_agreement(output, exact), **score_common(output, exact)}
 
     def summarise(self, scores: Scores, exact: Scores) -> dict[str, Estimate]:
         """Over pictures."""
@@ -202,7 +206,7 @@ class SimilarityTask(Task):
         default=(
             Column("Pearson", "f", "higher", "correlation with people on every two of the texts of Lee"),
             Column("Spearman", "f", "higher", "rank correlation with people on the pairs of words of WordSim-353"),
-            Column("change", "f", "higher", "Spearman less that of float32; intervals are of paired pairs"),
+            Column("change", "f", "higher", "Spearman less that of float32; paired intervals over pairs of words"),
             *COMMON,
         ),
         init=False,
@@ -262,12 +266,14 @@ def _correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutputTask(Task):
-    """Outputs alone, where there is nothing to compare with but the float32 model."""
+    """Outputs of a model without labelled data, compared with those of float32."""
 
     columns: Sequence[Column] = field(
         default=(
             Column("error", "e", "lower", "2-norm of the difference from float32, over the 2-norm of float32"),
-            Column("top-1", "%", "higher", "share of rows whose largest element has the index that it has in float32"),
+            Column(
+                "agreement", "%", "higher", "share of rows whose largest element has the index that it has in float32"
+            ),
             *COMMON,
         ),
         init=False,
@@ -278,10 +284,10 @@ class OutputTask(Task):
         del number, inputs
         a, b = output.double(), exact.double()
         error = float((a - b).norm() / b.norm()) if b.norm() > 0 else float(a.norm() > 0)
-        same = agreement(output, exact).mean() if output.ndim > 0 else 1.0
-        return {"error": np.array([error]), "top-1": np.array([same]), **score_common(output, exact)}
+        same = score_agreement(output, exact).mean() if output.ndim > 0 else 1.0
+        return {"error": np.array([error]), "agreement": np.array([same]), **score_common(output, exact)}
 
     def summarise(self, scores: Scores, exact: Scores) -> dict[str, Estimate]:
         """Over calls."""
         del exact
-        return {"error": mean(scores["error"]), "top-1": mean(scores["top-1"]), **summarise_common(scores)}
+        return {"error": mean(scores["error"]), "agreement": mean(scores["agreement"]), **summarise_common(scores)}

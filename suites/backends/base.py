@@ -108,7 +108,7 @@ class Scheme:
 
     Attributes:
         text: what is different, in one line.
-        activations: True if activations have one scale a tensor, which errs more than all ways to quantise weights.
+        activations: True if activations have one scale for the whole tensor; the bound is then wider.
     """
 
     text: str

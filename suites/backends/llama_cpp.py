@@ -74,7 +74,7 @@ class LlamaCpp(Backend):
 
 
 def keep_file(network: Any, encoding: Encoding) -> Path:
-    """The GGUF file of `network` in the cache of the user; written where none of the same weights is there.
+    """The path of the GGUF file of `network` in the user's cache; writes the file if the cache has none.
 
     Raises:
         CannotWrite: see `suites.models.nets.gguf_write`.
@@ -177,7 +177,7 @@ def _set_context(lib: Any, backend: LlamaCpp, batch: int, length: int) -> Any:
     parameters.n_threads = parameters.n_threads_batch = backend.threads
     parameters.type_k = parameters.type_v = _BF16 if backend.precision == "bf16" else lib.GGML_TYPE_F32
     if backend.precision == "fp32":
-        # Its flash attention had errors of 1e-4 on the tiny models, which is no float32; the default decides by itself.
+        # Flash attention had relative errors of about 1e-4 on the tiny models, too large for float32.
         parameters.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
     parameters.offload_kqv = False
     parameters.no_perf = True

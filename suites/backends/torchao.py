@@ -25,10 +25,12 @@ CONFIGS = {"int8_weight": "Int8WeightOnlyConfig", "int8_dynamic": "Int8DynamicAc
 class TorchAo(TorchCompile):
     """Quantises the model in place, then compiles it. Options: those of `TorchCompile`."""
 
-    schemes = dict.fromkeys(CONFIGS, Scheme("torchao rounds in a way of its own and leaves embeddings float32"))
+    schemes = dict.fromkeys(
+        CONFIGS, Scheme("int8 with a scale for each output channel, rounded by torchao; embeddings stay float32")
+    )
 
     def load(self) -> None:
-        """Set torch's threads. The part of torchao that quantises takes longer to import than its top."""
+        """Set torch's threads and import the part of torchao that quantises, so that this counts as load time."""
         super().load()
         import torchao.quantization  # noqa: F401  # so that its import is timed here
 

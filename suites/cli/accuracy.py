@@ -31,7 +31,7 @@ def command(
         str, typer.Option(help=f"Comma-separated precisions: {', '.join(PRECISIONS)}.")
     ] = DEFAULT_PRECISIONS,
     backends: Annotated[
-        str, typer.Option(help="Comma-separated backends; a backend that cannot do a precision says why.")
+        str, typer.Option(help="Comma-separated backends; the table says why a backend has no row.")
     ] = DEFAULT_BACKENDS,
     recipe: Annotated[
         list[Path] | None,
@@ -39,10 +39,18 @@ def command(
     ] = None,
     sensitivity: Annotated[
         str | None,
-        typer.Option(metavar="PRECISION", help="Instead: each layer alone in this precision, and all layers but one."),
+        typer.Option(
+            metavar="PRECISION",
+            help="Print a table of layers instead: the error with only this layer in PRECISION, and with all others.",
+        ),
     ] = None,
     layers: Annotated[str, typer.Option(metavar="PATTERN", help="With --sensitivity: only layers that match.")] = "*",
-    chunks: Annotated[int | None, typer.Option(min=1, help="Calls, such as texts; otherwise as many as usual.")] = None,
+    chunks: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of calls, such as texts; by default all of the data. Ignored where data is one set."
+        ),
+    ] = None,
     chosen: targets.SetOption = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each backend.")] = 1,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown, too.")] = None,
@@ -70,24 +78,24 @@ def command(
         raise UsageError(f"model {model} is unavailable: {reason}")
     progress = console(stderr=True)
 
-    def tell(line: str) -> None:
+    def print_progress(line: str) -> None:
         progress.print(line, style="dim", markup=False, highlight=False)
 
     with stdout_as_stderr():
-        tell("reading the data")
+        print_progress("reading the data")
         dataset = datasets.read(spec.name, arguments, chunks)
         if sensitivity is None:
-            rows = list(evaluate.evaluate(model, dataset, subjects, threads, tell))
+            rows = list(evaluate.evaluate(model, dataset, subjects, threads, print_progress))
         else:
-            found = sensitivities.measure(model, dataset, sensitivity, threads, tell, layers)
+            found = sensitivities.measure(model, dataset, sensitivity, threads, print_progress, layers)
     if sensitivity is None:
         lines = tables.tabulate(dataset.task, rows)
         below = tables.describe(dataset.task, model, rows)
         answer: dict[str, Any] = {"rows": [row.to_dict() for row in rows]}
     else:
         lines = tables.tabulate_sensitivity(found)
-        below = [f"All layers in {found.precision}: {found.measure} {tables.write_estimate(found.whole, 'e')}."]
-        below += tables.describe(dataset.task, model)[:1]
+        below = [f"All layers in {found.precision}: {found.measure} {tables.format_estimate(found.whole, 'e')}."]
+        below += tables.describe_sensitivity(dataset.task, model)
         answer = found.to_dict()
     if markdown is not None:
         _write(markdown, tables.write_markdown(lines, below))

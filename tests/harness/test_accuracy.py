@@ -43,7 +43,7 @@ def test_scores_of_language_models_follow_their_definitions(random):
     assert found["perplexity"].value == pytest.approx(np.exp(expected[:, 0].mean()))
     assert found["change"].value == pytest.approx(np.exp((expected[:, 0] - before).mean()) - 1)
     assert found["KL"].value == pytest.approx(expected[:, 1].mean())
-    assert found["top-1"].value == pytest.approx(expected[:, 2].mean())
+    assert found["agreement"].value == pytest.approx(expected[:, 2].mean())
     assert task.summarise(base, base)["KL"].value == 0
     assert list(found) == [column.name for column in task.columns]
 
@@ -94,7 +94,7 @@ def test_errors_of_outputs():
     assert found["error"].value == pytest.approx(1 / 5)
     assert found["cosine"].value == pytest.approx(21 / (5 * 18**0.5))
     assert found["max error"].value == pytest.approx(1 / 4)
-    assert found["top-1"].value == 0
+    assert found["agreement"].value == 0
 
 
 def test_an_interval_of_a_mean_is_that_of_the_normal_distribution():

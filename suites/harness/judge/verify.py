@@ -54,15 +54,15 @@ integers now and then, by 1/127 of the largest in its row. In a normal row of K 
 """
 
 OWN_FACTOR = 3.0
-"""Allowed error of a backend that quantises in a way of its own, as a multiple of the error that quantising as the
-precision defines makes. Both are errors against the outputs of the model that is not quantised.
+"""Allowed error of a backend with its own quantisation scheme, in multiples of the error of the precision's own scheme.
+Both errors are relative to the unquantised model.
 
 Chosen once, from the schemes and planted faults of docs/measurement.md (`scripts/compare_schemes.py`): the largest
-ratio of a right scheme was 1.8.
+ratio of a correct scheme was 1.8.
 """
 
 OWN_ACTIVATIONS_FACTOR = 8.0
-"""The same where activations have one scale a tensor, whose error is then the larger one: the largest ratio was 4.2."""
+"""The same where activations have one scale for the whole tensor: the largest ratio of a correct scheme was 4.2."""
 
 OWN_MOST = 0.7
 """No larger error is allowed of such a backend: an output of zeros has an error of 1."""
@@ -80,9 +80,9 @@ class Rule:
             `OWN_RULES` applies.
         units: at least so many units of the output's epsilon.
         least: at least this, of a floating-point output.
-        pools_steps: True if eager's error is at least its root mean square over all outputs of the same shape and type.
-            Such outputs are the steps of decoding. Rounding moves each step by another amount: in SmolLM2 in bfloat16,
-            eager's errors of 16 steps were 0.004 to 0.028.
+        pools_steps: True if the larger one of eager's error and its root mean square over all outputs of the same shape
+            and type counts. Such outputs are the steps of decoding. Rounding affects each step differently: in smollm2
+            in bf16, eager's errors of 16 steps were 0.004 to 0.028.
         most: at most this, whatever error the reference states.
         stated: what makes the error that the reference states.
     """

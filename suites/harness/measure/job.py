@@ -137,8 +137,8 @@ class Job:
         prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
         self._prepared = _attested(prepare(self._backend, model, self._example()), self._case)
         if self._scheme is not None:
-            told = {**self._prepared.facts, "scheme": self._scheme.text}
-            self._prepared = replace(self._prepared, facts=told)
+            facts = {**self._prepared.facts, "scheme": self._scheme.text}
+            self._prepared = replace(self._prepared, facts=facts)
         if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
             self._prepared = _through_torch(self._prepared)
         del model

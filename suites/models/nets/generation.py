@@ -49,8 +49,8 @@ class Generation(nn.Module):
         """The definition: logits of the last positions of the whole text."""
         text = prompt if following is None else torch.cat([prompt, following], 1)
         count = 1 if following is None else following.shape[1]
-        # Backends get the positions of tokens as an input. Here, too, they must depend on one: a table of positions is
-        # then read by index, and is a weight that is quantised, and no constant.
+        # Positions are computed from an input, as backends get them: otherwise the rows of a table of positions would
+        # be a constant here, and would not be quantised, as the table is in backends.
         places = torch.ones_like(text).cumsum(1) - 1
         logits = self.network(input_ids=text, position_ids=places, use_cache=False, logits_to_keep=count).logits
         return tuple(logits.unbind(1))

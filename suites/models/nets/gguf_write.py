@@ -21,7 +21,7 @@ from suites.models.nets.stories import by_neighbours
 
 Encoding = Literal["f32", "bf16", "q8_0"]
 FORMAT = 1
-"""Raised when the same weights would give another file, so that kept files are not taken any longer."""
+"""Version of the written file. Increment it when the same weights give another file: cached files are then ignored."""
 
 _TYPES = {
     "f32": gguf.GGMLQuantizationType.F32,
@@ -33,7 +33,7 @@ BLOCK = 32
 
 
 class CannotWrite(ValueError):
-    """The model has something that a file of its architecture cannot say, or that is not implemented here."""
+    """GGUF cannot represent the model, or writing it is not implemented."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def find_architecture(config: Any) -> _Architecture:
 
 
 def _fields(config: Any) -> dict[str, int | float | str]:
-    """What the file says beside its tensors."""
+    """The metadata fields of the file."""
     name = config.model_type
     is_gpt2 = name == "gpt2"
     inner = (config.n_inner or 4 * config.n_embd) if is_gpt2 else config.intermediate_size
