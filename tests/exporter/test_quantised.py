@@ -197,7 +197,7 @@ def test_graphs_of_quantize_and_dequantize(per_channel, fold):
 def test_ops_without_fast_kernels_read_decoded_weights_and_say_so():
     """A layer norm takes no encoded weight."""
     model = qdq(made(), (IDS,), per_channel=False)
-    with pytest.warns(DecodedWeightsWarning, match=r"1 quantised weight\(s\) are stored decoded, .*: "):
+    with pytest.warns(DecodedWeightsWarning, match=r"1 quantised weight\(s\) are stored as floats, .*: "):
         program = engine.compile(model, (IDS,))
     log = dict(program.report().passes)
     assert (log["weights=decoded"], log["weights=quantised"]) == (1, 3)
