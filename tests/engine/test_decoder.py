@@ -368,3 +368,16 @@ def test_a_module_without_a_cache_is_refused():
 def test_sizes_of_the_cache_are_checked(name, value):
     with pytest.raises(ConfigError, match=f"{name}: expected a whole number"):
         engine.compile_decoder(nn.Identity().eval(), **{name: value})
+
+
+def test_the_shortest_cache_holds_two_tokens(tmp_path):
+    from suites.models.nets.cached import CachedLM
+
+    decoder = engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 2).eval(), 2)
+    decoder.save(tmp_path / "short.engine")
+    ids, reference = some_ids(1, 2), network("gpt2-tiny").eval()
+    for one in (decoder, engine.load_decoder(tmp_path / "short.engine")):
+        assert one.generate(ids, 1).tolist() == greedy(reference, ids, 1).tolist()
+        assert one.generate(ids[:, :1], 2).tolist() == greedy(reference, ids[:, :1], 2).tolist()
+        with pytest.raises(ShapeError, match=r"expected int64 \[1, 1 to 2\], got"):
+            one.prefill(some_ids(1, 3))
