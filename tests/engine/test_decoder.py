@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import time
@@ -381,3 +383,11 @@ def test_the_shortest_cache_holds_two_tokens(tmp_path):
         assert one.generate(ids[:, :1], 2).tolist() == greedy(reference, ids[:, :1], 2).tolist()
         with pytest.raises(ShapeError, match=r"expected int64 \[1, 1 to 2\], got"):
             one.prefill(some_ids(1, 3))
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda way: way.__name__)
+def test_a_decoder_and_its_state_cannot_be_copied(decoder, copied):
+    with pytest.raises(TypeError, match=r"a Decoder holds memory of the machine: .* use save and engine\.load_decoder"):
+        copied(decoder)
+    with pytest.raises(TypeError, match="a Cache holds memory of the machine: it cannot be pickled or copied"):
+        copied(decoder.new_state())
