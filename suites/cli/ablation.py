@@ -138,7 +138,7 @@ def _declared(
         suite = targets.suite_of_model(target, chosen, threads, precision, backends=[backend], baseline=backend)
     else:
         of_model = {"--threads": threads, "--set": chosen, "--precision": precision}
-        targets.check_suite(target, [option for option, value in of_model.items() if value])
+        targets.check_suite(target, targets.given_options(of_model))
         suite = load(find(target))
     cases = [case for case, _ in make(suite, only).cases]
     for case in cases:

@@ -61,6 +61,8 @@ def command(
         raise UsageError("--layers is for --sensitivity")
     if markdown is not None and not markdown.parent.is_dir():
         raise UsageError(f"--markdown: {markdown.parent} is no folder")
+    if markdown is not None and markdown.is_dir():
+        raise UsageError(f"--markdown: {markdown} is a folder; expected the path of a file")
     from suites.accuracy import datasets  # here, because it imports torch, as few commands do
     from suites.accuracy import sensitivity as sensitivities
 

@@ -1,4 +1,4 @@
-"""What commands share: options, how a setting is read, tables for people, JSON for machines. Knows no command."""
+"""What commands share: options, tables for people, JSON for machines. Knows no command."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from suites.harness.declare.case import Scalar
 from suites.harness.errors import UsageError
 from suites.harness.present import terminal
-from suites.models import read_value
+
+
+def _read_folder(text: str) -> Path:
+    if not text:
+        raise UsageError("--results '': expected the path of a folder")
+    return Path(text)
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ResultsOption = Annotated[
     Path | None,
     typer.Option(
         "--results",
+        parser=_read_folder,
+        metavar="PATH",
         help="Results folder.",
         show_default="results/ of the checkout, if the current folder is in it; otherwise of the current folder",
     ),
@@ -102,11 +109,3 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "-" if value is None else str(value)
-
-
-def setting(text: str) -> tuple[str, Scalar]:
-    """``key=value`` with the value read as TOML would read it, or as plain text."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set {text!r}: expected key=value")
-    return key, read_value(value)

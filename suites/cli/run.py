@@ -86,7 +86,7 @@ def command(
     asked = {} if generations is None else {"generations": generations}
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
-    given = [option for option, value in of_model.items() if value]
+    given = targets.given_options(of_model)
     options = targets.list_options(
         {"--only": only, "--backends": targets.shorten_backends(backends)}
         | {"--baseline": targets.shorten_backends(baseline), **of_model}
