@@ -16,7 +16,7 @@ from suites.accuracy import evaluate, tables
 from suites.accuracy.evaluate import Subject
 from suites.backends.base import Backend
 from suites.cli import targets
-from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr
+from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
@@ -42,9 +42,11 @@ def command(
         typer.Option(metavar="PRECISION", help="Instead: each layer alone in this precision, and all layers but one."),
     ] = None,
     layers: Annotated[str, typer.Option(metavar="PATTERN", help="With --sensitivity: only layers that match.")] = "*",
-    chunks: Annotated[int | None, typer.Option(min=1, help="Calls, such as texts; otherwise as many as usual.")] = None,
+    chunks: Annotated[
+        int | None, whole_number("--chunks", 1, help="Calls, such as texts; otherwise as many as usual.")
+    ] = None,
     chosen: targets.SetOption = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each backend.")] = 1,
+    threads: Annotated[int, whole_number("--threads", 1, help="Threads of each backend.")] = 1,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown, too.")] = None,
     as_json: JsonFlag = False,
 ) -> None:

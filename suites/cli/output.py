@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -24,6 +25,19 @@ def _read_folder(text: str) -> Path:
     if not text:
         raise UsageError("--results '': expected the path of a folder")
     return Path(text)
+
+
+def whole_number(option: str, least: int, most: int | None = None, *, help: str) -> Any:  # noqa: A002 - as typer calls it
+    """A typer option that takes a whole number from `least` to `most`; other texts are a UsageError with its name."""
+    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: Any) -> int:
+        digits = str(text)  # a default is a number already
+        if not re.fullmatch("[0-9]{1,18}", digits) or int(digits) < least or (most is not None and int(digits) > most):
+            raise UsageError(f"{option} {digits!r}: expected a whole number {wanted}")
+        return int(digits)
+
+    return typer.Option(option, parser=read, metavar="N", help=f"{help} A whole number {wanted}.")
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -100,6 +114,11 @@ def _print_blocks(printer: Console, names: Sequence[str], rows: Sequence[Sequenc
         for name, cell in zip(names[1:], others, strict=True):
             printer.print(Padding(Text(f"{name}: {cell}"), (0, 0, 0, 2), expand=False))
         printer.print()
+
+
+def count(number: int, what: str, ending: str = "s") -> str:
+    """A number of things in words: ``1 case``, ``2 cases``."""
+    return f"{number} {what}{'' if number == 1 else ending}"
 
 
 def text(value: Any) -> str:

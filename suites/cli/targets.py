@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import backends, models
 from suites.backends import versions
@@ -181,6 +182,14 @@ def list_options(given: Mapping[str, Any]) -> list[str]:
         texts = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
         words += [word for text in texts for word in (option, str(text))]
     return words
+
+
+def check_backend(option: str, label: str) -> None:
+    """UsageError that begins with the name of the option if `label` is no backend."""
+    try:
+        backends.check(BackendRef.parse(versions.resolve(label, Path.cwd())))
+    except EngineError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def shorten_backends(text: str | None) -> str | None:

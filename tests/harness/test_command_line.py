@@ -361,7 +361,7 @@ def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys,
         status, out, err = call(capsys, *arguments, "--results", str(tmp_path))
         assert (status, bool(out)) == (0, True), err
         assert err.startswith(f"left out: {damaged}:1: ")
-        assert "delete it" in err
+        assert "Delete the file" in err
     status, _, err = call(capsys, "show", damaged.stem, "--results", str(tmp_path))
     assert (status, err.startswith(f"enginebench: {damaged}:1: ")) == (2, True)
     assert runner.finished(plan, tmp_path) is None
