@@ -276,7 +276,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
             number after the call. The module writes to its buffers and returns the logits after the last token of each
             text, [batch, vocab]. It is exported twice: with position 0 and any length from 2 to `max_length`, and with
             length 1.
-        max_length: number of tokens of each text that the buffers of the module can hold.
+        max_length: number of tokens of each text that the buffers of the module can hold; two or more.
         batch: number of texts in a call.
         config: the switches; None is ``Config()``.
 

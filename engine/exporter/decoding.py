@@ -31,7 +31,9 @@ def examples(batch: int, max_length: int) -> dict[str, tuple[tuple[torch.Tensor,
     for name, length in (("prefill", min(8, max_length)), ("decode", 1)):
         ids = torch.zeros(batch, length, dtype=torch.long)
         counts = torch.zeros(batch, dtype=torch.long), torch.full((batch,), length)
-        sequence = torch.export.Dim("sequence", min=2, max=max_length)
-        free = name == "prefill" and max_length > 2
-        found[name] = (ids, *counts), ({"ids": {1: sequence}, "position": None, "lengths": None} if free else None)
+        shapes = None
+        if name == "prefill" and max_length > 2:  # a range of one length is no dynamic size to torch
+            sequence = torch.export.Dim("sequence", min=2, max=max_length)
+            shapes = {"ids": {1: sequence}, "position": None, "lengths": None}
+        found[name] = (ids, *counts), shapes
     return found

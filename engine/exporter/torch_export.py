@@ -158,19 +158,33 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
     """The program without calls that write to a tensor. Calls without a handler are replaced by torch's decompositions,
     if torch has one. Calls that have a handler are not decomposed. Tensors that consist of others, such as quantised
-    weights, are replaced by these.
+    weights, are replaced by these, and calls inside of a `torch.vmap` by calls for all slices at once.
     """
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
         unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()
         known_rules = default_decompositions() if unknown else {}  # torch needs a third of a second to list them
         rules = chosen(unknown) | {op: known_rules[op] for op in unknown if op in known_rules}
-        if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _has_wrappers(program)):
+        if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules
         with _errors_as_one_sentence():
             program = program.run_decompositions(table)
     return program
+
+
+def _must_be_traced_again(program: ExportedProgram) -> bool:
+    """True if tracing replaces a part of the program: tensors that consist of others, or a torch.vmap."""
+    return _has_wrappers(program) or _has_vmap(program)
+
+
+def _has_vmap(program: ExportedProgram) -> bool:
+    """True if the graph has a `torch.vmap`. The calls inside of it work on slices until it is traced again."""
+    return any(getattr(n.target, "__module__", None) == _VMAP for n in program.graph.nodes if n.op == "call_function")
+
+
+_VMAP = "torch._functorch.predispatch"
+"""Module of the functions by which torch.export records a `torch.vmap`."""
 
 
 def _has_wrappers(program: ExportedProgram) -> bool:

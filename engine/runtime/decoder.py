@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from engine.program import Artifact, sharing
 from engine.runtime.generation import Options, Texts, check_options, to_int64
 from engine.runtime.program import Program
 from engine.runtime.report import Report
+from engine.runtime.requests import refuse_to_copy
 from engine.runtime.sampling import check_sampling
 from engine.runtime.state import State
 from engine.targets.base import Device
@@ -123,6 +124,9 @@ class Decoder:
                 for name in ENTRIES
             )
         self._state = self.new_state()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self, "use save and engine.load_decoder")
 
     def __repr__(self) -> str:
         name = self._artifacts["decode"].name

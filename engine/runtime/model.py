@@ -13,6 +13,7 @@ from engine.program import Artifact
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.cache import LatestUsed
 from engine.runtime.report import Profile, Report, Trace
+from engine.runtime.requests import refuse_to_copy
 from engine.runtime.state import State
 from engine.runtime.warn import warn
 
@@ -118,8 +119,7 @@ class CompiledModel(ABC, Generic[Runner]):
         """
 
     def __reduce__(self) -> NoReturn:
-        name = type(self).__name__
-        raise TypeError(f"a {name} holds memory of the machine: it cannot be pickled or copied; {self._HOW_TO_KEEP}")
+        refuse_to_copy(self, self._HOW_TO_KEEP)
 
     # --- identity ------------------------------------------------------------------------------------------------
 
@@ -166,7 +166,8 @@ class CompiledModel(ABC, Generic[Runner]):
             roofs: measure the machine's roofs too (0.1 s), for the share that each launch reaches.
 
         Raises:
-            ConfigError: the target has no clock of its own, such as the interpreter, whose times `trace` has.
+            ConfigError: `runs` or `roofs` has another value, or the target has no clock of its own, such as the
+                interpreter, whose times `trace` has.
         """
 
     @abstractmethod
@@ -177,4 +178,7 @@ class CompiledModel(ABC, Generic[Runner]):
             *args: as for a call.
             **kwargs: as for a call.
             keep: positions of instructions whose arrays are kept; None keeps none.
+
+        Raises:
+            ConfigError: `keep` is no iterable of whole numbers, or has a position that no instruction has.
         """

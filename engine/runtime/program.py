@@ -16,6 +16,7 @@ from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
 from engine.runtime.model import CompiledModel
 from engine.runtime.report import Counts, Profile, Report, Trace, build_report
+from engine.runtime.requests import check_profile, positions_of
 from engine.runtime.specialised import Specialised
 from engine.runtime.state import State
 from engine.runtime.warn import warn
@@ -181,14 +182,16 @@ class Program(CompiledModel[Specialised]):
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `CompiledModel.profile`, measured inside of the native run."""
         self._warn_of_changed_weights()
+        check_profile(runs, roofs)
         states, others = self._copy_state(kwargs)
         return self._for(args, others).profile(args, others, states, runs, roofs=roofs)
 
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
         """As `CompiledModel.trace`."""
         self._warn_of_changed_weights()
+        kept = positions_of(keep, len(self.lowered.instructions))
         states, others = self._copy_state(kwargs)
-        return self._for(args, others).trace(args, others, states, keep)
+        return self._for(args, others).trace(args, others, states, kept)
 
 
 def _warn_of_slow_kernels(name: str, counts: Counts) -> None:

@@ -10,7 +10,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -185,10 +185,10 @@ class Specialised:
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
-    def trace(self, args: Args, kwargs: Kwargs, states: States, keep: Iterable[int] | None) -> Trace:
+    def trace(self, args: Args, kwargs: Kwargs, states: States, keep: frozenset[int]) -> Trace:
         """As `CompiledModel.trace`; `states` stay as they are."""
         inputs = self.boundary.unpack(args, kwargs)
-        recorder = _Recorder(self.artifact, frozenset(keep or ()))
+        recorder = _Recorder(self.artifact, keep)
         executable = self._target.executable(self.artifact, self.config, self._prepared, keep=True)
         executable.trace(inputs, states, recorder)
         return Trace(tuple(recorder.nodes))

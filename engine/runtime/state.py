@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from engine.memory import ALIGNMENT
 from engine.ops import TensorType
 from engine.program import Artifact
+from engine.runtime.requests import refuse_to_copy
 from engine.targets.base import Buffer, Device
 
 
@@ -45,6 +46,9 @@ class State(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self, "dict(state) has its arrays, which can be")
 
     def values_of(self, names: Iterable[str]) -> list[Any]:
         """The buffers of these names, in order, as programs of the device take them. KeyError for an unknown name."""

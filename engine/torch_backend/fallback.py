@@ -28,6 +28,7 @@ from engine.program import Artifact, Constants, Signature
 from engine.runtime.boundary import Boundary
 from engine.runtime.model import CompiledModel
 from engine.runtime.report import Profile, Report, Trace
+from engine.runtime.requests import check_profile, positions_of
 from engine.runtime.state import State
 from engine.sizes import Scope
 from engine.targets.host import HOST, as_array
@@ -128,6 +129,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end."""
         self._warn_of_changed_weights()
+        check_profile(runs, roofs)
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
         calls = []
@@ -142,7 +144,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         self._warn_of_changed_weights()
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
-        return chosen.segments.trace(tensors, keep or ())
+        return chosen.segments.trace(tensors, positions_of(keep, chosen.segments.count_nodes()))
 
 
 def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:

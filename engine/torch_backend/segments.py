@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -30,7 +30,7 @@ from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
-from engine.torch_backend.tracing import trace_calls
+from engine.torch_backend.tracing import count_calls, trace_calls
 from engine.tree import LEAF
 
 
@@ -81,6 +81,12 @@ class Part(NamedTuple):
     def code(self) -> str:
         """What torch runs, as text."""
         return "" if self.module is None else self.module.code
+
+    def count_nodes(self) -> int:
+        """Number of nodes that a trace has of it."""
+        if self.program is not None:
+            return len(self.program.lowered.instructions)
+        return 0 if self.module is None else count_calls(self.module)
 
 
 class Segmented:
@@ -231,15 +237,15 @@ class Segmented:
         )
 
     @torch.no_grad()
-    def trace(self, tensors: Sequence[torch.Tensor], keep: Iterable[int]) -> Trace:
+    def trace(self, tensors: Sequence[torch.Tensor], keep: frozenset[int]) -> Trace:
         """Of all segments in order: instructions of programs, and calls of torch."""
         values = self._first.copy()
         for slot, tensor in zip(self._inputs, tensors, strict=True):
             values[slot] = tensor
-        nodes, kept = list[NodeTrace](), frozenset(keep)
+        nodes = list[NodeTrace]()
         for part in self.parts:
             inputs, first = [values[slot] for slot in part.reads], len(nodes)
-            inside = [position - first for position in kept]
+            inside = [position - first for position in keep if 0 <= position - first < part.count_nodes()]
             if part.module is not None:
                 traced_nodes: Sequence[NodeTrace] = trace_calls(part.module, inputs, inside)
             else:
@@ -247,6 +253,10 @@ class Segmented:
             nodes += [replace(node, index=first + node.index) for node in traced_nodes]
             self.step(part, values)
         return Trace(tuple(nodes))
+
+    def count_nodes(self) -> int:
+        """Number of nodes of a trace."""
+        return sum(part.count_nodes() for part in self.parts)
 
     @staticmethod
     def step(part: Part, values: list[Any]) -> None:

@@ -30,6 +30,15 @@ def trace_calls(module: GraphModule, inputs: Iterable[Any], keep: Collection[int
     return recorder.nodes
 
 
+def count_calls(module: GraphModule) -> int:
+    """Number of calls that `trace_calls` records."""
+    return sum(map(_is_recorded, module.graph.nodes))
+
+
+def _is_recorded(node: Node) -> bool:
+    return node.op == "call_function" and node.target is not operator.getitem
+
+
 class _Recorder(Interpreter):
     """Collects a NodeTrace for each call."""
 
@@ -43,7 +52,7 @@ class _Recorder(Interpreter):
         begin = time.perf_counter()
         result = super().run_node(n)
         seconds = time.perf_counter() - begin
-        if n.op != "call_function" or n.target is operator.getitem:
+        if not _is_recorded(n):
             return result
         inputs = [self.env[other] for other in n.all_input_nodes]
         outputs = result if isinstance(result, tuple | list) else [result]

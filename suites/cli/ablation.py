@@ -12,9 +12,9 @@ import typer
 from suites import backends, models
 from suites.backends import versions
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
+from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, print_table, whole_number
 from suites.harness.declare.case import BackendRef, Case, split_labels
-from suites.harness.declare.spec import Suite, find, load
+from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.present import ablation_table, ablation_terminal, progress
@@ -34,17 +34,23 @@ def command(
         str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
     ] = None,
     mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
-    pairs: Annotated[int, typer.Option(min=0, help="Try so many of the strongest switches two at a time.")] = 0,
+    pairs: Annotated[int, whole_number("--pairs", 0, help="Try so many of the strongest switches two at a time.")] = 0,
     only: Annotated[
         str | None,
         typer.Option(metavar="EXPR", help="Expression over the fields of a suite's cases; run --dry-run lists them."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of a call, for a model.")] = None,
+    threads: Annotated[int | None, whole_number("--threads", 1, help="Threads of a call, for a model.")] = None,
     chosen: targets.SetOption = None,
     precision: targets.PrecisionOption = None,
     config: targets.ConfigOption = None,
     generations: Annotated[
-        int, typer.Option(min=2, help="Fresh sets of processes; with 10, most differences of 3% are detected.")
+        int,
+        whole_number(
+            "--generations",
+            2,
+            MOST_GENERATIONS,
+            help="Fresh sets of processes; with 10, most differences of 3% are detected.",
+        ),
     ] = GENERATIONS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished ablation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the switches, and run nothing.")] = False,
@@ -71,11 +77,11 @@ def command(
     words = targets.name_command("ablate", target, results)
     folder = store.results_folder(results)
     request = ablate.Request(suite, cases, taken, MODES[mode], pairs, words, asked)
+    if csv is not None:
+        _check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
     if dry_run:
         _dry_run(request, folder, as_json=as_json)
         return
-    if csv is not None:
-        _write(csv, "", mode="a")  # so that an hour of measuring does not end in finding that it cannot be written
     with progress.reporter() as reporter:
         outcome = ablate.run(request, folder, reporter, resume=resume)
     if csv is not None:
@@ -138,7 +144,7 @@ def _declared(
         suite = targets.suite_of_model(target, chosen, threads, precision, backends=[backend], baseline=backend)
     else:
         of_model = {"--threads": threads, "--set": chosen, "--precision": precision}
-        targets.check_suite(target, [option for option, value in of_model.items() if value])
+        targets.check_suite(target, targets.given_options(of_model))
         suite = load(find(target))
     cases = [case for case, _ in make(suite, only).cases]
     for case in cases:
@@ -162,10 +168,20 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
     for case in cases:
         print(case.id)
     print_table(switches)
+    minutes = count(round(seconds / 60), "minute")
     print(
-        f"{suite.name}: {len(cases)} cases, {len(switches)} switches, {suite.generations} generations; about "
-        f"{seconds / 60:.0f} minutes if each changes the program, less where one does not; pairs are not counted"
+        f"{suite.name}: {count(len(cases), 'case')}, {count(len(switches), 'switch', 'es')}, "
+        f"{suite.generations} generations; about {minutes} if each changes the program, less where one does not; pairs "
+        "are not counted"
     )
+
+
+def _check_writable(path: Path) -> None:
+    """UsageError if the file cannot be written. Leaves it as it is, or absent."""
+    is_new = not path.exists()
+    _write(path, "", mode="a")
+    if is_new:
+        path.unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str, mode: str = "w") -> None:

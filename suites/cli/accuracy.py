@@ -16,7 +16,7 @@ from suites.accuracy import evaluate, tables
 from suites.accuracy.evaluate import Subject
 from suites.backends.base import Backend
 from suites.cli import targets
-from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr
+from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
@@ -47,12 +47,14 @@ def command(
     layers: Annotated[str, typer.Option(metavar="PATTERN", help="With --sensitivity: only layers that match.")] = "*",
     chunks: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of calls, such as texts; by default all of the data. Ignored where data is one set."
+        whole_number(
+            "--chunks",
+            1,
+            help="Number of calls, such as texts; by default all of the data. Ignored for fixed data sets.",
         ),
     ] = None,
     chosen: targets.SetOption = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each backend.")] = 1,
+    threads: Annotated[int, whole_number("--threads", 1, help="Threads of each backend.")] = 1,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown, too.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -69,6 +71,8 @@ def command(
         raise UsageError("--layers is for --sensitivity")
     if markdown is not None and not markdown.parent.is_dir():
         raise UsageError(f"--markdown: {markdown.parent} is no folder")
+    if markdown is not None and markdown.is_dir():
+        raise UsageError(f"--markdown: {markdown} is a folder; expected the path of a file")
     from suites.accuracy import datasets  # here, because it imports torch, as few commands do
     from suites.accuracy import sensitivity as sensitivities
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from suites.cli import ablation, accuracy, catalogue, data, profile, run, show
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text, whole_number
 from suites.harness.judge import compare
 from suites.harness.judge.history import History
 from suites.harness.measure import handover, roofs
@@ -105,7 +105,7 @@ def _show_comparison(found: compare.Comparison) -> None:
 @app.command("list", epilog="Example: enginebench list models")
 def list_(
     kind: Annotated[str, typer.Argument(metavar="models|suites|backends|switches|ops|runs", help="What to list.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many; of runs the newest.")] = None,
+    limit: Annotated[int | None, whole_number("--limit", 1, help="At most so many; of runs the newest.")] = None,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -1,9 +1,10 @@
-"""What commands share: options, how a setting is read, tables for people, JSON for machines. Knows no command."""
+"""What commands share: options, tables for people, JSON for machines. Knows no command."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -16,16 +17,36 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from suites.harness.declare.case import Scalar
 from suites.harness.errors import UsageError
 from suites.harness.present import terminal
-from suites.models import read_value
+
+
+def _read_folder(text: str) -> Path:
+    if not text:
+        raise UsageError("--results '': expected the path of a folder")
+    return Path(text)
+
+
+def whole_number(option: str, least: int, most: int | None = None, *, help: str) -> Any:  # noqa: A002 - as typer calls it
+    """A typer option that takes a whole number from `least` to `most`; other texts are a UsageError with its name."""
+    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: Any) -> int:
+        digits = str(text)  # a default is a number already
+        if not re.fullmatch("[0-9]{1,18}", digits) or int(digits) < least or (most is not None and int(digits) > most):
+            raise UsageError(f"{option} {digits!r}: expected a whole number {wanted}")
+        return int(digits)
+
+    return typer.Option(option, parser=read, metavar="N", help=f"{help} A whole number {wanted}.")
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ResultsOption = Annotated[
     Path | None,
     typer.Option(
         "--results",
+        parser=_read_folder,
+        metavar="PATH",
         help="Results folder.",
         show_default="results/ of the checkout, if the current folder is in it; otherwise of the current folder",
     ),
@@ -95,6 +116,11 @@ def _print_blocks(printer: Console, names: Sequence[str], rows: Sequence[Sequenc
         printer.print()
 
 
+def count(number: int, what: str, ending: str = "s") -> str:
+    """A number of things in words: ``1 case``, ``2 cases``."""
+    return f"{number} {what}{'' if number == 1 else ending}"
+
+
 def text(value: Any) -> str:
     """A plain value in a cell."""
     if isinstance(value, dict):
@@ -102,11 +128,3 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "-" if value is None else str(value)
-
-
-def setting(text: str) -> tuple[str, Scalar]:
-    """``key=value`` with the value read as TOML would read it, or as plain text."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set {text!r}: expected key=value")
-    return key, read_value(value)

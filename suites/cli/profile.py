@@ -13,7 +13,7 @@ from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, stdout_as_stderr
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
@@ -33,7 +33,7 @@ LEGEND = (
 
 def command(
     model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
-    threads: Annotated[int, typer.Option(min=1, help="Threads of a call.")] = 1,
+    threads: Annotated[int, whole_number("--threads", 1, help="Threads of a call.")] = 1,
     chosen: targets.SetOption = None,
     precision: Annotated[
         str, typer.Option(help=f"Precision of the model, as in a case of run: {', '.join(PRECISIONS)}.")

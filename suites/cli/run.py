@@ -12,9 +12,10 @@ import typer
 
 from engine.processors import count_processors
 from suites.cli import show, targets
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json
+from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, whole_number
 from suites.harness.declare.case import split_labels
-from suites.harness.declare.spec import Suite, find, load
+from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
+from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
 from suites.harness.present import answer, progress, timing
 from suites.harness.present.overview_terminal import write_paragraph
@@ -67,8 +68,11 @@ def command(
     config: targets.ConfigOption = None,
     generations: Annotated[
         int | None,
-        typer.Option(
-            min=2, help="Generations of processes (default: the suite's); with 10, most differences of 3% are detected."
+        whole_number(
+            "--generations",
+            2,
+            MOST_GENERATIONS,
+            help="Generations of processes (default: the suite's); with 10, most differences of 3% are detected.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
@@ -86,7 +90,9 @@ def command(
     asked = {} if generations is None else {"generations": generations}
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
-    given = [option for option, value in of_model.items() if value]
+    given = targets.given_options(of_model)
+    if baseline is not None:
+        targets.check_backend("--baseline", baseline)
     options = targets.list_options(
         {"--only": only, "--backends": targets.shorten_backends(backends)}
         | {"--baseline": targets.shorten_backends(baseline), **of_model}
@@ -100,6 +106,7 @@ def command(
             suite = _load_suite(name, given)
         made = plan.make(suite.model_copy(update=asked), only, labels, baseline, fields)
         plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
+    _check_distinct(targets_, plans)
     for name in targets_:
         if targets.is_model(name) and not _is_model(name, given):
             hint = (
@@ -124,6 +131,18 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _check_distinct(names: Sequence[str], plans: Sequence[plan.RunPlan]) -> None:
+    """UsageError if two targets ask for the same measurements."""
+    known: dict[str, str] = {}
+    for name, one in zip(names, plans, strict=True):
+        other = known.get(one.digest)
+        if other is not None:
+            if other == name:
+                raise UsageError(f"{name} is given twice; give it once")
+            raise UsageError(f"{other} and {name} ask for the same measurements; give one of them")
+        known[one.digest] = name
 
 
 def _is_model(name: str, given: Sequence[str]) -> bool:
@@ -158,11 +177,6 @@ def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
     print(f"stored: {outcome.path}")
 
 
-def _count(number: int, what: str, ending: str = "s") -> str:
-    """A number of things in words: ``1 case``, ``2 cases``."""
-    return f"{number} {what}{'' if number == 1 else ending}"
-
-
 def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     for one in plans:
@@ -186,7 +200,7 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
         for case, labels in entry["cases"].items():
             print(f"{case}  {', '.join(labels)}")
         minutes = entry["estimate_s"] / 60
-        print(f"{entry['suite']}: {_count(len(entry['cases']), 'case')}, ", end="")
-        print(f"{_count(entry['workers'], 'worker process', 'es')}, ", end="")
+        print(f"{entry['suite']}: {count(len(entry['cases']), 'case')}, ", end="")
+        print(f"{count(entry['workers'], 'worker process', 'es')}, ", end="")
         print(f"about {minutes:.1f} minutes ({entry['basis']})")
         print(f"fields for --only: {plan.describe_fields(entry['fields'])}")

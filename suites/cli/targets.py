@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import backends, models
 from suites.backends import versions
-from suites.cli.output import setting
 from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.declare.spec import Suite, of_model, shipped
@@ -95,7 +95,7 @@ def suite_of_model(
             raise UsageError(f"--size {name}: {name} is given twice; give it once")
     form = models.get(target).form
     fields = {"backends": BACKENDS, "baseline": BASELINES.get(form, "eager"), **fields}
-    asked = split_list("--precision", precision or "fp32")
+    asked = split_list("--precision", "fp32" if precision is None else precision)
     for name in asked:
         if name not in PRECISIONS:
             raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
@@ -148,15 +148,27 @@ def arguments_of(target: str, chosen: Sequence[str]) -> dict[str, Any]:
     """The sizes and options of a model: those of its name and those of ``--set``.
 
     Raises:
+        ModelError: an unknown model.
         UsageError: text that is not ``key=value``, or a key that is given twice.
     """
-    arguments = models.split(target)[1]
+    spec, arguments = models.get(target), models.split(target)[1]
     for text in chosen:
-        key, value = setting(text)
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {text!r}: expected key=value")
         if key in arguments:
             raise UsageError(f"--set {text!r}: {key} is given twice; give it once")
-        arguments[key] = value
+        arguments[key] = spec.read(key, value)
     return arguments
+
+
+def given_options(options: Mapping[str, Any]) -> list[str]:
+    """The names of the options that were given, an empty text included.
+
+    Args:
+        options: option -> its value or values; None or no values if it was not given.
+    """
+    return [option for option, value in options.items() if value is not None and value != []]
 
 
 def list_options(given: Mapping[str, Any]) -> list[str]:
@@ -170,6 +182,14 @@ def list_options(given: Mapping[str, Any]) -> list[str]:
         texts = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
         words += [word for text in texts for word in (option, str(text))]
     return words
+
+
+def check_backend(option: str, label: str) -> None:
+    """UsageError that begins with the name of the option if `label` is no backend."""
+    try:
+        backends.check(BackendRef.parse(versions.resolve(label, Path.cwd())))
+    except EngineError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def shorten_backends(text: str | None) -> str | None:

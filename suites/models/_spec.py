@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -81,6 +82,12 @@ class Option:
             return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
         return not self.values and _is_size(value, 1, None)
 
+    def read(self, text: str) -> Any:
+        """The value that `text` spells; `text` itself where only a text may be given."""
+        value = read_value(text)
+        is_text = isinstance(value, bool) or self.allows(text)  # of a wrong value, a message shows what was typed
+        return text if is_text and not self.allows(value) else value
+
     @property
     def expected(self) -> str:
         """What may be given, in words."""
@@ -132,6 +139,11 @@ class ModelSpec:
     def option(self, name: str) -> Option | None:
         """What the option `name` may be; None if there is no such option."""
         return self.options.get(name, self.others)
+
+    def read(self, name: str, text: str) -> Any:
+        """The value that `text` spells for the size or option `name`, which need not exist."""
+        option = None if name in self.shape_keys else self.option(name)
+        return read_value(text) if option is None else option.read(text)
 
     def complete(self, arguments: Arguments) -> Arguments:
         """`arguments` with the defaults filled in: the sizes first, then the options.
@@ -229,13 +241,17 @@ class ModelSpec:
 
 
 def read_value(text: str) -> int | float | bool | str:
-    """The number that `text` spells, or the truth value of ``true`` or ``false``; otherwise the text itself."""
+    """The finite number that `text` spells, or the truth value of ``true`` or ``false``; otherwise the text itself."""
     known = {"true": True, "false": False}
     if text in known:
         return known[text]
     if not _NUMBER.fullmatch(text):
         return text
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+    try:
+        number = int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:  # more digits than Python reads
+        return text
+    return number if isinstance(number, int) or math.isfinite(number) else text
 
 
 @contextmanager

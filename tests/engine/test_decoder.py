@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import time
@@ -368,3 +370,24 @@ def test_a_module_without_a_cache_is_refused():
 def test_sizes_of_the_cache_are_checked(name, value):
     with pytest.raises(ConfigError, match=f"{name}: expected a whole number"):
         engine.compile_decoder(nn.Identity().eval(), **{name: value})
+
+
+def test_the_shortest_cache_holds_two_tokens(tmp_path):
+    from suites.models.nets.cached import CachedLM
+
+    decoder = engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 2).eval(), 2)
+    decoder.save(tmp_path / "short.engine")
+    ids, reference = some_ids(1, 2), network("gpt2-tiny").eval()
+    for one in (decoder, engine.load_decoder(tmp_path / "short.engine")):
+        assert one.generate(ids, 1).tolist() == greedy(reference, ids, 1).tolist()
+        assert one.generate(ids[:, :1], 2).tolist() == greedy(reference, ids[:, :1], 2).tolist()
+        with pytest.raises(ShapeError, match=r"expected int64 \[1, 1 to 2\], got"):
+            one.prefill(some_ids(1, 3))
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda way: way.__name__)
+def test_a_decoder_and_its_state_cannot_be_copied(decoder, copied):
+    with pytest.raises(TypeError, match=r"a Decoder holds memory of the machine: .* use save and engine\.load_decoder"):
+        copied(decoder)
+    with pytest.raises(TypeError, match="a Cache holds memory of the machine: it cannot be pickled or copied"):
+        copied(decoder.new_state())

@@ -10,6 +10,7 @@ import torch
 from onnx import TensorProto, helper
 
 from suites import models
+from suites.cli.targets import arguments_of
 from suites.harness.declare.case import Case
 from suites.harness.judge.reference import compute
 from suites.models._spec import OMITTED
@@ -150,6 +151,17 @@ def test_a_function_that_the_source_may_define_is_looked_for_when_it_is_executed
     assert models.get(f"{path}:make").name == f"{path}:make"
 
 
+@pytest.mark.parametrize("text", ["1", "01", "-2.50", "1e400", "true", '"1"', "", "a", "9" * 5000])
+def test_an_option_of_type_text_gets_its_text_as_it_is(tmp_path, text):
+    path = tmp_path / "mine.py"
+    path.write_text("def annotated(s: str): pass\ndef by_default(s='a'): pass\ndef any_type(s=None): pass\n")
+    for name in ("annotated", "by_default"):
+        assert models.split(f"{path}:{name}?s={text}")[1] == {"s": text}
+        assert arguments_of(f"{path}:{name}", [f"s={text}"]) == {"s": text}
+        assert models.get(f"{path}:{name}").complete({"s": text}) == {"s": text}
+    assert arguments_of(f"{path}:any_type", ["s=1", "u=2"]) == {"s": 1, "u": 2}
+
+
 def test_options_are_known_before_the_file_is_executed(tmp_path):
     path = tmp_path / "late.py"
     path.write_text("raise SystemExit('executed')\ndef make(width=8, *, name='a', **more):\n    pass\n")
@@ -166,7 +178,9 @@ def test_options_are_known_before_the_file_is_executed(tmp_path):
         ("make?width=many", r"width='many' is not a whole number"),
         ("make?width=0.5", r"width=0\.5 is not a whole number"),
         ("make?rate=fast", r"rate='fast' is not a number"),
-        ("make?label=3", r"label=3 is not text"),
+        ("make?rate=true", r"rate='true' is not a number"),
+        ("make?rate=1e400", r"rate='1e400' is not a number"),
+        ("make?rate=nan", r"rate='nan' is not a number"),
         ("make?scale=1", r"scale=1 is not true or false"),
         ("needs", r"expected a value for the options width; give --set width=\.\.\., or options = "),
         ("make?width", r"expected .*mine\.py:make\?key=value&key=value, got 'width'"),

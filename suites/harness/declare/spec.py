@@ -34,6 +34,8 @@ from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError, describe_unreadable
 
 IO = ("torch", "numpy")
+MOST_GENERATIONS = 1000
+"""Generations of a run: ten detect most differences of 3%."""
 LEAST_TOGETHER = 4
 """Processes that comparisons need: the baseline, its second copy, the engine and one other backend."""
 
@@ -115,7 +117,7 @@ class Suite(_Strict):
         threads, precision, device: swept for every model.
         rounds: rounds of one process generation; in each, every backend runs once.
         samples_per_round: timed samples of one turn; of slow calls fewer, one at least.
-        generations: fresh sets of processes; two at least.
+        generations: fresh sets of processes; from 2 to `MOST_GENERATIONS`.
         generation_budget_s: rounds of one generation stop after this many seconds (never before three).
         same_within: 0.02 reads "same within 2%".
         worker_s: seconds that a worker takes, for the estimate before a machine has run the suite.
@@ -132,7 +134,7 @@ class Suite(_Strict):
     device: Names = [device.CPU]
     rounds: Annotated[int, Field(ge=3, strict=True)] = 15
     samples_per_round: PositiveInt = 3
-    generations: Annotated[int, Field(ge=2, strict=True)] = 2
+    generations: Annotated[int, Field(ge=2, le=MOST_GENERATIONS, strict=True)] = 2
     generation_budget_s: PositiveFloat = 20.0
     same_within: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
     worker_s: PositiveFloat | None = None
@@ -381,6 +383,7 @@ _EXPECTED = {
     "greater_than": "a number above {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "a number below {lt}",
+    "less_than_equal": "at most {le}",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",

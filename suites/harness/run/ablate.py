@@ -84,7 +84,7 @@ def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
         switches: names of switches, or of kinds of them; None: the usual ones.
 
     Raises:
-        UsageError: an unknown name, a backend that cannot run here, or one that has no switches.
+        UsageError: an unknown name, no switch chosen, a backend that cannot run here, or one that has no switches.
     """
     base = BackendRef.parse(versions.resolve(label, Path.cwd()))
     backends.check(base)
@@ -107,7 +107,13 @@ def _chosen(declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> l
     for name in names:
         if name not in known:
             raise UsageError(f"--switches: {unknown('switch', name, known)}")
-    return [switch for switch in declared if switch.name in names or (switch.kind in names and switch.usual)]
+    if not names:
+        raise UsageError("--switches names none; leave it out for the usual switches")
+    chosen = [switch for switch in declared if switch.name in names or (switch.kind in names and switch.usual)]
+    if not chosen:
+        others = ", ".join(switch.name for switch in declared if switch.kind in names)
+        raise UsageError(f"--switches: {', '.join(names)} has no usual switch; name the switches: {others}")
+    return chosen
 
 
 def facts_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:

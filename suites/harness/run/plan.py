@@ -128,17 +128,17 @@ class RunPlan:
             files, basis = store.all_run_files(results), "from records of other machines"
         known = _read_costs(sorted(files, key=lambda path: path.name)[-RECENT:])
         mean = {key: statistics.fmean(values) for key, values in known.items()}
-        found: list[float | None] = []
+        every = [value for key, values in known.items() if key[1:] == () for value in values]
+        usual = self.suite.worker_s or (statistics.median(every) if every else ASSUMED_WORKER_S)
+        seconds, is_known = CASE_S * len(self.cases), False
         for case, refs in self.cases:
             for ref in (one for part in self.parted(case, refs) for one in part):
                 keys = _akin(self.suite.name, case.id, ref.label)
-                for number in range(self.suite.generations):
-                    chosen = ((number == 0, *key) for key in keys)
-                    found.append(next((mean[key] for key in chosen if key in mean), None))
-        every = [value for key, values in known.items() if key[1:] == () for value in values]
-        usual = self.suite.worker_s or (statistics.median(every) if every else ASSUMED_WORKER_S)
-        seconds = sum(usual if one is None else one for one in found) + CASE_S * len(self.cases)
-        if all(one is None for one in found):
+                for is_first, times in ((True, 1), (False, self.suite.generations - 1)):
+                    cost = next((mean[is_first, *key] for key in keys if (is_first, *key) in mean), None)
+                    is_known = is_known or cost is not None
+                    seconds += times * (usual if cost is None else cost)
+        if not is_known:
             basis = f"assuming {usual:.3g} s a process, since no record has these models"
         return seconds, basis
 

@@ -37,15 +37,19 @@ def split(name: str) -> tuple[str, dict[str, Any]]:
     base, mark, query = name.partition("?")
     if not mark or not is_path(name):
         return name, {}
-    options: dict[str, Any] = {}
+    texts: dict[str, str] = {}
     for part in query.split("&"):
         key, equals, value = part.partition("=")
         if not equals or not key:
             raise ModelError(f"model {name!r}: expected {base}?key=value&key=value, got {part!r}")
-        if key in options:
+        if key in texts:
             raise ModelError(f"model {name!r}: option {key} is given twice; give it once")
-        options[key] = read_value(value)
-    return base, options
+        texts[key] = value
+    try:
+        read = spec(base).read
+    except ModelError:  # the caller explains it when the model is used
+        return base, {key: read_value(text) for key, text in texts.items()}
+    return base, {key: read(key, text) for key, text in texts.items()}
 
 
 def spec(name: str) -> ModelSpec:

@@ -1,0 +1,56 @@
+"""Arguments of calls that describe a program or copy it, checked by name. Knows no program."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from engine.errors import ConfigError
+
+
+def check_profile(runs: Any, roofs: Any) -> None:
+    """ConfigError unless `runs` is a whole number of at least 1 and `roofs` a truth value."""
+    if type(runs) is not int or runs < 1:
+        raise ConfigError(f"profile: runs: expected a whole number from 1 on, got {runs!r}")
+    if not isinstance(roofs, bool):
+        raise ConfigError(f"profile: roofs: expected True or False, got {roofs!r}")
+
+
+def positions_of(keep: Iterable[int] | None, count: int) -> frozenset[int]:
+    """The positions that `keep` lists; none for None.
+
+    Args:
+        keep: positions, as the argument of `trace`.
+        count: number of nodes of the trace.
+
+    Raises:
+        ConfigError: `keep` is no iterable of whole numbers, or has a position from `count` on or below 0.
+    """
+    if keep is None:
+        return frozenset()
+    try:
+        positions = frozenset(_whole_number(position) for position in keep)
+    except TypeError:
+        raise ConfigError(f"trace: keep: expected positions of instructions, such as [0, 3], got {keep!r}") from None
+    for position in sorted(positions):
+        if not 0 <= position < count:
+            nearest = f"the nearest is {0 if position < 0 else count - 1}" if count else "there are none"
+            raise ConfigError(
+                f"trace: keep: no instruction has the position {position}; the trace has {count} instructions, and "
+                f"{nearest}"
+            )
+    return positions
+
+
+def _whole_number(value: Any) -> int:
+    """`value` as an int. TypeError if it is a truth value or no whole number."""
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return operator.index(value)
+
+
+def refuse_to_copy(value: Any, advice: str) -> NoReturn:
+    """TypeError that says why `value` cannot be pickled or copied, and `advice`: what to do instead."""
+    name = type(value).__name__
+    raise TypeError(f"a {name} holds memory of the machine: it cannot be pickled or copied; {advice}")

@@ -1,0 +1,120 @@
+"""Values of options that mean nothing: each is refused by the name of its option, with ``--dry-run`` and without."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.harness.test_command_line import call
+
+
+@pytest.mark.parametrize("ways", [["--dry-run"], ["--dry-run", "--json"], []], ids=" ".join)
+@pytest.mark.parametrize("switches", ["", ",", " , "])
+def test_an_ablation_of_no_switches_is_refused(switches, ways, capsys, tmp_path):
+    status, out, err = call(capsys, "ablate", "mlp", "--switches", switches, "--results", str(tmp_path), *ways)
+    assert (status, out) == (2, "")
+    assert err == "enginebench: --switches names none; leave it out for the usual switches\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "mlp", "--threads", "", "--dry-run"], "--threads '': expected values separated by commas"),
+        (["run", "mlp", "--precision", "", "--dry-run"], "--precision '': expected values separated by commas"),
+        (["run", "default", "--threads", "", "--dry-run"], "--threads is for a model"),
+        (["run", "mlp", "--threads", "1", "--results", "", "--dry-run"], "--results '': expected the path of a folder"),
+        (["ablate", "mlp", "--precision", "", "--dry-run"], "--precision '': expected values separated by commas"),
+        (["ablate", "default", "--precision", "", "--dry-run"], "--precision is for a model"),
+        (["ablate", "mlp", "--results", "", "--dry-run"], "--results '': expected the path of a folder"),
+        (["profile", "mlp", "--precision", ""], "--precision: unknown precision ''"),
+        (["profile", "mlp", "--results", ""], "--results '': expected the path of a folder"),
+        (["accuracy", "mlp", "--precision", ""], "--precision '': expected values separated by commas"),
+        (["accuracy", "mlp", "--sensitivity", ""], "--sensitivity: unknown precision ''"),
+        (["accuracy", "mlp", "--markdown", ""], "--markdown: . is a folder"),
+        (["show", "--results", ""], "--results '': expected the path of a folder"),
+        (["compare", "last", "--results", ""], "--results '': expected the path of a folder"),
+        (["list", "runs", "--results", ""], "--results '': expected the path of a folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_empty_value_is_refused_by_the_name_of_its_option(arguments, told, capsys):
+    status, out, err = call(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"enginebench: {told}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["", "1.5", "x", "-1", "9" * 5000], ids=["empty", "1.5", "x", "-1", "long"])
+@pytest.mark.parametrize(
+    ("arguments", "option", "wanted"),
+    [
+        (["run", "mlp", "--dry-run"], "--generations", "from 2 to 1000"),
+        (["ablate", "mlp", "--dry-run"], "--generations", "from 2 to 1000"),
+        (["ablate", "mlp", "--dry-run"], "--pairs", "of at least 0"),
+        (["ablate", "mlp", "--dry-run"], "--threads", "of at least 1"),
+        (["profile", "mlp"], "--threads", "of at least 1"),
+        (["accuracy", "mlp"], "--threads", "of at least 1"),
+        (["accuracy", "mlp"], "--chunks", "of at least 1"),
+        (["list", "models"], "--limit", "of at least 1"),
+    ],
+)
+def test_an_option_that_takes_a_whole_number_says_which(arguments, option, wanted, value, capsys):
+    status, out, err = call(capsys, *arguments, option, value)
+    assert (status, out, err) == (2, "", f"enginebench: {option} {value!r}: expected a whole number {wanted}\n")
+
+
+@pytest.mark.parametrize("count", [1, 1001, 10**21])
+def test_generations_have_limits_on_the_command_line_and_in_a_suite(count, capsys, tmp_path):
+    for command in ("run", "ablate"):
+        err = call(capsys, command, "mlp", "--generations", str(count), "--dry-run")[2]
+        assert "expected a whole number from 2 to 1000" in err
+    path = tmp_path / "long.toml"
+    path.write_text(f'name = "long"\nbackends = ["eager"]\ngenerations = {count}\n[[models]]\nname = "mlp"\n')
+    status, _out, err = call(capsys, "run", str(path), "--dry-run")
+    assert status == 2
+    assert f"generations: expected {'at least 2' if count == 1 else 'at most 1000'}, got {count}" in err
+
+
+def test_the_estimate_of_many_generations_grows_with_their_number(capsys, tmp_path):
+    seconds = []
+    for count in ("2", "3", "1000"):
+        where = ["--results", str(tmp_path), "--json"]
+        out = call(capsys, "run", "mlp", "--threads", "1", "--generations", count, "--dry-run", *where)[1]
+        seconds.append(json.loads(out)[0]["estimate_s"])
+    assert seconds[2] == pytest.approx(seconds[0] + 998 * (seconds[1] - seconds[0]), abs=998)  # of rounding to seconds
+
+
+@pytest.mark.parametrize("names", [["mlp", "mlp"], ["bert", "mlp", "mlp"], ["mlp", "copy"]], ids=" ".join)
+def test_targets_that_ask_for_the_same_measurements_are_refused(names, capsys, tmp_path, root):
+    copy = tmp_path / "mlp.toml"
+    copy.write_text((root / "suites/mlp.toml").read_text())
+    given = [str(copy) if name == "copy" else name for name in names]
+    status, out, err = call(capsys, "run", *given, "--dry-run")
+    last = (
+        "mlp is given twice; give it once" if "copy" not in names else f"mlp and {copy} ask for the same measurements"
+    )
+    assert (status, out) == (2, "")
+    assert err.startswith(f"enginebench: {last}")
+
+
+@pytest.mark.parametrize(("baseline", "told"), [("foo", "unknown backend 'foo'"), ("", "backend '': expected name")])
+def test_a_wrong_baseline_names_its_option(baseline, told, capsys):
+    status, out, err = call(capsys, "run", "mlp", "--baseline", baseline, "--dry-run")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"enginebench: --baseline: {told}")
+
+
+def test_a_dry_ablation_refuses_a_file_that_cannot_be_written_and_creates_none(capsys, tmp_path):
+    where = ["--results", str(tmp_path), "--dry-run"]
+    status, out, err = call(capsys, "ablate", "mlp", "--csv", "/nowhere/a.csv", *where)
+    assert (status, out, err) == (2, "", "enginebench: /nowhere/a.csv: cannot be written: No such file or directory\n")
+    assert call(capsys, "ablate", "mlp", "--csv", str(tmp_path / "a.csv"), *where)[0] == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_ablation_counts_one_as_one(capsys, tmp_path):
+    switches = ["--switches", "fuse_gelu", "--results", str(tmp_path)]
+    out = call(capsys, "ablate", "mlp", *switches, "--dry-run")[1]
+    assert "ablate_mlp: 1 case, 1 switch, 4 generations; about 1 minute if each" in out
