@@ -20,7 +20,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 import engine
 import engine.dynamo
-from engine.exporter import registry
+from engine.exporter import registry, walk
 from suites import models
 
 
