@@ -228,7 +228,7 @@ class Variants(Setting):
 class Recipe(Setting):
     """Pairs of a pattern of layer names and a precision; the path of a TOML file as text."""
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
         if value is None:
             return None
         if isinstance(value, str | Path):

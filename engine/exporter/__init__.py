@@ -38,7 +38,7 @@ _PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
 
 
 def _without_part(target: str) -> str:
-    """The name of a parameter, without what torch adds for the tensors of which it consists."""
+    """The name of a parameter, without the suffix that torch adds for the inner tensors of a subclass."""
     return _PART.sub(r".\1", target)
 
 

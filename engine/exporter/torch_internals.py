@@ -147,7 +147,7 @@ def is_wrapper(tensor: Any) -> bool:
 
 
 def parts_of(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The tensors of which a wrapper consists, by the names of its attributes."""
+    """The inner tensors of a tensor subclass, by the names of its attributes."""
     names, _context = tensor.__tensor_flatten__()  # type: ignore[attr-defined]  # `is_wrapper` says so
     return {name: getattr(tensor, name) for name in names}
 

@@ -91,7 +91,7 @@ STORED = Precision(_stored, "bfloat16")
 
 
 def is_stored_as_integers(graph: Graph, weight: Value) -> bool:
-    """True if `apply` stores a weight as integers, several of which share a scale."""
+    """True if `apply` stores a weight as integers with shared scales."""
     name = weight.precision or graph.precision
     return name in PRECISIONS and PRECISIONS[name].is_integer
 

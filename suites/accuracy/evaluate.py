@@ -37,7 +37,7 @@ SIZES = ("batch", "sequence", "size")
 
 @dataclass(frozen=True)
 class Subject:
-    """What is scored.
+    """A backend in a precision, whose outputs are scored.
 
     Attributes:
         ref: the backend.

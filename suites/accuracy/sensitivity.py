@@ -49,7 +49,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The layers of a model, the one that the precision harms most first.
+    """The layers of a model; the most sensitive layer comes first.
 
     Attributes:
         precision: what the layers are stored in.

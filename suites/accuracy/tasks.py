@@ -64,7 +64,7 @@ class Task(ABC):
     """The data of a model, and how its outputs are scored.
 
     Attributes:
-        data: what it reads, in words.
+        data: name of the data, for tables.
         items: what an interval resamples, in words.
     """
 

@@ -59,7 +59,7 @@ class LlamaCpp(Backend):
 
         return Prepared(call, session.export_s, session.compile_s, session.facts, precision=self.precision)
 
-    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # model has the sizes
         """Texts are sequences of one context."""
         session = _Session(self, model.network, model.batch, model.max_length)
 
