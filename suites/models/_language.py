@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suites.models._spec import Arguments, ModelSpec, Option
@@ -32,6 +32,23 @@ def random_ids(vocabulary: int) -> Callable[[Arguments, torch.Generator], tuple[
 
         lengths = [arguments["sequence"], *([arguments["steps"]] if arguments.get("phase") == "decode" else [])]
         return tuple(torch.randint(0, vocabulary, (arguments["batch"], n), generator=generator) for n in lengths)
+
+    return example
+
+
+def read_ids(text: Sequence[int]) -> Callable[[Arguments, torch.Generator], tuple[torch.Tensor, ...]]:
+    """Ids [batch, sequence] int64, and in phase decode [batch, steps] that follow them.
+
+    Each row is a piece of `text` from a random place on. A text that is too short begins anew.
+    """
+
+    def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        import torch
+
+        length, steps = arguments["sequence"], arguments["steps"] if arguments.get("phase") == "decode" else 0
+        begins = torch.randint(0, len(text), (arguments["batch"], 1), generator=generator)
+        ids = torch.tensor(text)[(begins + torch.arange(length + steps)) % len(text)]
+        return (ids[:, :length], ids[:, length:]) if steps else (ids,)
 
     return example
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import OPTIONS, build, random_ids, random_model, too_long
+from suites.models._language import OPTIONS, build, random_model, read_ids, too_long
 from suites.models._spec import Arguments, ModelSpec
+from suites.models._text_ids import SMOLLM2
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,9 +53,9 @@ def _make(arguments: Arguments) -> nn.Module:
 MODELS = (
     ModelSpec(
         name=NAME,
-        summary="SmolLM2-135M-Instruct, a Llama with real weights; random ids",
+        summary="SmolLM2-135M-Instruct, a Llama with real weights; ids of English text",
         make=_make,
-        example=random_ids(CONFIG["vocab_size"]),
+        example=read_ids(SMOLLM2),
         shape_keys={"batch": 1, "sequence": 128},
         limits={"sequence": (1, CONFIG["max_position_embeddings"])},
         options=OPTIONS,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import OPTIONS, build, random_ids, random_model, too_long
+from suites.models._language import OPTIONS, build, random_model, read_ids, too_long
 from suites.models._spec import Arguments, ModelSpec
+from suites.models._text_ids import STORIES15M
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,9 +52,9 @@ def _make(arguments: Arguments) -> nn.Module:
 MODELS = (
     ModelSpec(
         name=NAME,
-        summary="a Llama of 15M parameters with real weights; random ids",
+        summary="a Llama of 15M parameters with real weights; ids of stories",
         make=_make,
-        example=random_ids(CONFIG["vocab_size"]),
+        example=read_ids(STORIES15M),
         shape_keys={"batch": 1, "sequence": 128},
         limits={"sequence": (1, CONFIG["max_position_embeddings"])},
         options=OPTIONS,
