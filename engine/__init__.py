@@ -22,6 +22,7 @@ from engine.errors import (
     ProgramError,
     ShapeError,
     SlowKernelWarning,
+    SlowPrecisionWarning,
     StaleWeightsWarning,
     UnsupportedOp,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "ProgramError",
     "ShapeError",
     "SlowKernelWarning",
+    "SlowPrecisionWarning",
     "StaleWeightsWarning",
     "State",
     "Switch",

@@ -88,6 +88,7 @@ class Choice(Setting):
         kind: otherwise the kind of the registered names.
         each: True if lists show every name as a separate switch.
         tries: True if an ablation tries every name.
+        usual: False if it tries them only when the kind of switch, or one of them, is named explicitly.
         optional: True if None is allowed.
         absent: the text for None in lists.
     """
@@ -96,6 +97,7 @@ class Choice(Setting):
     kind: str = ""
     each: bool = False
     tries: bool = False
+    usual: bool = True
     optional: bool = False
     absent: str = ""
 
@@ -118,7 +120,11 @@ class Choice(Setting):
         if not self.tries:
             return []
         found = registered(self.kind) if self.kind else [Switch(name, value, "", "") for value in self.values]
-        return [Alternative(name, f"{name}={one.name}", name, one.name, one.usual) for one in found if one.available]
+        return [
+            Alternative(name, f"{name}={one.name}", name, one.name, one.usual and self.usual)
+            for one in found
+            if one.available
+        ]
 
 
 @dataclass(frozen=True)
@@ -317,9 +323,10 @@ class Config:
         Choice(
             "how weights are stored, and the arithmetic of products; by default as in the model",
             values=PRECISIONS,
+            tries=True,
+            usual=False,
             optional=True,
             absent="the model's",
-            option=False,
         ),
     )
     recipe: str | Path | Mapping[str, str] | tuple[tuple[str, str], ...] | None = field(

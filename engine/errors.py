@@ -74,6 +74,10 @@ class SlowKernelWarning(EngineWarning):
     """A program spends a part of its arithmetic in reference kernels, which are slow. Issued once per process."""
 
 
+class SlowPrecisionWarning(EngineWarning):
+    """A program has products in a type that this machine has no instructions for. Issued once per process."""
+
+
 class GuardWarning(EngineWarning):
     """A program does not take all sizes that `dynamic_shapes` allow; names the guards and the sizes that remain."""
 

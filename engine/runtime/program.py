@@ -10,7 +10,7 @@ from typing import Any
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ConfigError, ProgramError, ShapeError, SlowKernelWarning
+from engine.errors import ConfigError, ProgramError, ShapeError, SlowKernelWarning, SlowPrecisionWarning
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
@@ -73,6 +73,9 @@ class Program(CompiledModel[Specialised]):
         self._compile_seconds = time.perf_counter() - started
         if self._example.has_reference_launches and "reference" not in config.variant.values():
             _warn_of_slow_kernels(self.lowered.name, self._example.count())
+        if self._example.has_emulated_launches and config.isa is None:
+            told = self._example.count().describe_emulated_launches()
+            warn(f"{self.lowered.name}: {told}. Weights take half of the bytes.", SlowPrecisionWarning, once=True)
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:
         artifact = self.lowered

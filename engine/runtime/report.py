@@ -64,6 +64,7 @@ class Report:
         executed_flops: operations that the chosen kernels compute: fewer than `flops` where a convolution goes by
             Winograd.
         bytes: bytes a run moves at least, each operand of each instruction once.
+        emulated_launches: launches with products in a type that this machine has no instructions for.
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
         reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
@@ -96,6 +97,7 @@ class Report:
     flops: int
     executed_flops: int
     bytes: int
+    emulated_launches: int
     reference_launches: int
     reference_flops: int
     reference_slowdown: float | None
@@ -122,7 +124,7 @@ class Report:
         skip = {"passes", "kernels", "switches", "segments"}
         facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
         facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
-        facts = [(k, v) for k, v in facts if v or not k.startswith("reference_")]
+        facts = [(k, v) for k, v in facts if v or not k.startswith(("reference_", "emulated_"))]
         switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
         return "\n\n".join(
             [
@@ -130,6 +132,7 @@ class Report:
                 table(("pass", "changes"), self.passes),
                 table(("kernel", "launches"), self.kernels),
                 *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
+                *([f"{self.counts.describe_emulated_launches()}."] if self.emulated_launches else []),
                 *([self._warning()] if self.reference_launches else []),
             ]
         )
@@ -159,11 +162,20 @@ class Counts:
     flops: int = 0
     executed_flops: int = 0
     bytes: int = 0
+    emulated_launches: int = 0
     reference_launches: int = 0
     reference_flops: int = 0
     packing_seconds: float = 0.0
     passes: tuple[tuple[str, int], ...] = ()
     kernels: tuple[tuple[str, int], ...] = ()
+
+    def describe_emulated_launches(self) -> str:
+        """How many launches lack instructions here, and what that means: a sentence without its end."""
+        return (
+            f"{self.emulated_launches} of {self.launches} launches have products in bfloat16, for which this processor "
+            "or the chosen instruction set lacks instructions: they are computed in float32, and take at least about "
+            "as long as in float32"
+        )
 
     def describe_reference_launches(self) -> str:
         """How many launches use reference kernels: the beginning of a sentence."""

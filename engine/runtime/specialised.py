@@ -91,6 +91,14 @@ class Specialised:
         plan = self.executable.plan
         return plan is not None and any(step.kernel.is_reference for step in plan.steps)
 
+    @property
+    def has_emulated_launches(self) -> bool:
+        """True if this machine has no instructions for the type in which some product is computed."""
+        return any(map(self._is_emulated, self.artifact.instructions))
+
+    def _is_emulated(self, instruction: Instruction) -> bool:
+        return self._target.lacks(instruction.attributes.get("compute", "element"), self.config)
+
     # --- counting --------------------------------------------------------------------------------------------------
 
     def count(self) -> Counts:
@@ -111,6 +119,7 @@ class Specialised:
             bytes=sum(nbytes for _, nbytes in work),
             packing_seconds=self._prepared.packing_seconds,
             passes=artifact.passes,
+            emulated_launches=sum(map(self._is_emulated, artifact.instructions)),
             reference_launches=len(summary.reference),
             reference_flops=sum(work[number][0] for number in summary.reference if number is not None),
             kernels=tuple(Counter(summary.kernels).most_common()),

@@ -404,6 +404,16 @@ class Target(ABC):
         del config
         return Roofs()
 
+    def lacks(self, arithmetic: str, config: Config) -> bool:
+        """True if this machine has no instructions for products in `arithmetic`, and computes them in a wider type.
+
+        Args:
+            arithmetic: a value of the attribute `compute` of an op.
+            config: may name an instruction set.
+        """
+        del arithmetic, config
+        return False
+
     def measure_slowdown(self, config: Config) -> float | None:
         """How many times as long a product takes by a reference kernel as by the roof of one lane, measured now.
 

@@ -13,6 +13,7 @@ import engine
 from engine import sizes
 from engine.runtime import warn
 from engine.runtime.limits import describe_restrictions
+from engine.targets.cpu import native
 
 X = torch.linspace(-2, 2, 32).reshape(4, 8)
 MLP = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()
@@ -50,6 +51,27 @@ def test_nothing_is_said_of_linear_layers_with_weights_that_fast_kernels_read(is
     program = engine.compile(MLP, (X,), engine.Config(precision=precision))
     assert not slow(issued)
     assert program.report().reference_launches == 0
+
+
+def test_a_type_without_instructions_is_said_once_and_counted(issued, monkeypatch):
+    monkeypatch.setattr(native, "isas_within", lambda _isa: ("generic", "avx2"))
+    for _ in range(2):
+        program = engine.compile(MLP, (X,), engine.Config(precision="bf16"))
+    (one,) = issued
+    assert one.category is engine.SlowPrecisionWarning
+    report = program.report()
+    assert (report.emulated_launches, report.launches) == (2, 2)
+    assert str(one.message).startswith("Sequential: 2 of 2 launches have products in bfloat16, for which")
+    assert one.filename == __file__
+    assert "products in bfloat16" in str(report)
+
+
+def test_nothing_is_said_where_nothing_is_in_bfloat16_or_the_user_chose_the_instruction_set(issued):
+    chosen = engine.compile(MLP, (X,), engine.Config(precision="bf16", isa="generic"))
+    plain = engine.compile(MLP, (X,), engine.Config(precision="int8_weight", isa="generic"))
+    assert not issued
+    assert (chosen.report().emulated_launches, plain.report().emulated_launches) == (2, 0)
+    assert "emulated" not in str(plain.report())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

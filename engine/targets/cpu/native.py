@@ -97,6 +97,11 @@ def isas() -> tuple[str, ...]:
     return tuple(isa for isa in isa_table() if is_within(isa, machine_mask()))
 
 
+def isas_within(isa: str | None) -> tuple[str, ...]:
+    """Those of `isas` that require nothing beyond `isa`; None: all of them."""
+    return isas() if isa is None else tuple(one for one in isas() if is_within(one, isa_table()[isa]))
+
+
 def kernel_isas(types: str | None = None) -> tuple[str, ...]:
     """Those of `isas` that the registry has a kernel of; with `types` (``f32``), a kernel of that signature."""
     used = {kernel.isa for kernel in kernels() if types in (None, kernel.types)}

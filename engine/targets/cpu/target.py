@@ -19,6 +19,7 @@ from engine.targets.host import HOST
 from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Planned, Step
 
 _CACHE_BYTES = 64 << 20
+_BFLOAT16_ISA = "avx512bf16"
 
 
 class _Planner(StepPlanner):
@@ -113,6 +114,10 @@ class CpuTarget(Target):
     def roofs(self, config: Config) -> Roofs:
         """The roofs of one core, with its best instruction set or that of `config`."""
         return Roofs(native.peak_flops(config.isa), native.read_bandwidth(), _CACHE_BYTES)
+
+    def lacks(self, arithmetic: str, config: Config) -> bool:
+        """As `Target.lacks`: only one instruction set multiplies bfloat16."""
+        return arithmetic == "bfloat16" and _BFLOAT16_ISA not in native.isas_within(config.isa)
 
     def measure_slowdown(self, config: Config) -> float | None:
         """As `Target.measure_slowdown`, in float32."""
