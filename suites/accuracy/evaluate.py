@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 SIZES = ("batch", "sequence", "size")
 """Arguments of a model that are sizes of its inputs; the others are options."""
+PHASES = ("phase", "steps")
+"""Options of language models that say how text is generated. Accuracy is that of one call over a whole text."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,11 @@ def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) ->
             np.save(_path(folder, len(found)), to_numpy(output))
             found.append(task.score(len(found), inputs, output, output))
     return join(found), size
+
+
+def strip_phase(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a model without those that say how text is generated."""
+    return {key: value for key, value in options.items() if key not in PHASES}
 
 
 def join(scores: Sequence[Scores]) -> Scores:

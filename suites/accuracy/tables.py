@@ -1,4 +1,4 @@
-"""Tables of accuracy and of sensitivity, for terminals and as Markdown. Knows no backend."""
+"""Tables of accuracy, of time beside accuracy, and of sensitivity, for terminals and as Markdown. Knows no backend."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 from suites.accuracy.estimates import Estimate
 from suites.accuracy.evaluate import Row
 from suites.accuracy.tasks import Column, Task
+from suites.accuracy.tradeoff import Entry, Tradeoff
 from suites.harness.present import markdown, units
 
 if TYPE_CHECKING:
     from suites.accuracy.sensitivity import Sensitivity
+    from suites.harness.record.schema import Score
+
+FRONT = "*"
+"""Marks rows of a trade-off that no other row beats in time and in accuracy."""
 
 
 def format_number(value: float, form: str) -> str:
@@ -22,7 +27,7 @@ def format_number(value: float, form: str) -> str:
     return format(value, formats.get(form, ".4f" if abs(value) < 1 else ".3f"))
 
 
-def format_estimate(one: Estimate | None, form: str, *, signed: bool = False) -> str:
+def format_estimate(one: Estimate | Score | None, form: str, *, signed: bool = False) -> str:
     """A value with its 95% interval in brackets: ``29.041 [27.1, 31.2]``."""
     if one is None:
         return units.UNKNOWN
@@ -83,3 +88,51 @@ def tabulate_sensitivity(found: Sensitivity) -> list[dict[str, str]]:
         }
         for one in found.layers
     ]
+
+
+def tabulate_tradeoff(found: Tradeoff, *, is_short: bool) -> list[dict[str, str]]:
+    """A line for each backend and precision, fastest first.
+
+    Args:
+        found: what to print.
+        is_short: only the columns of `Tradeoff.headline`, and no intervals of them.
+    """
+    columns = [one for one in found.columns if not is_short or one.name in found.headline]
+    return [_tradeoff_line(entry, found.base, columns, is_short=is_short) for entry in found.entries]
+
+
+def _tradeoff_line(entry: Entry, base: str, columns: Sequence[Column], *, is_short: bool) -> dict[str, str]:
+    cells = {
+        "": FRONT if entry.is_front else "",
+        "backend": entry.summary.backend,
+        "precision": entry.summary.precision,
+        f"time / {base}": "1"
+        if entry.time is None
+        else f"{units.plain(entry.time.value)} {units.interval(entry.time)}",
+        "weights": units.size(entry.weight_bytes),
+    }
+    for column in columns:
+        one = entry.accuracy.scores.get(column.name) if entry.accuracy is not None else None
+        signed = column.name == "change"
+        if is_short and one is not None:
+            cells[column.name] = ("+" if signed and one.value > 0 else "") + format_number(one.value, column.form)
+        else:
+            cells[column.name] = format_estimate(one, column.form, signed=signed)
+    return cells
+
+
+def describe_tradeoff(found: Tradeoff, *, is_short: bool) -> list[str]:
+    """The paragraphs below a table: rows without accuracy, which data it is, what the columns mean."""
+    shown = [one for one in found.columns if not is_short or one.name in found.headline]
+    meanings = "; ".join(f"{one.name}: {one.meaning}" for one in shown)
+    lines = [*found.reasons, f"Accuracy on {found.data}. {meanings}."]
+    if not is_short:
+        lines[-1] += " In brackets: 95% intervals."
+    return lines
+
+
+TRADEOFF_LEGEND = (
+    f"{FRONT}: no other row is faster and at most as far from float32, by the cosine of the outputs. Times of two "
+    "precisions are from cases that ran one after the other, so their ratio contains what the machine did between them."
+)
+"""Stands once below all tables of `tabulate_tradeoff`."""

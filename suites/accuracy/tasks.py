@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -64,9 +64,14 @@ class Task(ABC):
     """The data of a model, and how its outputs are scored.
 
     Attributes:
+        name: of the kind of task, in records.
+        headline: the columns that tables show if they have room for two.
         data: name of the data, for tables.
         items: what an interval resamples, in words.
     """
+
+    name: ClassVar[str]
+    headline: ClassVar[tuple[str, str]]
 
     data: str
     items: str
@@ -112,6 +117,9 @@ def score_agreement(output: Tensor, exact: Tensor) -> np.ndarray:
 @dataclass(frozen=True)
 class LanguageTask(Task):
     """Next tokens of texts: perplexity, divergence from the float32 model, agreement of the most probable token."""
+
+    name: ClassVar[str] = "language"
+    headline: ClassVar[tuple[str, str]] = ("KL", "change")
 
     columns: Sequence[Column] = field(
         default=(
@@ -159,6 +167,9 @@ class ClassTask(Task):
         labels: class of each picture, in the order of the chunks.
     """
 
+    name: ClassVar[str] = "classes"
+    headline: ClassVar[tuple[str, str]] = ("accuracy", "change")
+
     labels: tuple[int, ...]
     columns: Sequence[Column] = field(
         default=(
@@ -197,6 +208,9 @@ class SimilarityTask(Task):
         pairs: indices of two further texts each.
         judged: similarity of these.
     """
+
+    name: ClassVar[str] = "similarity"
+    headline: ClassVar[tuple[str, str]] = ("Spearman", "change")
 
     texts: int
     similarity: tuple[tuple[float, ...], ...]
@@ -268,6 +282,9 @@ def _correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class OutputTask(Task):
     """Outputs of a model without labelled data, compared with those of float32."""
 
+    name: ClassVar[str] = "outputs"
+    headline: ClassVar[tuple[str, str]] = ("error", "agreement")
+
     columns: Sequence[Column] = field(
         default=(
             Column("error", "e", "lower", "2-norm of the difference from float32, over the 2-norm of float32"),
@@ -291,3 +308,7 @@ class OutputTask(Task):
         """Over calls."""
         del exact
         return {"error": mean(scores["error"]), "agreement": mean(scores["agreement"]), **summarise_common(scores)}
+
+
+TASKS: dict[str, type[Task]] = {task.name: task for task in (LanguageTask, ClassTask, SimilarityTask, OutputTask)}
+"""Name of a kind of task -> its class."""

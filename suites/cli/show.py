@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from engine.suggest import unknown
+from suites.accuracy import tables, tradeoff
 from suites.cli import ablation
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
 from suites.harness.errors import UsageError
 from suites.harness.judge import growth, standing
 from suites.harness.present import (
@@ -32,7 +33,7 @@ from suites.harness.present import (
 )
 from suites.harness.present.growth import print_growth
 from suites.harness.record import frame, lookup, machine, store, superseded
-from suites.harness.record.schema import AblationRecord, Environment, Summary
+from suites.harness.record.schema import AblationRecord, AccuracyRecord, Environment, Samples, Summary
 from suites.harness.run import runner
 
 
@@ -68,6 +69,8 @@ def command(
             "--markdown or --into": as_markdown or into is not None,
         }
     )
+    if case == "":
+        raise UsageError("--case '': expected a part of the name of a case")
     if svg is not None and svg.suffix != ".svg":
         raise UsageError(f"--svg {svg}: expected a name that ends in .svg; this writes no other kind of picture")
     of_rows = {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}
@@ -97,7 +100,7 @@ def command(
     elif into is not None:
         markdown.write_between(into, marker, _write_markdown(chosen, found, into))
     elif as_json:
-        print_json(runner.Outcome(found.path, found.environment, chosen).to_dict())
+        print_json(runner.Outcome(found.path, found.environment, chosen).to_dict() | describe_accuracy(found))
     elif as_markdown:
         print(_write_markdown(chosen, found, None))
     elif as_plot:
@@ -105,9 +108,11 @@ def command(
     elif with_details or case is not None:
         print(f"run {found.name}\n")
         print_cases(chosen, found.environment, found.started)
+        print_tradeoffs(chosen, found, is_short=False)
     else:
         print(f"run {found.name}\n")
         print_run(chosen, found.environment, found.started)
+        print_tradeoffs(chosen, found)
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:
@@ -154,6 +159,32 @@ def print_cases(summaries: Sequence[Summary], environment: Environment, started:
     overview_terminal.write_paragraph(printer, f"Every word: {overview.GUIDE}.", style="dim")
 
 
+def describe_accuracy(run: store.Run) -> dict[str, Any]:
+    """The lines of accuracy of a run for JSON; nothing for a run without them."""
+    found = run.of(AccuracyRecord)
+    return {"accuracy": [store.to_json(line) for line in found]} if found else {}
+
+
+def print_tradeoffs(summaries: Sequence[Summary], run: store.Run, *, is_short: bool = True) -> None:
+    """Print time, bytes and accuracy of each model that was scored; nothing for a run without accuracy."""
+    printer = console()
+    found = _list_tradeoffs(summaries, run)
+    for one in found:
+        printer.print()
+        overview_terminal.write_paragraph(printer, one.title, style="bold")
+        print_table(tables.tabulate_tradeoff(one, is_short=is_short))
+        for text in tables.describe_tradeoff(one, is_short=is_short):
+            overview_terminal.write_paragraph(printer, text, style="dim")
+    if found:
+        printer.print()
+        overview_terminal.write_paragraph(printer, tables.TRADEOFF_LEGEND, style="dim")
+
+
+def _list_tradeoffs(summaries: Sequence[Summary], run: store.Run) -> list[tradeoff.Tradeoff]:
+    lines = run.of(AccuracyRecord)
+    return tradeoff.list_tradeoffs(summaries, run.of(Samples), lines, run.environment) if lines else []
+
+
 def warn_of_faults(run: store.Run) -> None:
     """Say on standard error which faults of the harness the run is older than."""
     for fault in superseded.known(run.path).of_run(run.name):
@@ -170,7 +201,17 @@ def link_to(guide: str, page: Path | None) -> str:
 
 def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | None) -> str:
     described = overview.describe(summaries, run.environment, run.started)
-    return overview_markdown.write_markdown(described, run.environment, link_to(overview.GUIDE, page))
+    text = overview_markdown.write_markdown(described, run.environment, link_to(overview.GUIDE, page))
+    found = _list_tradeoffs(summaries, run)
+    blocks = [
+        f"**{one.title}**\n\n"
+        + tables.write_markdown(
+            tables.tabulate_tradeoff(one, is_short=False), tables.describe_tradeoff(one, is_short=False)
+        )
+        for one in found
+    ]
+    legend = [tables.TRADEOFF_LEGEND.replace(tables.FRONT, f"\\{tables.FRONT}", 1)] if found else []
+    return "\n\n".join([text.rstrip(), *blocks, *legend]) + "\n"
 
 
 def _show_ablation(

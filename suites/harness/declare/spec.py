@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     PositiveFloat,
     PositiveInt,
+    StrictBool,
     ValidationError,
     model_validator,
 )
@@ -120,6 +121,7 @@ class Suite(_Strict):
         generations: fresh sets of processes; from 2 to `MOST_GENERATIONS`.
         generation_budget_s: rounds of one generation stop after this many seconds (never before three).
         same_within: 0.02 reads "same within 2%".
+        accuracy: whether the outputs of each model, backend and precision are scored on data, too.
         worker_s: seconds that a worker takes, for the estimate before a machine has run the suite.
         timeouts: seconds a phase.
     """
@@ -137,6 +139,7 @@ class Suite(_Strict):
     generations: Annotated[int, Field(ge=2, le=MOST_GENERATIONS, strict=True)] = 2
     generation_budget_s: PositiveFloat = 20.0
     same_within: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
+    accuracy: StrictBool = False
     worker_s: PositiveFloat | None = None
     timeouts: Timeouts = Timeouts()
 

@@ -25,11 +25,12 @@ from suites.harness.record.schema import (
     Part,
     PerToken,
     Plan,
+    Score,
     Summary,
     names,
 )
 
-PARTS = (Plan, EngineRecord, BackendRecord, Contention, AllFacts, Latency, Error, Accuracy, Compared, PerToken)
+PARTS = (Plan, EngineRecord, BackendRecord, Contention, AllFacts, Latency, Error, Accuracy, Compared, PerToken, Score)
 """Values that have keys of their own, in the order of the page."""
 
 

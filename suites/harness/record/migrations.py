@@ -80,5 +80,10 @@ def _from_2(line: Line) -> Line:
     return line
 
 
-STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2}
+def _from_3(line: Line) -> Line:
+    """Upgrades to schema 4, which adds the kind `accuracy`: earlier records have no such lines."""
+    return line
+
+
+STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2, 3: _from_3}
 """Schema -> the step to the next one."""

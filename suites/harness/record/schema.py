@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from suites.harness.record.roofs import Roofs
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
 
 Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]
@@ -105,6 +105,19 @@ class Accuracy(Part):
     agreement: float | None = None
     """share of positions where the index of the largest element along the last axis agrees; null if no floating-point
     output has two elements there"""
+
+
+class Score(Part):
+    """A number of `accuracy` records, estimated from a sample."""
+
+    value: float
+    """of the whole sample"""
+    error: float | None = None
+    """standard error, by the bootstrap; null if it is not known"""
+    low: float | None = None
+    """lower end of the 95% interval; null if there is none"""
+    high: float | None = None
+    """upper end of it"""
 
 
 class PerToken(Part):
@@ -543,11 +556,45 @@ class AblationRecord(Record):
     """column -> [with the switch, without it], of the counted columns that differ"""
 
 
+class AccuracyRecord(Record):
+    """How far the outputs of one backend in one precision are from those of the float32 model, and from labels."""
+
+    kind: Literal["accuracy"] = "accuracy"
+    """`accuracy`"""
+    model: str
+    """as in the summary"""
+    options: dict[str, str | int | float | bool] = {}
+    """as in the summary, without `phase` and `steps`"""
+    precision: str
+    """as in the summary"""
+    backend: str
+    """as in the samples; `eager` in fp32 is what all others are compared with, and has a line in every run"""
+    status: Status
+    """`ok`, `failed`, `unavailable` or `not applicable`"""
+    reason: str | None = None
+    """why the status is not ok"""
+    task: str
+    """how outputs were scored: `language`, `classes`, `similarity` or `outputs`"""
+    data: str
+    """which data the model read"""
+    items: str
+    """number and kind of the items that intervals resample"""
+    weight_bytes: int | None = None
+    """constants; null if the backend does not say"""
+    scores: dict[str, Score] = {}
+    """column -> its estimate; empty unless the status is ok"""
+    commit: str | None = None
+    """of the checkout that scored, which may be a later one than that of the run; null outside of a checkout"""
+    dirty: bool | None = None
+    """whether files differed from the commit"""
+
+
 KINDS: dict[str, type[Record]] = {
     "environment": Environment,
     "samples": Samples,
     "summary": Summary,
     "ablation": AblationRecord,
+    "accuracy": AccuracyRecord,
 }
 """Kind of a line -> its class."""
 

@@ -1,0 +1,204 @@
+"""Accuracy in the records of runs: what is scored, that it goes on where it stopped, and the table beside times."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from suites import models
+from suites.accuracy import scoring, tables, tradeoff
+from suites.accuracy.tasks import TASKS
+from suites.cli import main
+from suites.harness.declare import spec
+from suites.harness.record import store
+from suites.harness.record.schema import AccuracyRecord, Latency, Ratio, Score
+from suites.harness.run import plan
+from suites.harness.run.reporter import Reporter
+from tests.harness import records
+
+SUITE = """
+name = "scored"
+rounds = 3
+samples_per_round = 1
+generation_budget_s = 0.1
+backends = ["eager", "engine", "engine[disable=fuse_gelu]", "openvino"]
+baseline = "engine"
+precision = ["fp32", "int8_weight"]
+accuracy = true
+[[models]]
+name = "mlp"
+shape = { batch = [2, 3] }
+threads = 1
+"""
+
+
+def call(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A plan, and a finished run of it in which the engine is wrong in one precision of one batch."""
+    asked = plan.make(spec.parse(SUITE, "scored.toml"), backends=["eager", "engine"])
+    path = tmp_path / "a.jsonl"
+    lines = [
+        records.summary(
+            case=case.id, shape=dict(case.shape), precision=case.precision, backend=ref.label,
+            status="wrong" if (case.shape["batch"], case.precision, ref.name) == (2, "int8_weight", "engine")
+            else "unavailable" if (case.precision, ref.name) == ("int8_weight", "eager") else "ok",
+        )
+        for case, refs in asked.cases for ref in refs
+    ]  # fmt: skip
+    with store.Writer(path) as writer:
+        writer.append(records.environment(plan={"baseline": "engine"}), *lines)
+    return asked, path
+
+
+def test_each_backend_is_scored_once_a_precision_if_it_was_right_in_some_case(made):
+    asked, path = made
+    (group,) = scoring.list_groups(asked, store.read(path))
+    assert group.shape == {"batch": 2}
+    assert [(one.ref.label, one.precision) for one in group.subjects] == [
+        ("engine", "fp32"), ("engine", "int8_weight"),
+    ]  # fmt: skip
+
+
+def test_scores_are_those_of_the_outputs_and_a_second_time_nothing_is_left(made):
+    asked, path = made
+    found = scoring.score(asked, path, Reporter())
+    assert store.read(path).of(AccuracyRecord) == found
+    assert [(one.backend, one.precision, one.status) for one in found] == [
+        ("eager", "fp32", "ok"), ("engine", "fp32", "ok"), ("engine", "int8_weight", "ok"),
+    ]  # fmt: skip
+    model, _ = models.get("mlp").build(batch=2)
+    inputs = [models.get("mlp").inputs(seed, batch=2) for seed in range(8)]
+    with torch.inference_mode():
+        exact = [model(*one).double() for one in inputs]
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear):
+                scale = module.weight.abs().amax(1, keepdim=True) / 127
+                module.weight.copy_(torch.round(module.weight / scale) * scale)
+        errors = [
+            float((model(*one).double() - right).norm() / right.norm())
+            for one, right in zip(inputs, exact, strict=True)
+        ]
+    assert found[2].scores["error"].value == pytest.approx(sum(errors) / 8, rel=1e-3)
+    assert found[2].weight_bytes < found[1].weight_bytes / 3
+    assert not scoring.lacks_scores(asked, store.read(path))
+    before = path.read_bytes()
+    assert scoring.score(asked, path, Reporter()) == found
+    assert path.read_bytes() == before
+
+
+def test_an_interrupted_scoring_goes_on_behind_the_stored_lines(made):
+    asked, path = made
+    whole = scoring.score(asked, path, Reporter())
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]))
+    assert scoring.lacks_scores(asked, store.read(path))
+    again = scoring.score(asked, path, Reporter())
+    assert [(one.backend, one.precision) for one in again] == [(one.backend, one.precision) for one in whole]
+    assert again[2].scores == whole[2].scores
+
+
+def test_data_that_is_missing_is_told_before_anything_is_timed(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked = plan.make(spec.parse(SUITE.replace("mlp", "minilm").replace("[2, 3]", "1"), "scored.toml"))
+    assert scoring.list_missing_data(asked) == ["minilm: run enginebench data fetch similarity"]
+
+
+def entry(backend, precision, seconds, cosine=None, **fields):
+    """A row, and its line of accuracy."""
+    row = records.summary(
+        case=f"mlp/b1/t1/{precision}", backend=backend, precision=precision, baseline="engine",
+        latency=Latency(p50=seconds, p90=seconds, p99=seconds, min=seconds, n=9), **fields,
+    )  # fmt: skip
+    scores = {"cosine": Score(value=cosine), "error": Score(value=0.01, low=0.005, high=0.02)}
+    line = AccuracyRecord(
+        model="mlp", precision=precision, backend=backend, status="ok", task="outputs", data="random inputs",
+        items="8 calls", scores=scores,
+    )  # fmt: skip
+    return row, line
+
+
+def test_the_table_has_ratios_across_precisions_and_marks_rows_that_none_beats():
+    made = [
+        entry("engine", "fp32", 4.0, 1.0, weight_bytes=400),
+        entry("eager", "fp32", 6.0, 1.0, ratio=Ratio(1.5, 1.4, 1.6)),
+        entry("engine", "bf16", 2.0, 0.9999, weight_bytes=200),
+        entry("eager", "bf16", 3.0, 0.999),
+        entry("engine", "int8_weight", 1.0, 0.99, weight_bytes=100),
+    ]
+    seconds = {"engine/fp32": (4.0, 4.4), "eager/bf16": (3.0, 3.3), "engine/bf16": (2.0, 2.2)}
+    samples = [
+        records.samples(
+            case=f"mlp/b1/t1/{name.partition('/')[2]}", backend=name.partition("/")[0], generation=number,
+            seconds=[[value, value * 1.001, value / 1.001]],
+        )
+        for name, values in seconds.items() for number, value in enumerate(values)
+    ]  # fmt: skip
+    rows, lines = zip(*made, strict=True)
+    (found,) = tradeoff.list_tradeoffs(rows, samples, lines, records.environment(plan={"baseline": "engine"}))
+    by_name = {(one.summary.backend, one.summary.precision): one for one in found.entries}
+    assert next(iter(by_name)) == ("engine", "int8_weight")  # the fastest first
+    assert by_name["eager", "fp32"].time == Ratio(1.5, 1.4, 1.6)  # of one case: as the record has it
+    assert by_name["engine", "fp32"].time is None
+    half = by_name["engine", "bf16"].time
+    assert half.value == pytest.approx(0.5)  # 2.0 / 4.0 and 2.2 / 4.4
+    # Two generations and the prior of 2% with 4 degrees of freedom: t = 2.776, standard error 0.02 / sqrt(2).
+    assert half.high / half.value == pytest.approx(math.exp(2.776 * 0.02 / math.sqrt(2)), rel=1e-3)
+    assert by_name["engine", "int8_weight"].time is None  # without samples nothing can be said
+    assert {name for name, one in by_name.items() if one.is_front} == {
+        ("engine", "int8_weight"), ("engine", "bf16"), ("engine", "fp32"),
+    }  # fmt: skip
+    table = tables.tabulate_tradeoff(found, is_short=True)
+    assert table[1]["time / engine in fp32"] == "0.50 [0.48, 0.52]"
+    assert table[1]["weights"] == "200 B"
+    assert table[1]["error"] == "1.0e-02"
+    assert tables.tabulate_tradeoff(found, is_short=False)[1]["error"] == "1.0e-02 [5.0e-03, 2.0e-02]"
+
+
+def test_differences_by_the_order_of_sums_win_no_mark():
+    rows, lines = zip(
+        entry("engine", "fp32", 1.0, 1 - 1e-9), entry("eager", "fp32", 2.0, 1.0, ratio=Ratio(2, 2, 2)), strict=True
+    )
+    (found,) = tradeoff.list_tradeoffs(rows, [], lines, records.environment(plan={"baseline": "engine"}))
+    assert [one.is_front for one in found.entries] == [True, False]
+
+
+def test_every_task_has_its_headline_among_its_columns():
+    for task in TASKS.values():
+        assert set(task.headline) <= {column.name for column in task.columns}
+
+
+def test_a_run_stores_and_prints_accuracy_and_resume_adds_what_is_missing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scored.toml").write_text(SUITE.replace("[2, 3]", "2").replace(', "openvino"', ""))
+    status, out, err = call(capsys, "run", "scored.toml")
+    assert status == 0
+    assert "mlp, batch 2, widths=small, activation=relu, 1 thread" in out or "mlp, batch 2, 1 thread" in out
+    assert "time / engine in fp32" in out
+    (path,) = (tmp_path / "results").glob("runs/*/*.jsonl")
+    whole = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in whole if '"kind": "accuracy"' not in line))
+    status, out, _ = call(capsys, "run", "scored.toml", "--resume", "--json")
+    assert status == 0
+    (outcome,) = json.loads(out)
+    assert {(one["backend"], one["precision"]) for one in outcome["accuracy"]} == {
+        ("eager", "fp32"), ("engine", "fp32"), ("engine", "int8_weight"),
+        ("engine[disable=fuse_gelu]", "fp32"), ("engine[disable=fuse_gelu]", "int8_weight"),
+    }  # fmt: skip
+    status, _, err = call(capsys, "run", "scored.toml", "--resume")
+    assert status == 2
+    assert "nothing to resume" in err
+    status, out, _ = call(capsys, "show", "--markdown")
+    assert status == 0
+    assert "| time / engine in fp32 |" in out
+    status, out, _ = call(capsys, "show", "--json")
+    assert len(json.loads(out)["accuracy"]) == 5
