@@ -170,7 +170,7 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
     job = Job(case, ref, scratch)
     seconds: dict[str, float | None] = dict(job.load())
     job.provision()
-    references = reference.compute(case, INPUT_SETS)
+    references = reference.compute(checks.reference_case(case, ref), INPUT_SETS)
     reason = registry.cannot_restore(ref, references[0].state)
     if reason is not None:
         raise Unavailable(f"{case.id}: {reason}")

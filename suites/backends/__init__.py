@@ -239,6 +239,13 @@ def unavailable(ref: BackendRef) -> str | None:
     return f"{', '.join(missing)} not installed: {declared.install}" if missing else None
 
 
+def recipe(ref: BackendRef) -> Sequence[tuple[str, str]]:
+    """Pairs of a pattern of layer names and a precision, where an engine stores layers in other precisions than those
+    of the case; otherwise nothing.
+    """
+    return () if role(ref) == "peer" else load(ref).recipe(ref.options)
+
+
 def cannot_run(ref: BackendRef, form: str) -> str | None:
     """Why the backend cannot run models of this form, a key of `models.FORMS`; None where it can."""
     if _own(ref.name) is not None and form in Backend.runs:  # without importing the user's file here

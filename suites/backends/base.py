@@ -189,6 +189,13 @@ class Backend(ABC):
         return ()
 
     @classmethod
+    def recipe(cls, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:  # noqa: ARG003  # most have no such option
+        """Pairs of a pattern of layer names and a precision, if `options` store layers in other precisions than the
+        case's. Results are then compared with those of the model with such weights.
+        """
+        return ()
+
+    @classmethod
     def bare(cls) -> Mapping[str, str] | None:
         """Options that switch off everything that can be on alone; None where there is no such thing."""
         return None

@@ -44,7 +44,8 @@ def _concerns(setting: Any, target: str) -> bool:
 class Engine(Backend):
     """Options: the fields of `engine.Config` that are options, as text: ``disable=a+b``, ``pipeline=a+b``,
     ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``,
-    ``fallback=torch``. Target, threads and precision are those of the case.
+    ``fallback=torch``, ``recipe=path.toml``, ``precision`` instead of that of the case. Target and threads are those of
+    the case.
 
     ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
     leaves alone the other processors that the case has.
@@ -79,7 +80,7 @@ class Engine(Backend):
         """Each pass off; another planner, kernel variant or instruction set than usual; one thread; nodes one by one;
         results in fresh memory.
 
-        Reference kernels, whose speed nobody asks for, only by name.
+        Only by name: reference kernels, whose speed nobody asks for, and precisions, which change results.
         """
         declared = _settings()
         if declared is None:
@@ -107,6 +108,20 @@ class Engine(Backend):
         brings = {"passes": options["passes"]}
         found = [BackendSwitch("pass", one.name, {"disable": one.name}, {**brings, "only": one.name}) for one in own]
         return [*found, *cls.switches()]
+
+    @classmethod
+    def recipe(cls, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+        """The recipe, then the precision of all other weights."""
+        declared = _settings()
+        if declared is None or not {"recipe", "precision"} & options.keys():
+            return ()
+        import engine
+
+        given = {key: declared[key].parse(options[key]) for key in ("recipe", "precision") if key in options}
+        config = engine.Config(**given)
+        pairs = config.recipe
+        assert pairs is None or isinstance(pairs, tuple)  # noqa: S101  # as `Config` stores it
+        return (*(pairs or ()), *([("*", config.precision)] if config.precision else []))
 
     @classmethod
     def bare(cls) -> Mapping[str, str]:
@@ -247,7 +262,8 @@ class Engine(Backend):
         """The `engine.Config` for a file of a program that was compiled with `config`."""
         import engine
 
-        chosen = {key: value for key, value in self.config().items() if key != "precision"}  # the file says it
+        said = ("precision", "recipe")  # by the file
+        chosen = {key: value for key, value in self.config().items() if key not in said}
         if _settings() is None:  # all passes ran when the program was compiled
             return engine.Config(**{key: chosen[key] for key in chosen if key not in _older_engine.COMPILING})
         from engine import passes

@@ -11,9 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from engine.processors import count_processors
+from suites.accuracy import scoring
 from suites.cli import show, targets
-from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, whole_number
-from suites.harness.declare.case import split_labels
+from suites.cli.output import (
+    JsonFlag,
+    ResultsOption,
+    console,
+    count,
+    print_json,
+    stdout_as_stderr,
+    whole_number,
+)
+from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
@@ -21,6 +30,7 @@ from suites.harness.present import answer, progress, timing
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.record import store
 from suites.harness.run import plan, runner
+from suites.harness.run.reporter import Reporter
 from suites.harness.run.stopwatch import Stopwatch
 
 MODEL_FIELDS = {
@@ -66,6 +76,10 @@ def command(
     size: targets.SizeOption = None,
     precision: targets.PrecisionOption = None,
     config: targets.ConfigOption = None,
+    recipe: Annotated[
+        list[Path] | None,
+        typer.Option(help="TOML file with the precision of single layers; another row of the engine. Repeatable."),
+    ] = None,
     generations: Annotated[
         int | None,
         whole_number(
@@ -96,15 +110,16 @@ def command(
     options = targets.list_options(
         {"--only": only, "--backends": targets.shorten_backends(backends)}
         | {"--baseline": targets.shorten_backends(baseline), **of_model}
-        | {"--config": config, "--generations": generations}
+        | {"--config": config, "--recipe": recipe, "--generations": generations}
     )
+    rows = [BackendRef("engine", {"recipe": str(path)}).label for path in recipe or ()]
     plans = []
     for name in targets_:
         if _is_model(name, given):
             suite = _make_suite(name, chosen or [], threads, precision, size)
         else:
             suite = _load_suite(name, given)
-        made = plan.make(suite.model_copy(update=asked), only, labels, baseline, fields)
+        made = plan.make(plan.add_rows(suite.model_copy(update=asked), labels, rows), only, None, baseline, fields)
         plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
     _check_distinct(targets_, plans)
     for name in targets_:
@@ -119,11 +134,11 @@ def command(
         return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
-        outcomes = runner.run_all(
-            plans, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch
-        )
+        for line in _list_missing_data(plans):
+            reporter.say(f"accuracy will be missing: {line}")
+        outcomes = _measure(plans, folder, reporter, stopwatch, resume=resume)
     if as_json:
-        print_json([one.to_dict() for one in outcomes])
+        print_json([one.to_dict() | show.describe_accuracy(store.read(one.path)) for one in outcomes])
     else:
         for name, outcome in zip(targets_, outcomes, strict=True):
             _show(outcome, with_answer=_is_model(name, given))
@@ -131,6 +146,34 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:
+    return [line for one in plans if one.suite.accuracy for line in scoring.list_missing_data(one)]
+
+
+def _measure(
+    plans: Sequence[plan.RunPlan], folder: Path, reporter: Reporter, stopwatch: Stopwatch, *, resume: bool
+) -> list[runner.Outcome]:
+    """Time all plans, then score the accuracy of those that ask for it.
+
+    With `resume`, a plan whose newest run lacks nothing but accuracy is scored, whichever code has timed it.
+    """
+    complete = {one.digest: runner.find_complete(one, folder) for one in plans} if resume else {}
+    unscored = {digest: run for digest, run in complete.items() if run is not None}
+    if not any(scoring.lacks_scores(one, unscored[one.digest]) for one in plans if one.digest in unscored):
+        unscored = {}
+    left = [one for one in plans if one.digest not in unscored]
+    outcomes = runner.run_all(left, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch)
+    found = {one.digest: outcome for one, outcome in zip(left, outcomes, strict=True)}
+    for one in plans:
+        run = unscored.get(one.digest)
+        if run is not None:
+            found[one.digest] = runner.Outcome(run.path, run.environment, runner.in_order(run.summaries(), one))
+        if one.suite.accuracy:
+            with stopwatch.time("accuracy"), stdout_as_stderr():
+                scoring.score(one, found[one.digest].path, reporter)
+    return [found[one.digest] for one in plans]
 
 
 def _check_distinct(names: Sequence[str], plans: Sequence[plan.RunPlan]) -> None:
@@ -170,6 +213,7 @@ def _load_suite(name: str, given: Sequence[str]) -> Suite:
 
 def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
     show.print_run(outcome.summaries, outcome.environment, store.read_start(outcome.path.stem))
+    show.print_tradeoffs(outcome.summaries, store.read(outcome.path))
     if with_answer:
         printer = console()
         printer.print()
@@ -191,6 +235,7 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
                 "workers": one.units(),
                 "estimate_s": round(seconds),
                 "basis": basis,
+                "accuracy": one.suite.accuracy,
             }
         )
     if as_json:
@@ -202,5 +247,6 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
         minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {count(len(entry['cases']), 'case')}, ", end="")
         print(f"{count(entry['workers'], 'worker process', 'es')}, ", end="")
-        print(f"about {minutes:.1f} minutes ({entry['basis']})")
+        scored = ", and the time to score accuracy" if entry["accuracy"] else ""
+        print(f"about {minutes:.1f} minutes ({entry['basis']}){scored}")
         print(f"fields for --only: {plan.describe_fields(entry['fields'])}")

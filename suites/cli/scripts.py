@@ -47,13 +47,19 @@ def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
     return names or list(default)
 
 
+def _read_folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("expected the path of a folder, got an empty text")
+    return Path(text)
+
+
 def output_parser(description: str | None, marker: str) -> argparse.ArgumentParser:
     """A parser of a command line that names models, or stored runs, and a file that the tables go into."""
     parser = models_parser(description)
     stored = f"a stored run {lookup.HELP}: measure nothing; may be given several times"
     parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
     parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {marker} of this file")
-    parser.add_argument("--results", type=Path, help="where runs lie, instead of results/")
+    parser.add_argument("--results", type=_read_folder, help="where runs lie, instead of results/")
     return parser
 
 

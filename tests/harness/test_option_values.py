@@ -34,6 +34,8 @@ def test_an_ablation_of_no_switches_is_refused(switches, ways, capsys, tmp_path)
         (["accuracy", "mlp", "--sensitivity", ""], "--sensitivity: unknown precision ''"),
         (["accuracy", "mlp", "--markdown", ""], "--markdown: . is a folder"),
         (["show", "--results", ""], "--results '': expected the path of a folder"),
+        (["show", "--case", ""], "--case '': expected a part of the name of a case"),
+        (["run", "mlp", "--recipe", "", "--dry-run"], "recipe: .: Is a directory"),
         (["compare", "last", "--results", ""], "--results '': expected the path of a folder"),
         (["list", "runs", "--results", ""], "--results '': expected the path of a folder"),
     ],

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -40,6 +40,8 @@ class Case:
         io: what every backend takes and must give: ``torch`` for tensors, ``numpy`` for arrays.
         device: where the model runs and its tensors are: a name of `suites.harness.declare.device.DEVICES`, or
             ``path.py:Class``.
+        recipe: pairs of a pattern of layer names and a precision, of the case whose right outputs a backend that stores
+            single layers in other precisions is compared with. Such a case is never run; it has no id of its own.
     """
 
     model: str
@@ -50,6 +52,7 @@ class Case:
     switches: Mapping[str, str] = field(default_factory=dict)
     io: str = "torch"
     device: str = CPU
+    recipe: Sequence[Sequence[str]] = ()
 
     @property
     def id(self) -> str:
@@ -65,7 +68,8 @@ class Case:
     @property
     def computation(self) -> str:
         """What is computed, whoever does it and with how many threads: equal texts, equal functions."""
-        return json.dumps([self.model, self.build_arguments, self.precision], sort_keys=True)
+        recipe = [list(map(list, self.recipe))] if self.recipe else []
+        return json.dumps([self.model, self.build_arguments, self.precision, *recipe], sort_keys=True)
 
     @property
     def build_arguments(self) -> dict[str, Scalar]:

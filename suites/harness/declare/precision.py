@@ -13,7 +13,7 @@ Knows no model and no backend; imports torch only to convert.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,6 +66,13 @@ PRECISIONS: dict[str, Precision] = {
         ),
     )
 }
+
+
+def choose_rule(name: str, recipe: Sequence[Sequence[str]]) -> str:
+    """Name of the rule that outputs are verified by, where a recipe may give layers other precisions than `name`."""
+    if not recipe:
+        return PRECISIONS[name].rule
+    return "dynamic recipe" if "int8_dynamic" in {name, *(one for _, one in recipe)} else "recipe"
 
 
 _CASTS = {"bfloat16": "bfloat16", "float16": "half"}

@@ -15,6 +15,10 @@ A weight is a floating-point tensor that does not depend on the inputs and meets
 Linear layers, `matmul` and `conv2d` consist of these calls. Transposed convolutions and batched products keep their
 weights. A matrix whose summed axis is not a multiple of 32 is stored as int8 as well. For ``int8_dynamic`` an embedding
 is decoded only.
+
+A recipe gives each weight a precision of its own. It may be ``bf16`` or ``fp16``, which round the weight. Products in
+``bf16`` also round what the weight meets: this is done in the float32 run alone, so that its error says how much the
+rounding changes.
 """
 
 from __future__ import annotations
@@ -22,15 +26,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from engine import dtypes
 from engine.encodings import INT4, INT8_CHANNEL, Encoding
 from engine.exporter.torch_internals import TorchDispatchMode, tree_map
 from suites.backends.base import to_numpy
+from suites.harness.judge.layers import Layers
 
 GROUP = 32
 """Elements that share a scale in ``int4_weight``."""
 _FLOATS = (torch.float64, torch.float32)
+_ROUNDED = {"bf16": "bfloat16", "fp16": "float16"}
+"""Precision of a recipe -> the type that weights are rounded to."""
 
 
 class Weight(NamedTuple):
@@ -92,11 +101,15 @@ class Quantised(TorchDispatchMode):
         precision: a quantised one.
         inputs: the tensors that the model is called with.
         rows: of ``int8_dynamic``.
+        layers: entered already; it gives each weight a precision instead of `precision`.
     """
 
-    def __init__(self, precision: str, inputs: Sequence[torch.Tensor], rows: Rows) -> None:
+    def __init__(
+        self, precision: str, inputs: Sequence[torch.Tensor], rows: Rows, layers: Layers | None = None
+    ) -> None:
         super().__init__()
         self._precision = precision
+        self._layers = layers
         self._rows = rows
         self._varying = {id(tensor): tensor for tensor in inputs}  # the tensors too, so that no id is used again
 
@@ -143,22 +156,36 @@ class Quantised(TorchDispatchMode):
         is_transposed = func is _aten.convolution.default and args[6]
         return varies and not is_transposed and weight.dtype in _FLOATS
 
-    def _read(self, func: Any, place: Weight, args: Any, kwargs: Any) -> torch.Tensor:
+    def _read(self, func: Any, place: Weight, args: Any, kwargs: Any) -> Any:
         """The result of a call whose weight is stored in few bits."""
         weight = args[place.position]
-        encoding = encoding_of(self._precision, tuple(weight.shape), place)
+        precision = self._precision if self._layers is None else self._layers.precision_of(weight)
+        if precision == "fp32":
+            return func(*args, **kwargs)
+        if precision in _ROUNDED:
+            return self._read_rounded(func, place, args, kwargs, precision)
+        encoding = encoding_of(precision, tuple(weight.shape), place)
         components = encoding.encode(to_numpy(weight))
         changed = list(args)
-        if self._precision != "int8_dynamic" or func is _aten.embedding.default:
+        if precision != "int8_dynamic" or func is _aten.embedding.default:
             changed[place.position] = torch.from_numpy(encoding.decode(components, "float32")).to(weight.dtype)
-            result: torch.Tensor = func(*changed, **kwargs)
-            return result
+            return func(*changed, **kwargs)
         x = args[place.other]
         shape = (1, -1) if func is _aten.mv.default else (x.shape[0], -1)
         whole, scale = self._quantise(x.reshape(shape))
         changed[place.other] = whole.reshape(x.shape)
         changed[place.position] = torch.from_numpy(encoding.integers(components)).double()
         return _scaled(func, changed, kwargs, scale, torch.from_numpy(components["scale"]).double()).to(x.dtype)
+
+    def _read_rounded(self, func: Any, place: Weight, args: Any, kwargs: Any, precision: str) -> Any:
+        """The result of a call whose weight is rounded, and in the float32 run what a product in bfloat16 reads."""
+        dtype, changed = _ROUNDED[precision], list(args)
+        changed[place.position] = _rounded(args[place.position], dtype)
+        x = args[place.other]
+        is_grouped = func is _aten.convolution.default and args[8] != 1  # multiplies decoded weights in float32
+        if precision == "bf16" and x.dtype is torch.float32 and not is_grouped:
+            changed[place.other] = _rounded(x, dtype)
+        return func(*changed, **kwargs)
 
     def _quantise(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Integers [R, K] and scales [R, 1] of rows [R, K], both as float64."""
@@ -169,6 +196,11 @@ class Quantised(TorchDispatchMode):
         usable = most.isfinite()
         whole = self._rows.integers(torch.where(usable, x / scale, torch.zeros_like(x)))
         return whole.double(), torch.where(usable, scale, torch.full_like(scale, torch.nan)).double()
+
+
+def _rounded(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+    """The nearest numbers of a narrower type. By NumPy, because the float64 run lifts every cast of torch."""
+    return torch.from_numpy(to_numpy(tensor).astype(dtypes.dtype(dtype).numpy).astype(np.float64)).to(tensor.dtype)
 
 
 def encoding_of(precision: str, shape: tuple[int, ...], place: Weight) -> Encoding:

@@ -6,15 +6,15 @@ float64; integers and booleans stay as they are. Where float64 is impossible, th
 
 A rounded case has the float64 outputs of the rounded weights and inputs, and eager's error is that of eager in the
 rounded type. A quantised case has those of the float64 model with its weights encoded and decoded again
-(`quantised.py`), and beside them those of the model as it is, for its accuracy.
+(`quantised.py`), and beside them those of the model as it is, for its accuracy. A case with a recipe is quantised.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,9 @@ from suites.backends import stepwise
 from suites.backends._buffers import Buffers, restorer
 from suites.backends.base import flatten, to_numpy
 from suites.harness.declare.case import Case
-from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
+from suites.harness.declare.precision import PRECISIONS, choose_rule, convert_inputs, convert_model
 from suites.harness.judge import onnx_reference
+from suites.harness.judge.layers import Layers
 from suites.harness.judge.quantised import Quantised, Rows
 from suites.harness.judge.verify import Reference, compare, describe_change, describe_incomparable
 from suites.torch_internals import version_of
@@ -69,7 +70,7 @@ def _compute(case: Case, seeds: int) -> list[Reference]:
     spec = models.get(case.model)
     sets = [spec.inputs(seed, **case.build_arguments) for seed in range(seeds)]
     inputs = [convert_inputs(one, case.precision) for one in sets]
-    if precision.kind == "quantised":
+    if precision.kind == "quantised" or case.recipe:
         return _quantised(case, inputs)
     model, _ = spec.build(**case.build_arguments)
     if spec.form == "onnx":
@@ -93,12 +94,16 @@ def _compute(case: Case, seeds: int) -> list[Reference]:
 
 def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Reference]:
     """The references of a quantised case."""
-    rule, build = PRECISIONS[case.precision].rule, models.get(case.model).build
+    rule, build = choose_rule(case.precision, case.recipe), models.get(case.model).build
     rows = [Rows() for _ in inputs]
     kept = iter(rows)
 
-    def read(lifted: tuple[torch.Tensor, ...]) -> Quantised:
-        return Quantised(case.precision, lifted, next(kept))
+    @contextmanager
+    def read(lifted: tuple[torch.Tensor, ...], run: torch.nn.Module, integers: Rows) -> Iterator[None]:
+        with ExitStack() as stack:
+            layers = stack.enter_context(Layers(run, case.recipe, case.precision)) if case.recipe else None
+            stack.enter_context(Quantised(case.precision, lifted, integers, layers))
+            yield
 
     model = build(**case.build_arguments)[0]
     size = _count_bytes(model)
@@ -106,7 +111,8 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
     ready = restorer(model, state)
     try:
         wide = build(**case.build_arguments)[0]
-        unquantised, exact = _double(wide, inputs, state), _double(wide, inputs, state, read)
+        unquantised = _double(wide, inputs, state)
+        exact = _double(wide, inputs, state, lambda lifted: read(lifted, wide, next(kept)))
         note = None
     except _IMPOSSIBLE as error:
         note, rows, exact = _note(error), [Rows() for _ in inputs], []
@@ -115,7 +121,7 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
     for one, integers in zip(inputs, rows, strict=True):
         if exact:
             integers.replay()
-        with Quantised(case.precision, one, integers):
+        with read(one, model, integers):
             own.append(_own(model, one, ready))
     if note is not None:
         found = [Reference(*_plain(one), None, note, rule, state=state) for one in own]

@@ -101,11 +101,13 @@ RULES: dict[str, Rule] = {
     "rounded": Rule(ROUNDED_FACTOR, ROUNDED_UNITS, pools_steps=True),
     "quantised": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST),
     "dynamic": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST),
+    "recipe": Rule(ROUNDED_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST, pools_steps=True),
+    "dynamic recipe": Rule(ROUNDED_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, pools_steps=True),
     "own weights": Rule(OWN_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST, OWN_MOST, _STATED),
     "own activations": Rule(OWN_ACTIVATIONS_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, OWN_MOST, _STATED),
 }
-"""Name of a rule -> the rule. `suites.harness.declare.precision.PRECISIONS` gives one to each precision, and those of
-`OWN_RULES` are for `apply_rule`."""
+"""Name of a rule -> the rule. `suites.harness.declare.precision.choose_rule` gives one to each precision and to
+recipes, and those of `OWN_RULES` are for `apply_rule`."""
 OWN_RULES = ("own weights", "own activations")
 """Rules for backends that quantise in ways of their own."""
 

@@ -81,7 +81,8 @@ def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
 
     Args:
         label: such as ``engine`` or ``onnxruntime[level=extended]``, which then is the whole.
-        switches: names of switches, or of kinds of them; None: the usual ones.
+        switches: names of switches, or of kinds of them; None: the usual ones. A kind means its usual switches, or all
+            of them if none is usual.
 
     Raises:
         UsageError: an unknown name, no switch chosen, a backend that cannot run here, or one that has no switches.
@@ -109,11 +110,12 @@ def _chosen(declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> l
             raise UsageError(f"--switches: {unknown('switch', name, known)}")
     if not names:
         raise UsageError("--switches names none; leave it out for the usual switches")
-    chosen = [switch for switch in declared if switch.name in names or (switch.kind in names and switch.usual)]
-    if not chosen:
-        others = ", ".join(switch.name for switch in declared if switch.kind in names)
-        raise UsageError(f"--switches: {', '.join(names)} has no usual switch; name the switches: {others}")
-    return chosen
+    usual = {switch.kind for switch in declared if switch.usual}
+    return [
+        switch
+        for switch in declared
+        if switch.name in names or (switch.kind in names and (switch.usual or switch.kind not in usual))
+    ]
 
 
 def facts_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:

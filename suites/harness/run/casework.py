@@ -54,11 +54,12 @@ COMPANY_ROUNDS = 3
 
 @dataclass
 class Entry:
-    """One backend in one generation: its worker while it lives, and the samples that it will leave."""
+    """One backend in one generation: its worker while it lives, its right outputs, the samples that it will leave."""
 
     ref: BackendRef
     line: Samples
     worker: Worker | None = None
+    references: Sequence[Reference] = ()
     seconds: list[list[float]] = field(default_factory=list)
     alone_seconds: list[list[float]] = field(default_factory=list)
     beside_seconds: list[list[float]] = field(default_factory=list)
@@ -182,21 +183,16 @@ class CaseWork:
             stack.callback(self._close, entries)
             possible = [entry for entry in entries if self._possible(entry)]
             self._reporter.doing(f"{self.case.id}  float64 reference")
-            try:
-                with self._stopwatch.time("reference"):
-                    references = self._references.get(self.case) if possible else []
-            except WorkerFailed as failure:
-                for entry in possible:
-                    entry.fail(failure.status, failure.reason)
-                return [entry.line for entry in entries]
-            possible = [entry for entry in possible if self._restores(entry, references[0].state)]
+            with self._stopwatch.time("reference"):
+                possible = [entry for entry in possible if self._find_references(entry)]
+            possible = [entry for entry in possible if self._restores(entry)]
             if generation == self._numbers.start and self._states_phases:
-                self._prepare_side_by_side(possible, references, generation)
+                self._prepare_side_by_side(possible, generation)
             else:
-                self._prepare_together(possible, references, generation)
+                self._prepare_together(possible, generation)
             with self._stopwatch.time("warm up"):
                 self._warm([entry for entry in possible if entry.alive], generation)
-            self._rounds([entry for entry in possible if entry.alive], references, generation)
+            self._rounds([entry for entry in possible if entry.alive], generation)
         return [entry.line for entry in entries]
 
     def _close(self, entries: Sequence[Entry]) -> None:
@@ -217,13 +213,22 @@ class CaseWork:
             entry.fail("unavailable", reason)
         return reason is None
 
-    def _restores(self, entry: Entry, state: Sequence[str]) -> bool:
-        reason = backends.cannot_restore(entry.ref, state)
+    def _find_references(self, entry: Entry) -> bool:
+        """Give an entry its right outputs; False, and the entry has failed, where they could not be computed."""
+        try:
+            entry.references = self._references.get(checks.reference_case(self.case, entry.ref))
+        except WorkerFailed as failure:
+            entry.fail(failure.status, failure.reason)
+            return False
+        return True
+
+    def _restores(self, entry: Entry) -> bool:
+        reason = backends.cannot_restore(entry.ref, entry.references[0].state)
         if reason is not None:
             entry.fail("unavailable", reason)
         return reason is None
 
-    def _prepare_side_by_side(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+    def _prepare_side_by_side(self, entries: Sequence[Entry], generation: int) -> None:
         """The first generation: each on processors of its own, as many at once as there is room for.
 
         Its phases are worth stating: scripts/bench_phases.py shows that they take as long as one after the other.
@@ -236,7 +241,7 @@ class CaseWork:
             lane = lanes.get()
             if entry.worker is not None:
                 entry.worker.pin(lane)
-            self._prepare(entry, references, generation)
+            self._prepare(entry, generation)
             lanes.put(lane)
 
         seconds = self._prepare_all(entries, generation, prepare, lanes.qsize())
@@ -244,11 +249,11 @@ class CaseWork:
         for entry in entries:  # its share of the time that passed: several were prepared at once
             entry.line.elapsed_s *= seconds / total if total else 0.0
 
-    def _prepare_together(self, entries: Sequence[Entry], references: Sequence[Reference], generation: int) -> None:
+    def _prepare_together(self, entries: Sequence[Entry], generation: int) -> None:
         """Other generations: as many at once as there are processors; their phases are not stated."""
         workers = count_processors()
         seconds = self._prepare_all(
-            entries, generation, lambda entry: self._prepare(entry, references, generation, entries), workers
+            entries, generation, lambda entry: self._prepare(entry, generation, entries), workers
         )
         for entry in entries:
             entry.note(dict.fromkeys(PHASES) | {"elapsed_s": seconds / len(entries)})
@@ -302,14 +307,11 @@ class CaseWork:
         scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
         entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=False)
 
-    def _prepare(
-        self, entry: Entry, references: Sequence[Reference], generation: int, beside: Sequence[Entry] = ()
-    ) -> None:
+    def _prepare(self, entry: Entry, generation: int, beside: Sequence[Entry] = ()) -> None:
         """Load, prepare, verify, and in the first generation soak; a failure is written on the entry's samples.
 
         Args:
             entry: the backend.
-            references: the right outputs.
             generation: its number.
             beside: backends that are prepared at the same time.
         """
@@ -323,26 +325,26 @@ class CaseWork:
                 entry.note(worker.ask("load", self.suite.timeouts.load))
             self._doing(generation, "prepare", entry)
             started = time.monotonic()
-            answer = worker.ask("prepare", self.suite.timeouts.prepare, state=references[0].state)
+            answer = worker.ask("prepare", self.suite.timeouts.prepare, state=entry.references[0].state)
             _add_parts(entry.spent, answer, time.monotonic() - started)
             entry.note(answer)
             self._doing(generation, "verify", entry)
             with self._may_call, self._pausing(others):  # a thread without a processor makes the others of a call spin
-                self._verify(entry, worker, references, generation)
+                self._verify(entry, worker, generation)
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
         self._reporter.row(entry.ref.label, "right" if line.status == "ok" else line.status)
         line.elapsed_s = time.monotonic() - began
 
-    def _verify(self, entry: Entry, worker: Worker, references: Sequence[Reference], generation: int) -> None:
+    def _verify(self, entry: Entry, worker: Worker, generation: int) -> None:
         """Check the results of a prepared worker; in the first generation those of a soak, too."""
         with entry.spent.time("verify"):
             answer = worker.ask("verify", self.suite.timeouts.verify)
-            self._judge(entry, worker.scratch, answer, references)
+            self._judge(entry, worker.scratch, answer)
         if entry.alive and generation == self._numbers.start:
             with entry.spent.time("soak"):
                 answer = worker.ask("soak", self.suite.timeouts.warm)
-                self._check(entry, answer["suspects"], references, "a call before the warm-up")
+                self._check(entry, answer["suspects"], "a call before the warm-up")
 
     def _warm(self, entries: Sequence[Entry], generation: int) -> None:
         """Put each on its processors and warm it up, one after the other."""
@@ -362,7 +364,7 @@ class CaseWork:
                 self._reporter.row(entry.ref.label, entry.line.status)
             entry.line.elapsed_s += time.monotonic() - began
 
-    def _rounds(self, entries: list[Entry], references: Sequence[Reference], generation: int) -> None:
+    def _rounds(self, entries: list[Entry], generation: int) -> None:
         """Interleaved timing. Lines get seconds, contention and, where a timed result was wrong, that status.
 
         Rounds that others disturbed are done again, up to a third more of them within the budget. Who has no turn is
@@ -402,7 +404,7 @@ class CaseWork:
         )
         for entry in entries:
             with self._stopwatch.time("check timed calls"):
-                self._check(entry, entry.kept, references, "a timed call")
+                self._check(entry, entry.kept, "a timed call")
             if entry.line.status == "ok":
                 seconds = [entry.seconds[number] for number in rounds]
                 entry.note({"seconds": seconds, "alone": entry.alone_seconds, "beside": entry.beside_seconds})
@@ -483,22 +485,20 @@ class CaseWork:
             if entry.worker is not None:
                 self._device.resume(entry.worker.pid)
 
-    def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> None:
+    def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
-        found = checks.judge(scratch, answer, references)
-        entry.line.note = references[0].note
+        found = checks.judge(scratch, answer, entry.references)
+        entry.line.note = entry.references[0].note
         entry.line.error = Error(relative=found.relative, max_abs=found.max_abs, tolerance=found.tolerance)
         entry.line.accuracy = found.accuracy
         if found.reason is not None:
             entry.fail("wrong", tidy(found.reason))
 
-    def _check(
-        self, entry: Entry, results: Sequence[Mapping[str, Any]], references: Sequence[Reference], what: str
-    ) -> None:
+    def _check(self, entry: Entry, results: Sequence[Mapping[str, Any]], what: str) -> None:
         """Check results of calls after the first: an answer kept from another input set shows here."""
         if entry.line.status != "ok" or entry.worker is None:
             return
-        reason = checks.first_fault(entry.worker.scratch, results, references)
+        reason = checks.first_fault(entry.worker.scratch, results, entry.references)
         if reason is not None:
             entry.fail("wrong", f"{what}: {reason}")
 

@@ -6,7 +6,7 @@ Reads results that a `Job` has written to its scratch folder. Starts no process 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ def unavailable(case: Case, ref: BackendRef) -> str | None:
         or backends.unavailable(ref)
         or backends.cannot_run(ref, model.form)
         or cannot_convert(model, case.precision)
+        or _cannot_mix(case, ref)
         or model.unavailable()
     )
 
@@ -61,6 +62,19 @@ def cannot_convert(model: models.ModelSpec, precision: str) -> str | None:
     if not model.keeps_types or PRECISIONS[precision].dtype is None:
         return None
     return f"{model.name} keeps the element types that it was saved with; the case asks for {precision}"
+
+
+def _cannot_mix(case: Case, ref: BackendRef) -> str | None:
+    """Why precisions of single layers cannot be verified in the case; None where they can, or there are none."""
+    if PRECISIONS[case.precision].kind != "rounded" or not backends.recipe(ref):
+        return None
+    return f"a recipe gives layers of a float32 model other precisions; the case rounds the model to {case.precision}"
+
+
+def reference_case(case: Case, ref: BackendRef) -> Case:
+    """The case whose right outputs the results of a backend are compared with: `case` with the recipe of `ref`."""
+    chosen = backends.recipe(ref)
+    return replace(case, recipe=chosen) if chosen else case
 
 
 def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Reference]) -> Judgement:

@@ -31,8 +31,8 @@ CASE_S = 4.0
 """Seconds a case is assumed to take beside its workers: the reference, and ending processes."""
 
 
-_NOT_ASKED = {"models", "backends", "threads", "precision", "device", "worker_s"}
-"""Keys of a suite that are in the cases, or change nothing that is measured."""
+_NOT_ASKED = {"models", "backends", "threads", "precision", "device", "worker_s", "accuracy"}
+"""Keys of a suite that are in the cases, or change nothing that is timed."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ class RunPlan:
         return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
-        """Of each file of a user that a model or backend is in, its name and a digest of what is in it."""
+        """Of each file of a user that a model, a backend or a recipe is in, its name and a digest of what is in it."""
         names = {case.device for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
+        paths |= {Path(ref.options["recipe"]) for _, refs in self.cases for ref in refs if "recipe" in ref.options}
         paths |= {models.file_of(case.model) for case, _ in self.cases if models.is_path(case.model)}
         contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
         return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
@@ -185,11 +186,7 @@ def make(
     Raises:
         UsageError: an unknown name, or nothing is left to run.
     """
-    if backends is not None:
-        if not backends:
-            raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
-        sweeps = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
-        suite = suite.model_copy(update={"backends": list(backends), "models": sweeps})
+    suite = add_rows(suite, backends)
     if baseline is not None:
         suite = suite.model_copy(update={"baseline": baseline})
     suite = configured(resolve(suite, Path.cwd()), config or {})
@@ -209,6 +206,31 @@ def make(
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
     return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+
+
+def add_rows(suite: Suite, backends: Sequence[str] | None, more: Sequence[str] = ()) -> Suite:
+    """`suite` with other backends than its own, or with further ones.
+
+    Args:
+        suite: what is declared.
+        backends: labels instead of the suite's; None: those of the suite.
+        more: labels beside them, in every case.
+
+    Raises:
+        UsageError: `backends` is empty.
+    """
+    if backends is not None:
+        if not backends:
+            raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
+        sweeps = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
+        suite = suite.model_copy(update={"backends": list(backends), "models": sweeps})
+    if not more:
+        return suite
+    sweeps = [
+        sweep if sweep.backends is None else sweep.model_copy(update={"backends": [*sweep.backends, *more]})
+        for sweep in suite.models
+    ]
+    return suite.model_copy(update={"backends": [*suite.backends, *more], "models": sweeps})
 
 
 def list_fields(cases: Sequence[tuple[Case, Sequence[BackendRef]]]) -> dict[str, list[Scalar]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.harness.declare.case import Case
-from suites.harness.declare.precision import PRECISIONS
+from suites.harness.declare.precision import choose_rule
 from suites.harness.judge.verify import Reference
 from suites.harness.measure.job import INPUT_SETS
 from suites.harness.record import outputs
@@ -65,7 +65,8 @@ def _receive(case: Case, scratch: Path, wait: Callable[[], Mapping[str, Any]]) -
         sets = wait()["sets"]
     except WorkerFailed as failure:
         return WorkerFailed(failure.status, f"no reference: {failure.reason.removeprefix('reference: ')}")
-    return [_read(scratch, one, PRECISIONS[case.precision].rule) for one in sets]
+    rule = choose_rule(case.precision, case.recipe)
+    return [_read(scratch, one, rule) for one in sets]
 
 
 def _read(scratch: Path, told: Mapping[str, Any], rule: str) -> Reference:

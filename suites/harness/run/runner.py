@@ -282,11 +282,14 @@ def _roofs(environment: Environment, name: str) -> Roofs | None:
 
 def finished(plan: RunPlan, results: Path) -> store.Run | None:
     """The newest run of this plan on this machine, where it is complete and made by this very code."""
-    now = machine.revision()
+    run = find_complete(plan, results)
+    return run if run is not None and run.environment.revision == machine.revision() else None
+
+
+def find_complete(plan: RunPlan, results: Path) -> store.Run | None:
+    """The newest run of this plan on this machine, if it is complete; any code may have made it."""
     run = next(_runs(plan, results), None)
-    if run is None or not _is_complete(run, plan) or run.environment.revision != now:
-        return None
-    return run
+    return run if run is not None and _is_complete(run, plan) else None
 
 
 def _runs(plan: RunPlan, results: Path) -> Iterator[store.Run]:

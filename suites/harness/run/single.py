@@ -117,7 +117,7 @@ class SingleRuns:
         cache = scratch / "cache"
         shutil.copytree(self._seed, cache)
         try:
-            references = self._references_of(suite).get(case)
+            references = self._references_of(suite).get(checks.reference_case(case, ref))
             reason = backends.cannot_restore(ref, references[0].state)
             if reason is not None:
                 raise CannotRun(reason)
