@@ -226,7 +226,8 @@ def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapp
             raise UsageError(
                 f"--config {text!r}: every backend has the threads of the case; use enginebench run --threads {value}"
             )
-        known = [name for name in backends.BACKENDS["engine"].switches if not of_case or name != "threads"]
+        said_by_case = ("precision", "threads") if of_case else ("precision",)
+        known = [name for name in backends.BACKENDS["engine"].switches if name not in said_by_case]
         if not any(field == name or (name.endswith(".") and field.startswith(name)) for name in known):
             raise UsageError(f"--config {text!r}: {unknown('field', field, known)}")
         if field in found:

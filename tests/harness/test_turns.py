@@ -79,10 +79,10 @@ def test_backends_that_need_all_processors_are_verified_while_the_others_are_sto
     device = FakeDevice()
     work._device, work._has_one_lane, work._reporter = device, has_one_lane, Reporter()
     for pid, entry in enumerate(entries, 1):
-        entry.worker = FakeWorker(pid, device, tmp_path)
+        entry.worker, entry.references = FakeWorker(pid, device, tmp_path), [SimpleNamespace(state=())]
     monkeypatch.setattr(work, "_judge", lambda *_arguments: None)
     monkeypatch.setattr(work, "_check", lambda *_arguments: None)
-    work._prepare(entries[0], [SimpleNamespace(state=())], 0, entries)
+    work._prepare(entries[0], 0, entries)
     seen = entries[0].worker.stopped_during
     assert (seen["prepare"], seen["verify"], seen["soak"]) == (set(), stopped, stopped)
     assert not device.stopped
