@@ -483,3 +483,25 @@ def test_details_say_where_the_times_of_preparing_are():
     written = io.StringIO()
     details.print_details(Console(file=written, width=150), standing.judge_cases(rows)[0], records.environment())
     assert text not in written.getvalue()
+
+
+def test_cases_that_share_a_precision_are_named_by_it():
+    cases = [
+        records.summary(
+            case=f"{model}/b1/t1/{precision}", model=model, precision=precision, backend="torchao",
+            status="unavailable", reason="no" if precision == "fp32" or model == "c" else "other",
+        )
+        for model in "abc" for precision in ("fp32", "bf16")
+    ]  # fmt: skip
+    standings = standing.judge_cases(cases)
+    short = names.shorten_names(cases)
+    told = list(notes.explain_missing(standings, short))
+    assert [one.partition(" (")[2] for one in told] == [
+        "a b1 fp32, b b1 fp32, c b1 fp32, c b1 bf16): no",
+        "a b1 bf16, b b1 bf16): other",
+    ]
+    (whole,) = notes.explain_missing(
+        standings[:0] + [one for one in standings if next(iter(one.rows.values())).precision == "fp32"], short
+    )
+    assert whole == "torchao unavailable (all cases): no"
+    assert notes.name_cases([short[f"{model}/b1/t1/fp32"] for model in "abc"], standings, short) == "all cases in fp32"

@@ -136,7 +136,9 @@ def _explain_scheme(standings: Sequence[Standing], short: Mapping[str, str]) -> 
             if "scheme" in one.marks.get(label, ()):
                 cases.setdefault((row.backend, find_scheme(row) or ""), []).append(short[one.case])
     if cases:
-        texts = [f"{label} in {', '.join(where)}: {scheme}" for (label, scheme), where in cases.items()]
+        texts = [
+            f"{label} in {name_cases(where, standings, short)}: {scheme}" for (label, scheme), where in cases.items()
+        ]
         yield f"{LETTERS['scheme']} quantised in a way of its own: {'; '.join(texts)}."
 
 
@@ -183,8 +185,27 @@ def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> 
     for (backend, status, reason), where in cases.items():
         backends.setdefault((status, reason, tuple(where)), []).append(backend)
     for (status, reason, names), labels in backends.items():
-        place = "all cases" if len(names) == len(standings) > 1 else ", ".join(names)
-        yield f"{', '.join(labels)} {status} ({place}): {reason}"
+        yield f"{', '.join(labels)} {status} ({name_cases(names, standings, short)}): {reason}"
+
+
+def name_cases(names: Sequence[str], standings: Sequence[Standing], short: Mapping[str, str]) -> str:
+    """The short names of some cases, or ``all cases``, or ``all cases in bf16`` where that says the same.
+
+    Args:
+        names: short names.
+        standings: all cases.
+        short: case -> short name.
+    """
+    if len(names) == len(standings) > 1:
+        return "all cases"
+    by_precision: dict[str, set[str]] = {}
+    for one in standings:
+        precision = next((row.precision for row in one.rows.values()), "")
+        by_precision.setdefault(precision, set()).add(short[one.case])
+    whole = {precision: cases for precision, cases in by_precision.items() if cases <= set(names)}
+    if len(names) > len(whole) and set().union(*whole.values()) == set(names):
+        return f"all cases in {' and '.join(whole)}"
+    return ", ".join(names)
 
 
 def _explain_missing_briefly(one: Standing, short: Mapping[str, str], told: Reasons) -> Iterator[str]:
