@@ -75,7 +75,7 @@ class Program(CompiledModel[Specialised]):
             _warn_of_slow_kernels(self.lowered.name, self._example.count())
         if self._example.has_emulated_launches and config.isa is None:
             told = self._example.count().describe_emulated_launches()
-            warn(f"{self.lowered.name}: {told}. Weights take half of the bytes.", SlowPrecisionWarning, once=True)
+            warn(f"{self.lowered.name}: {told}.", SlowPrecisionWarning, once=True)
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:
         artifact = self.lowered

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 SIZES = ("batch", "sequence", "size")
 """Arguments of a model that are sizes of its inputs; the others are options."""
+EXACT = ("eager", "fp32")
+"""Backend and precision of the row that all others are compared with."""
 PHASES = ("phase", "steps")
 """Options of language models that say how text is generated. Accuracy is that of one call over a whole text."""
 
@@ -130,7 +132,7 @@ def evaluate(
         folder = Path(name)
         progress("eager, fp32: the outputs that all are compared with")
         exact, size = _score_exact(model, task, parts, folder)
-        yield Row("eager", "fp32", "ok", None, size, task.summarise(exact, exact))
+        yield Row(*EXACT, "ok", None, size, task.summarise(exact, exact))
         for subject in subjects:
             progress(f"{subject.backend}, {subject.label}")
             request = _Request(model, subject, threads, task, parts, folder)
@@ -161,7 +163,7 @@ def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) ->
 
 
 def strip_phase(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a model without those that say how text is generated."""
+    """The options of a model without `PHASES`."""
     return {key: value for key, value in options.items() if key not in PHASES}
 
 

@@ -1,7 +1,7 @@
 """Scores the backends of a finished run, and adds the results to its file. Times nothing.
 
-A model is scored once for each backend and precision: threads, and the phase of generating text, do not change what is
-computed, and the data has sizes of its own.
+A model is scored once for each backend and precision. The number of threads and the phase of generating text do not
+change what is computed, and the data has its own sizes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.processors import count_processors
 from suites import models
 from suites.accuracy import evaluate
-from suites.accuracy.evaluate import Row, Subject, strip_phase
+from suites.accuracy.evaluate import EXACT, Row, Subject, strip_phase
 from suites.accuracy.tasks import Task
 from suites.backends import versions
 from suites.backends.base import Backend
@@ -26,13 +26,10 @@ from suites.harness.run.plan import RunPlan
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.runner import Interrupted
 
-EXACT = ("eager", "fp32")
-"""Label and precision of the row that all others are compared with."""
-
 
 @dataclass
 class Group:
-    """What is scored of one model.
+    """The backends and precisions of one model that are to be scored.
 
     Attributes:
         model: as in the cases.
@@ -48,7 +45,7 @@ class Group:
 
 
 def list_groups(plan: RunPlan, run: store.Run) -> list[Group]:
-    """What is left to score of a run: backends that were right in some case and have no line yet."""
+    """The backends of a run that were right in some case and have no line of accuracy yet, by model."""
     right = {(line.case, line.backend) for line in run.summaries() if line.status == "ok"}
     known = {_key(line.model, line.options, line.precision, line.backend) for line in run.of(AccuracyRecord)}
     found: dict[str, Group] = {}
@@ -84,7 +81,7 @@ def score(plan: RunPlan, path: Path, reporter: Reporter) -> list[AccuracyRecord]
         reporter: told what happens.
 
     Returns:
-        All lines of the run, those that it had before included.
+        All lines of accuracy of the run, earlier ones too.
 
     Raises:
         Interrupted: on Ctrl-C; every line so far is stored.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from suites.accuracy.estimates import Estimate
-from suites.accuracy.evaluate import Row
+from suites.accuracy.evaluate import EXACT, Row
 from suites.accuracy.tasks import Column, Task
 from suites.accuracy.tradeoff import Entry, Tradeoff
 from suites.harness.present import markdown, units
@@ -47,7 +47,7 @@ def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
     cells = {"backend": row.backend, "precision": row.precision, "weights": units.size(row.weight_bytes)}
     if row.status != "ok":
         return cells | {column.name: units.UNKNOWN for column in columns[1:]} | {columns[0].name: row.status}
-    is_base = row.backend == "eager" and row.precision == "fp32"
+    is_base = (row.backend, row.precision) == EXACT
     for column in columns:
         one = None if is_base and column.name == "change" else row.estimates.get(column.name)
         cells[column.name] = format_estimate(one, column.form, signed=column.name == "change")

@@ -80,7 +80,8 @@ class Engine(Backend):
         """Each pass off; another planner, kernel variant or instruction set than usual; one thread; nodes one by one;
         results in fresh memory.
 
-        Only by name: reference kernels, whose speed nobody asks for, and precisions, which change results.
+        Reference kernels and precisions take part only if they are named: nobody asks for the speed of the former, and
+        the latter change results.
         """
         declared = _settings()
         if declared is None:
@@ -310,7 +311,7 @@ def _with_state(program: Any) -> tuple[Callable[..., Any], Callable[..., None] |
 
 def facts_of(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a record takes from a report; an engine of another version may lack some of it."""
-    from suites.harness.record.schema import AllFacts
+    from suites.harness.record.facts import AllFacts
 
     return {name: report[name] for name in AllFacts.model_fields if report.get(name) is not None}
 

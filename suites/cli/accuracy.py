@@ -13,7 +13,7 @@ from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.accuracy import evaluate, tables
-from suites.accuracy.evaluate import Subject
+from suites.accuracy.evaluate import EXACT, Subject
 from suites.backends.base import Backend
 from suites.cli import targets
 from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr, whole_number
@@ -139,7 +139,7 @@ def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> lis
         raise UsageError("--backends names none")
     for ref in refs:
         registry.check(ref)
-    found = [Subject(ref, name, name) for name in names for ref in refs if (ref.label, name) != ("eager", "fp32")]
+    found = [Subject(ref, name, name) for name in names for ref in refs if (ref.label, name) != EXACT]
     for path in recipes:
         ref = BackendRef("engine", {"recipe": str(path)})
         registry.check(ref)

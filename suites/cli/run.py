@@ -29,6 +29,7 @@ from suites.harness.measure import roofs
 from suites.harness.present import answer, progress, timing
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.record import store
+from suites.harness.record.schema import HARMLESS, AccuracyRecord
 from suites.harness.run import plan, runner
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.stopwatch import Stopwatch
@@ -144,7 +145,7 @@ def command(
             _show(outcome, with_answer=_is_model(name, given))
     if with_timing:
         timing.print_timing(console(stderr=as_json), stopwatch)
-    if not all(outcome.succeeded for outcome in outcomes):
+    if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
 
 
@@ -155,7 +156,7 @@ def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:
 def _measure(
     plans: Sequence[plan.RunPlan], folder: Path, reporter: Reporter, stopwatch: Stopwatch, *, resume: bool
 ) -> list[runner.Outcome]:
-    """Time all plans, then score the accuracy of those that ask for it.
+    """Time all plans, then score the accuracy of those whose suite says so.
 
     With `resume`, a plan whose newest run lacks nothing but accuracy is scored, whichever code has timed it.
     """
@@ -174,6 +175,11 @@ def _measure(
             with stopwatch.time("accuracy"), stdout_as_stderr():
                 scoring.score(one, found[one.digest].path, reporter)
     return [found[one.digest] for one in plans]
+
+
+def _has_scored(outcome: runner.Outcome) -> bool:
+    """False if the accuracy of some row could not be scored because its backend failed."""
+    return all(line.status in HARMLESS for line in store.read(outcome.path).of(AccuracyRecord))
 
 
 def _check_distinct(names: Sequence[str], plans: Sequence[plan.RunPlan]) -> None:

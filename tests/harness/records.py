@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suites.harness.record.schema import AllFacts, Environment, Plan, Samples, Summary
+from suites.harness.record.facts import AllFacts
+from suites.harness.record.schema import Environment, Plan, Samples, Summary
 
 CASE = "mlp/b1/t1/fp32"
 

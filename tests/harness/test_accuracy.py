@@ -182,7 +182,7 @@ def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
     recipe = tmp_path / "first.toml"
     recipe.write_text('[layers]\n"*" = "int8_weight"\n')
     page = tmp_path / "table.md"
-    asked = ["accuracy", "mlp", "--precision", "fp32,int8_weight", "--recipe", str(recipe), "--chunks", "2"]
+    asked = ["accuracy", "mlp", "--precision", "int8_weight", "--recipe", str(recipe), "--chunks", "2"]
     assert call(*asked, "--markdown", str(page)) == 0
     out = capsys.readouterr().out
     assert "first.toml" in out
@@ -190,8 +190,8 @@ def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
     assert page.read_text().startswith("| backend | precision | weights | error |")
     assert call(*asked, "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["precision"] for row in rows] == ["fp32", "fp32", "int8_weight", "first.toml"]
-    assert rows[3]["estimates"] == rows[2]["estimates"]  # the recipe names every layer
+    assert [row["precision"] for row in rows] == ["fp32", "int8_weight", "first.toml"]
+    assert rows[2]["estimates"] == rows[1]["estimates"]  # the recipe names every layer
 
 
 def test_the_command_ranks_layers(capsys):

@@ -10,17 +10,14 @@ import pytest
 from suites import backends
 from suites.harness.errors import UsageError
 from suites.harness.record import document, migrations, store
+from suites.harness.record.facts import AllFacts, Facts, columns, facts_of
 from suites.harness.record.schema import (
     KINDS,
     SCHEMA,
     AblationRecord,
-    AllFacts,
     Environment,
-    Facts,
     Samples,
     Summary,
-    columns,
-    facts_of,
     names,
 )  # fmt: skip
 from tests.harness import records

@@ -11,11 +11,11 @@ import torch
 from suites import models
 from suites.accuracy import scoring, tables, tradeoff
 from suites.accuracy.tasks import TASKS
-from suites.cli import main
+from suites.cli import main, run
 from suites.harness.declare import spec
 from suites.harness.record import store
 from suites.harness.record.schema import AccuracyRecord, Latency, Ratio, Score
-from suites.harness.run import plan
+from suites.harness.run import plan, runner
 from suites.harness.run.reporter import Reporter
 from tests.harness import records
 
@@ -69,7 +69,7 @@ def test_each_backend_is_scored_once_a_precision_if_it_was_right_in_some_case(ma
     ]  # fmt: skip
 
 
-def test_scores_are_those_of_the_outputs_and_a_second_time_nothing_is_left(made):
+def test_scores_are_those_of_the_outputs_and_an_interrupted_scoring_goes_on_behind_them(made):
     asked, path = made
     found = scoring.score(asked, path, Reporter())
     assert store.read(path).of(AccuracyRecord) == found
@@ -91,20 +91,15 @@ def test_scores_are_those_of_the_outputs_and_a_second_time_nothing_is_left(made)
     assert found[2].scores["error"].value == pytest.approx(sum(errors) / 8, rel=1e-3)
     assert found[2].weight_bytes < found[1].weight_bytes / 3
     assert not scoring.lacks_scores(asked, store.read(path))
-    before = path.read_bytes()
+    whole = path.read_text()
     assert scoring.score(asked, path, Reporter()) == found
-    assert path.read_bytes() == before
-
-
-def test_an_interrupted_scoring_goes_on_behind_the_stored_lines(made):
-    asked, path = made
-    whole = scoring.score(asked, path, Reporter())
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:-1]))
+    assert path.read_text() == whole
+    path.write_text("".join(whole.splitlines(keepends=True)[:-1]))
     assert scoring.lacks_scores(asked, store.read(path))
     again = scoring.score(asked, path, Reporter())
-    assert [(one.backend, one.precision) for one in again] == [(one.backend, one.precision) for one in whole]
-    assert again[2].scores == whole[2].scores
+    assert [(one.backend, one.precision, one.scores) for one in again] == [
+        (one.backend, one.precision, one.scores) for one in found
+    ]
 
 
 def test_data_that_is_missing_is_told_before_anything_is_timed(monkeypatch, tmp_path):
@@ -119,7 +114,8 @@ def entry(backend, precision, seconds, cosine=None, **fields):
         case=f"mlp/b1/t1/{precision}", backend=backend, precision=precision, baseline="engine",
         latency=Latency(p50=seconds, p90=seconds, p99=seconds, min=seconds, n=9), **fields,
     )  # fmt: skip
-    scores = {"cosine": Score(value=cosine), "error": Score(value=0.01, low=0.005, high=0.02)}
+    cosine = {} if cosine is None else {"cosine": Score(value=cosine)}
+    scores = {**cosine, "error": Score(value=0.01, low=0.005, high=0.02)}
     line = AccuracyRecord(
         model="mlp", precision=precision, backend=backend, status="ok", task="outputs", data="random inputs",
         items="8 calls", scores=scores,
@@ -179,26 +175,40 @@ def test_every_task_has_its_headline_among_its_columns():
 
 def test_a_run_stores_and_prints_accuracy_and_resume_adds_what_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "scored.toml").write_text(SUITE.replace("[2, 3]", "2").replace(', "openvino"', ""))
-    status, out, err = call(capsys, "run", "scored.toml")
+    only = 'backends = ["engine"]\nprecision = ["int8_weight"]\n'
+    text = SUITE.replace("[2, 3]", "2").partition("backends")[0] + only + "baseline" + SUITE.partition("baseline")[2]
+    text = text.replace('precision = ["fp32", "int8_weight"]\n', "")
+    (tmp_path / "scored.toml").write_text(text)
+    status, out, _ = call(capsys, "run", "scored.toml")
     assert status == 0
-    assert "mlp, batch 2, widths=small, activation=relu, 1 thread" in out or "mlp, batch 2, 1 thread" in out
-    assert "time / engine in fp32" in out
+    assert "mlp, batch 2, 1 thread" in out
+    assert "time / engine in int8_weight" in out
     (path,) = (tmp_path / "results").glob("runs/*/*.jsonl")
     whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in whole if '"kind": "accuracy"' not in line))
     status, out, _ = call(capsys, "run", "scored.toml", "--resume", "--json")
     assert status == 0
     (outcome,) = json.loads(out)
-    assert {(one["backend"], one["precision"]) for one in outcome["accuracy"]} == {
-        ("eager", "fp32"), ("engine", "fp32"), ("engine", "int8_weight"),
-        ("engine[disable=fuse_gelu]", "fp32"), ("engine[disable=fuse_gelu]", "int8_weight"),
-    }  # fmt: skip
+    assert [(one["backend"], one["precision"]) for one in outcome["accuracy"]] == [
+        ("eager", "fp32"), ("engine", "int8_weight"),
+    ]  # fmt: skip
     status, _, err = call(capsys, "run", "scored.toml", "--resume")
     assert status == 2
     assert "nothing to resume" in err
     status, out, _ = call(capsys, "show", "--markdown")
     assert status == 0
-    assert "| time / engine in fp32 |" in out
+    assert "| time / engine in int8_weight |" in out
     status, out, _ = call(capsys, "show", "--json")
-    assert len(json.loads(out)["accuracy"]) == 5
+    assert len(json.loads(out)["accuracy"]) == 2
+
+
+def test_a_backend_that_cannot_be_scored_fails_the_run(tmp_path):
+    path = tmp_path / "a.jsonl"
+    _, line = entry("engine", "fp32", 1.0)
+    with store.Writer(path) as writer:
+        writer.append(records.environment(), line.model_copy(update={"status": "unavailable"}))
+    outcome = runner.Outcome(path, records.environment(), [])
+    assert run._has_scored(outcome)
+    with store.Writer(path, resume=True) as writer:
+        writer.append(line.model_copy(update={"status": "failed"}))
+    assert not run._has_scored(outcome)

@@ -20,7 +20,8 @@ from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
 from suites.harness.judge.summary import log_ratios
-from suites.harness.record.schema import AblationRecord, AblationVerdict, Samples, Status, Verdict, columns
+from suites.harness.record.facts import columns
+from suites.harness.record.schema import AblationRecord, AblationVerdict, Samples, Status, Verdict
 
 Mode = Literal["leave_one_out", "add_one_in", "pair"]
 LEAVE_ONE_OUT: Literal["leave_one_out"] = "leave_one_out"

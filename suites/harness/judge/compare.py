@@ -17,7 +17,8 @@ from suites.harness.judge import stats
 from suites.harness.judge.history import History
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
-from suites.harness.record.schema import Environment, Ratio, Samples, Summary, Verdict, columns
+from suites.harness.record.facts import columns
+from suites.harness.record.schema import Environment, Ratio, Samples, Summary, Verdict
 
 EXACT = columns("gates")
 """Columns of the engine's rows, other versions included, that only change when the program does; more is worse."""

@@ -18,8 +18,9 @@ from suites.harness.declare.device import label
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
+from suites.harness.record.facts import AllFacts, Facts
 from suites.harness.record.roofs import Roofs, Work
-from suites.harness.record.schema import Accuracy, AllFacts, Compared, Error, Facts, PerToken, Samples, Summary
+from suites.harness.record.schema import Accuracy, Compared, Error, PerToken, Samples, Summary
 
 NEIGHBOURS_FLAG = 0.03
 """From this share on, what the neighbours cost is flagged."""

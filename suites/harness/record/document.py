@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from suites.harness.record import frame
+from suites.harness.record.facts import AllFacts
 from suites.harness.record.roofs import Roof
 from suites.harness.record.schema import (
     KINDS,
     Accuracy,
-    AllFacts,
     BackendRecord,
     Compared,
     Contention,
     EngineRecord,
     Error,
     Latency,
-    Part,
     PerToken,
     Plan,
     Score,
@@ -55,7 +56,7 @@ def write(page: Path) -> str:
     return text
 
 
-def _fields(part: type[Part]) -> str:
+def _fields(part: type[BaseModel]) -> str:
     about = ((name, part.model_fields[name]) for name in names(part))
     rows = ((f"`{field.serialization_alias or name}`", field.description or "") for name, field in about)
     return _table(("key", "meaning"), rows)

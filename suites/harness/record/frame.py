@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from suites.harness.errors import UsageError
 from suites.harness.record import store, superseded
-from suites.harness.record.schema import AblationRecord, Part, Ratio, Record, Summary, names
+from suites.harness.record.schema import AblationRecord, Ratio, Record, Summary, names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +178,7 @@ def _about(run: store.Run) -> dict[str, Any]:
     }
 
 
-def _columns(kind: type[Part], path: tuple[str, ...], before: Column | None = None) -> Iterator[Column]:
+def _columns(kind: type[BaseModel], path: tuple[str, ...], before: Column | None = None) -> Iterator[Column]:
     """Columns of a class of records, or of a value in it that would be the column `before` as a whole."""
     for name in names(kind):
         field = kind.model_fields[name]
@@ -190,7 +190,7 @@ def _columns(kind: type[Part], path: tuple[str, ...], before: Column | None = No
         inner = _inner(field.annotation)
         if inner is Ratio:
             yield from (_inside(column, replace(end, path=(*column.path, *end.path))) for end in _ENDS)
-        elif isinstance(inner, type) and issubclass(inner, Part):
+        elif isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from _columns(inner, column.path, column)
         else:
             yield column

@@ -2,20 +2,20 @@
 
 Everything else derives from these classes: what is written and read back (`store`), the tables of
 docs/results-format.md (`document`), the columns of a `pandas.DataFrame` (`frame`), which columns gate a comparison and
-which an ablation counts (`columns`). A column that is added here, renamed or removed raises `SCHEMA` and needs a step
-in `migrations`.
+which an ablation counts (`facts`, the part that backends tell). A column that is added, renamed or removed raises
+`SCHEMA` and needs a step in `migrations`.
 
 Times are seconds, sizes are bytes, and None is unknown; a number that is unknown is never 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
+from suites.harness.record.facts import FIELDS, AllFacts, Facts
 from suites.harness.record.roofs import Roofs
 
 SCHEMA = 4
@@ -29,30 +29,10 @@ AblationVerdict = Literal["pays", "costs", "same", "inconclusive", "redundant", 
 Role = Literal["engine", "version", "peer"]
 
 
-@dataclass(frozen=True)
-class Reported:
-    """Marks a column whose value a backend reports about its program.
-
-    Attributes:
-        gates: True for counts of the engine's programs that only change when the program does: more is worse, and
-            ``enginebench compare --gate`` fails.
-        counted: True for what an ablation compares with a switch and without it.
-    """
-
-    gates: bool = False
-    counted: bool = False
-
-
-_REPORTED, _GATES, _COUNTED = Reported(), Reported(gates=True), Reported(gates=True, counted=True)
-Count = Annotated[int | None, _GATES]
-CountedCount = Annotated[int | None, _COUNTED]
-ReportedCount = Annotated[int | None, _REPORTED]
-
-
 class Part(BaseModel):
     """A value of a record that has keys of its own."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = FIELDS
 
 
 @dataclass(frozen=True)
@@ -157,65 +137,6 @@ class Contention(Part):
     """rounds that were disturbed and kept"""
     involuntary: int | None = None
     """context switches forced on the worker inside of samples"""
-
-
-class Facts(Part):
-    """What a backend tells of the program that it made."""
-
-    nodes: CountedCount = None
-    """nodes of the graph that runs"""
-    launches: CountedCount = None
-    """kernel launches of a call"""
-    fallback_nodes: Count = None
-    """calls that torch runs because the engine cannot"""
-    reference_launches: Count = None
-    """kernel launches of a call that use the engine's reference kernels, which are slow"""
-    graph_breaks: Count = None
-    """places where torch.compile left the graph"""
-    arena_bytes: CountedCount = None
-    """memory that intermediate values share"""
-    arena_lower_bound_bytes: ReportedCount = None
-    """the most that is alive at once: no plan of the arena is smaller"""
-    weight_bytes: CountedCount = None
-    """constants"""
-    packed_bytes: ReportedCount = None
-    """constants in the layouts that kernels take"""
-    artifact_bytes: Count = None
-    """files of the saved or exported program"""
-    flops: CountedCount = None
-    """operations of a call, two a multiply-add"""
-    executed_flops: CountedCount = None
-    """operations that the engine's kernels execute, for example fewer than `flops` with Winograd's convolution"""
-    bytes: CountedCount = None
-    """bytes that a call reads and writes, weights included"""
-    steps: ReportedCount = None
-    """passes over the weights in a call: tokens per text in phase decode, 1 in phase prefill"""
-    run_digest: Annotated[str | None, _REPORTED] = None
-    """of the program, its kernels and its threads: equal digests run the same code"""
-    details: Annotated[dict[str, JsonValue] | None, _REPORTED] = None
-    """what only this kind of backend can tell, such as operators that fusions made, or reasons of graph breaks"""
-
-
-class AllFacts(Facts):
-    """The same with what is stored once a generation and is no column of a summary."""
-
-    kernels: list[tuple[str, int]] | None = None
-    """names of the kernels that run, and how often"""
-    tokens: dict[str, int] | None = None
-    """of a case that generates text: tokens of a call, by phase"""
-
-
-def facts_of(told: Mapping[str, Any]) -> AllFacts:
-    """What a backend tells, by column; what has no column of its own goes to `details`.
-
-    Raises:
-        ValueError: a value is not of its column's type.
-    """
-    known = {name: value for name, value in told.items() if name in AllFacts.model_fields}
-    others = {name: value for name, value in told.items() if name not in AllFacts.model_fields and value is not None}
-    if others:
-        known["details"] = {**(known.get("details") or {}), **others}
-    return AllFacts.model_validate(known)
 
 
 class BackendRecord(Part):
@@ -599,17 +520,7 @@ KINDS: dict[str, type[Record]] = {
 """Kind of a line -> its class."""
 
 
-def names(kind: type[Part]) -> list[str]:
+def names(kind: type[BaseModel]) -> list[str]:
     """Fields of a class in the order in which lines and tables have them: its own before those of its bases."""
     own = [name for name in kind.model_fields if name in kind.__annotations__]
     return sorted(own + [name for name in kind.model_fields if name not in own], key=lambda name: name != "kind")
-
-
-def columns(mark: str = "") -> tuple[str, ...]:
-    """Columns that backends tell, in order: all, or those whose `Reported` has the mark ``gates`` or ``counted``."""
-    told = {name: meta for name, field in Facts.model_fields.items() for meta in field.metadata if _is_told(meta)}
-    return tuple(name for name, meta in told.items() if not mark or getattr(meta, mark))
-
-
-def _is_told(meta: Any) -> bool:
-    return isinstance(meta, Reported)

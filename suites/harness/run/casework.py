@@ -31,8 +31,9 @@ from suites.harness.judge.verify import Reference
 from suites.harness.measure import device
 from suites.harness.measure.contention import Used, kept
 from suites.harness.record import machine
+from suites.harness.record.facts import facts_of
 from suites.harness.record.reasons import tidy
-from suites.harness.record.schema import Contention, Error, Samples, Status, facts_of
+from suites.harness.record.schema import Contention, Error, Samples, Status
 from suites.harness.run import checks
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter

@@ -78,7 +78,7 @@ class RunPlan:
         return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
-        """Of each file of a user that a model, a backend or a recipe is in, its name and a digest of what is in it."""
+        """Name -> digest of the content, of each file of a user that has a model, a backend or a recipe."""
         names = {case.device for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
         paths |= {Path(ref.options["recipe"]) for _, refs in self.cases for ref in refs if "recipe" in ref.options}
