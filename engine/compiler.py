@@ -251,9 +251,10 @@ def check_load(verify: str, mmap: object, config: Config | None) -> Config:
             "fallback: the calls that torch runs are chosen when compiling, and a file holds no code for torch; "
             "load the model by torch.export.load and compile it with this Config"
         )
-    for name, value in (("precision", config.precision), ("recipe", config.recipe)):
+    for name, value in (("precision", config.precision), ("recipe", config.recipe), ("states", config.states)):
         if value is not None:
-            raise ConfigError(f"{name}: {value}: weights are encoded when compiling; compile the model anew")
+            what = "the type of states is chosen" if name == "states" else "weights are encoded"
+            raise ConfigError(f"{name}: {value}: {what} when compiling; compile the model anew")
     if common := passes.common_switches(config):
         field, name = common[0]
         raise ConfigError(f"{field}: {name} is a common pass, which ran when the program was compiled; compile it anew")

@@ -19,7 +19,9 @@ from engine.suggest import unknown
 from engine.switches import Switch, kernel_variants, load, names, registered
 
 MOST_THREADS = 1024
-PRECISIONS = ("fp32", "bf16", "fp16", "int8_weight", "int8_dynamic", "int8_static", "int4_weight")
+PRECISIONS = (
+    "fp32", "bf16", "fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic", "int8_static", "int4_weight",
+)  # fmt: skip
 """Names of precisions; `engine.passes.precision` says what each means."""
 
 
@@ -285,9 +287,9 @@ class Config:
         precision: how weights are stored, and in which arithmetic products read them. None: as in the model.
             ``fp32``: the same, for models that compute in float32. ``bf16``: bfloat16 weights and products, sums in
             float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
-            each channel, or for 32 neighbours. ``int8_dynamic``: int8 weights, and rows of activations are quantised
-            when a product reads them. ``int8_static`` is not supported yet. Weights that the model itself has quantised
-            stay as they are, and ``fp32`` refuses them.
+            each channel, or for 32 neighbours. ``int8_weight_tensor``: one scale for each weight. ``int8_dynamic``:
+            int8 weights, and rows of activations are quantised when a product reads them. ``int8_static`` is not
+            supported yet. Weights that the model itself has quantised stay as they are, and ``fp32`` refuses them.
         recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from
             a pattern to a name of `precision`. Patterns have the wildcards of Python's `fnmatch` (``*`` also matches
             dots). A pattern matches the path of the module that reads a weight, such as ``encoder.layer.0.attention``,
@@ -296,6 +298,9 @@ class Config:
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
             the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.
+        states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
+            model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
+            attention reads for each token; numbers are rounded when they are written to a state.
         fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.
@@ -335,6 +340,16 @@ class Config:
     activations: str = _set(
         "float32",
         Choice("type of the values between nodes, for models of bfloat16 or float16", values=("float32", "model")),
+    )
+    states: str | None = _set(
+        None,
+        Choice(
+            "type in which float32 states are stored, such as the keys and values of a decoder",
+            values=("bfloat16",),
+            optional=True,
+            absent="the model's",
+            option=False,
+        ),
     )
     fallback: str | None = _set(
         None,

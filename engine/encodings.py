@@ -125,12 +125,17 @@ class Encoding:
             whole -= self._spread(components["zero"], whole.shape)
         return whole
 
-    def encode(self, elements: np.ndarray) -> dict[str, np.ndarray]:
+    def encode(self, elements: np.ndarray, runs: Sequence[int] = ()) -> dict[str, np.ndarray]:
         """Components whose decoded elements are near `elements`, which are finite.
 
         The scale of a block maps its largest magnitude to the end of the range of integers (its whole range of values
         where there is a zero point), in the type of scales; elements are divided by that scale, and rounded half to
         even. A block of zeros has scale 1.
+
+        Args:
+            elements: of the tensor.
+            runs: with channels: numbers of neighbouring channels that get the same scale, of all channels in order.
+                Empty: a scale of its own for each channel.
 
         Raises:
             ValueError: as `check`.
@@ -140,6 +145,10 @@ class Encoding:
             return {"data": elements.astype(dtypes.dtype(self.stored).numpy)}
         wide = elements.astype(np.float64)
         least, most = self._extremes(wide)
+        if runs:
+            starts = np.cumsum([0, *runs[:-1]])
+            least = np.repeat(np.minimum.reduceat(least, starts), runs)
+            most = np.repeat(np.maximum.reduceat(most, starts), runs)
         scale, zero = self._choose(least, most)
         spread = self._spread(scale, wide.shape).astype(np.float64)
         if self.zero == "minimum":

@@ -1,6 +1,7 @@
 """The graph between the exporter and the program: values, nodes, forms of constants, text form, verifier."""
 
 from engine.graph.forms import (
+    Cast,
     Decoded,
     Filled,
     Form,
@@ -11,6 +12,7 @@ from engine.graph.forms import (
     elements,
     identity,
     is_decoded,
+    joined_sizes,
     roots,
 )
 from engine.graph.ir import Graph, Node, Value, can_cut, can_join, can_reshape
@@ -19,6 +21,7 @@ from engine.graph.views import VIEWS, find_constant, stem_of
 
 __all__ = [
     "VIEWS",
+    "Cast",
     "Decoded",
     "Filled",
     "Form",
@@ -37,6 +40,7 @@ __all__ = [
     "find_constant",
     "identity",
     "is_decoded",
+    "joined_sizes",
     "roots",
     "stem_of",
 ]

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from engine import dtypes
 from engine.encodings import Components, Encoding
 
 Form = np.ndarray | Callable[[], np.ndarray]
@@ -49,6 +50,15 @@ class Joined:
     def __call__(self) -> np.ndarray:
         """The elements."""
         return np.concatenate([elements(part) for part in self.bases], self.axis)
+
+
+def joined_sizes(form: Form, axis: int) -> tuple[int, ...]:
+    """The sizes along `axis` of the constants that were joined along it, in order; one size if none were joined."""
+    if isinstance(form, Permuted):
+        return joined_sizes(form.base, form.order[axis])
+    if isinstance(form, Joined) and form.axis == axis:
+        return tuple(size for part in form.bases for size in joined_sizes(part, axis))
+    return (elements(form).shape[axis],)
 
 
 class Filled:
@@ -155,22 +165,42 @@ class Cut:
         return elements(self.bases[0])[self.where]
 
 
+class Cast:
+    """A constant in another floating-point type; made when called.
+
+    Args:
+        base: the constant.
+        dtype: element type.
+    """
+
+    def __init__(self, base: Form, dtype: str) -> None:
+        self.bases = (base,)
+        self.dtype = dtype
+        self.identity = ("cast", dtype, identity(base))
+
+    def __call__(self) -> np.ndarray:
+        """The elements, each rounded once."""
+        return elements(self.bases[0]).astype(dtypes.dtype(self.dtype).numpy)
+
+
 class Encoded:
     """The components of a constant that is to be encoded; computed at the first access, together.
 
     Args:
         base: the constant, not encoded.
         encoding: how it is to be stored.
+        runs: numbers of neighbouring channels that get the same scale (`Encoding.encode`).
     """
 
-    def __init__(self, base: Form, encoding: Encoding) -> None:
+    def __init__(self, base: Form, encoding: Encoding, runs: tuple[int, ...] = ()) -> None:
         self.base = base
         self.encoding = encoding
+        self.runs = runs
 
     @cached_property
     def components(self) -> Components:
         """The components."""
-        return self.encoding.encode(elements(self.base))
+        return self.encoding.encode(elements(self.base), self.runs)
 
 
 class Component:
@@ -185,7 +215,7 @@ class Component:
         self.whole = whole
         self.bases = (whole.base,)
         self.name = name
-        self.identity = ("component", whole.encoding, name, identity(whole.base))
+        self.identity = ("component", whole.encoding, whole.runs, name, identity(whole.base))
 
     def __call__(self) -> np.ndarray:
         """The elements of the component."""

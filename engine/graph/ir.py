@@ -265,13 +265,19 @@ class Graph:
         whole.components = dict(components)
         return whole
 
-    def encode(self, constant: Value, encoding: Encoding) -> Value:
-        """`constant` stored as `encoding` says, each component made `later`. Raises ValueError where it cannot be."""
+    def encode(self, constant: Value, encoding: Encoding, runs: tuple[int, ...] = ()) -> Value:
+        """`constant` stored as `encoding` says, each component made `later`.
+
+        `runs`: numbers of neighbouring channels that get the same scale (`Encoding.encode`).
+
+        Raises:
+            ValueError: it cannot be stored so.
+        """
         types = encoding.component_types(constant.shape)
         form = constant.form
         if form is None or constant.type.encoding is not None:
             raise ValueError(f"{constant!r}: expected a constant that is not encoded")
-        whole = Encoded(form, encoding)
+        whole = Encoded(form, encoding, runs)
         components = {
             part: self.later(Component(whole, part), TensorType(*type_), f"{constant.name}.{part}")
             for part, type_ in types.items()

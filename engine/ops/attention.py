@@ -30,13 +30,13 @@ _NAMES = ("query", "key", "value")
 
 def _infer(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     query = of_dtype("attention", "query", present("attention", inputs, 0, "query"), FLOATS)
-    operands = [
-        of_same_dtype("attention", name, present("attention", inputs, position, name), query.dtype)
-        for position, name in enumerate(_NAMES)
-    ]
+    key, value = present("attention", inputs, 1, "key"), present("attention", inputs, 2, "value")
+    is_narrow = query.dtype == "float32" and key.dtype == value.dtype == "bfloat16"
+    for name, operand in zip(_NAMES[1:], (key, value), strict=True):
+        of_same_dtype("attention", name, operand, operand.dtype if is_narrow else query.dtype)
+    operands = (query, key, value)
     for name, operand in zip(_NAMES, operands, strict=True):
         of_rank("attention", name, operand, 3)
-    key, value = operands[1:]
     *batch, heads, s, d = query.shape
     *batch_k, groups, t, d_k = key.shape
     shown = ", ".join(map(str, operands))
@@ -122,10 +122,11 @@ declare(
         },
         flops=_flops,
         doc="softmax(scale * Q @ K^T, masked) @ V; query [..., H, S, D], key [..., G, T, D], value [..., G, T, E], "
-        "G divides H; the mask is bool (true takes part) or added, and broadcasts to [..., H, S, T]; causal: key j "
-        "counts for query i if j <= i; keys that take part for no query need not be read, so NaN among them may or may "
-        "not be seen; a row whose scores are all -inf gives zeros or NaN (masked_rows), and zeros "
-        "where T is 0; result [..., H, S, E], or [..., S, H, E] with transpose_output",
+        "G divides H; key and value may be bfloat16 beside a float32 query; the mask is bool (true takes part) or "
+        "added, and broadcasts to [..., H, S, T]; causal: key j counts for query i if j <= i; keys that take part for "
+        "no query need not be read, so NaN among them may or may not be seen; a row whose scores are all -inf gives "
+        "zeros or NaN (masked_rows), and zeros where T is 0; result [..., H, S, E], or [..., S, H, E] with "
+        "transpose_output",
     )
 )
 

@@ -20,7 +20,7 @@ from typing import cast
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
-from engine.passes import own, precision, recipe, widen
+from engine.passes import narrow_states, own, precision, recipe, widen
 from engine.passes.base import Constraint, Pass, violations
 from engine.switches import Switch, register, register_loader, register_source
 from engine.switches import names as switch_names
@@ -178,7 +178,9 @@ def without_common(config: Config) -> Config:
     """`config` for loading a program that was compiled with it: only the target's stage has yet to run."""
     paths = {own.load(path).name: path for path in (*config.passes, *(config.pipeline or ())) if is_path(path)}
     late = tuple(paths.get(one.name, one.name) for one in stages(config)[1])
-    return replace(config, passes=(), disable=(), pipeline=late, fallback=None, precision=None, recipe=None)
+    return replace(
+        config, passes=(), disable=(), pipeline=late, fallback=None, precision=None, recipe=None, states=None
+    )
 
 
 def _check_target(field: str, one: Pass, config: Config) -> None:
@@ -228,7 +230,7 @@ def run_common(
 
     Args:
         graph: changed in place.
-        config: as for `run`, and `activations` and `recipe`.
+        config: as for `run`, and `activations`, `recipe` and `states`.
         check: verify the graph after every pass, as `Config.verify` does.
         is_whole: False for a part of a model; then a pattern of the recipe may match no layer.
 
@@ -239,6 +241,7 @@ def run_common(
         - ``activations=float32``: nodes that were widened;
         - ``weights=decoded``: quantised weights of the model that are stored decoded;
         - each pass, by its label;
+        - ``states=bfloat16``: states that are stored in that type;
         - ``weights=quantised``: quantised weights of the model that are stored as integers;
         - ``precision=NAME``: nodes with encoded weights. NAME is ``recipe`` if there is a recipe and no
           `Config.precision`, and ``stored`` for a model whose own weights are bfloat16.
@@ -255,6 +258,8 @@ def run_common(
         log += _logged("activations=float32", widen.widen(graph))
     log += _logged("weights=decoded", len(precision.find_decoded(graph)))
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
+    if config.states is not None:
+        log += _logged(f"states={config.states}", narrow_states.narrow(graph, config.states))
     log += _logged("weights=quantised", len(precision.find_quantised(graph)))
     changes = precision.apply(graph)
     if config.precision is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
 from engine.errors import ConfigError
-from engine.graph import Graph, Node, Value, identity, is_decoded
+from engine.graph import Graph, Node, Value, identity, is_decoded, joined_sizes
 from engine.passes.widen import find_narrow_type
 
 GROUP = 32
@@ -44,11 +44,14 @@ class Precision(NamedTuple):
         encode: the encoding of a weight; None leaves it as it is.
         compute: the arithmetic of products that read an encoded weight.
         is_integer: True if weights share a scale, so that a factor for some of them makes the others less exact.
+        one_scale: True if all channels of a weight get the same scale. Weights that passes have joined keep a scale
+            each. Kernels read it as one scale for each channel.
     """
 
     encode: Callable[[Weight], Encoding | None]
     compute: str = "element"
     is_integer: bool = False
+    one_scale: bool = False
 
 
 def _narrow(encoding: Encoding) -> Callable[[Weight], Encoding | None]:
@@ -67,27 +70,23 @@ def _int4(weight: Weight) -> Encoding:
     return INT4[GROUP].along(weight.summed) if fits else _int8(weight)
 
 
-def _stored(weight: Weight) -> Encoding | None:
-    """bfloat16 where the model has it; no kernel of products reads float16.
-
-    A weight with a folded batch norm is rounded to bfloat16 a second time. The model instead rounds the result of the
-    convolution.
-    """
-    return BFLOAT16 if find_narrow_type(weight.value) == "bfloat16" else None
-
-
 PRECISIONS: dict[str, Precision] = {
     "fp32": Precision(lambda _weight: None),
     "bf16": Precision(_narrow(BFLOAT16), "bfloat16"),
     "fp16": Precision(_narrow(FLOAT16)),
     "int8_weight": Precision(_int8, is_integer=True),
+    "int8_weight_tensor": Precision(_int8, is_integer=True, one_scale=True),
     "int8_dynamic": Precision(_int8, "int8", is_integer=True),
     "int4_weight": Precision(_int4, is_integer=True),
 }
 
 
-STORED = Precision(_stored, "bfloat16")
-"""The precision of weights without a chosen precision, in a widened graph."""
+STORED = {"bfloat16": "bf16", "float16": "fp16"}
+"""The precision of a weight without a chosen one, in a widened graph: by the narrow type that the model has it in.
+
+A weight with a folded batch norm is rounded to that type a second time. The model instead rounds the result of the
+convolution.
+"""
 
 
 def is_stored_as_integers(graph: Graph, weight: Value) -> bool:
@@ -100,7 +99,7 @@ def apply(graph: Graph) -> int:
     """Encode the weights of a graph after the common passes. Returns the number of nodes that changed.
 
     A weight has the precision of `Value.precision`, or else of `Graph.precision`. With neither, a weight that the model
-    has in bfloat16 is stored so again, if the graph was widened, and others stay as they are.
+    has in a narrow type is stored in it again, if the graph was widened, and others stay as they are.
 
     Raises:
         ConfigError: the precision needs measurements of activations, or cannot store a weight of the model.
@@ -110,17 +109,17 @@ def apply(graph: Graph) -> int:
         _find(name)  # also for a model without weights
     if name == "fp32":
         _check_float32(graph)
-    stored: dict[tuple[Hashable, Encoding], Value] = {}
+    stored: dict[Hashable, Value] = {}
     count = 0
     for node in list(graph.nodes):
         encoded: dict[str, Value | None] = {}
         compute = set[str]()
         for weight in _weights(node):
-            chosen = weight.value.precision or name
-            precision = STORED if chosen is None else _find(chosen)
+            chosen = weight.value.precision or name or STORED.get(find_narrow_type(weight.value) or "", "fp32")
+            precision = _find(chosen)
             encoding = precision.encode(weight)
             if encoding is not None:
-                encoded[weight.name] = _encode(graph, chosen or "bf16", weight.value, encoding, stored)
+                encoded[weight.name] = _encode(graph, chosen, weight, encoding, stored)
                 compute.add(precision.compute)
         if encoded:
             how: dict[str, Any] = {}
@@ -139,15 +138,15 @@ def _find(name: str) -> Precision:
     return PRECISIONS[name]
 
 
-def _encode(
-    graph: Graph, name: str, value: Value, encoding: Encoding, stored: dict[tuple[Hashable, Encoding], Value]
-) -> Value:
-    """`value` in `encoding`, the same one for the same elements; `stored` caches them."""
-    assert value.form is not None  # noqa: S101  (it is a constant)
-    key = identity(value.form), encoding
+def _encode(graph: Graph, name: str, weight: Weight, encoding: Encoding, stored: dict[Hashable, Value]) -> Value:
+    """The value of `weight` in `encoding`, the same one for the same elements; `stored` caches them."""
+    form = weight.value.form
+    assert form is not None  # noqa: S101  (it is a constant)
+    runs = joined_sizes(form, weight.channel) if PRECISIONS[name].one_scale else ()
+    key = identity(form), encoding, runs
     if key not in stored:
-        _check_finite(name, value, encoding)
-        stored[key] = graph.encode(value, encoding)
+        _check_finite(name, weight.value, encoding)
+        stored[key] = graph.encode(weight.value, encoding, runs)
     return stored[key]
 
 

@@ -14,27 +14,11 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.graph import Form, Graph, Node, Value, elements, identity, roots
+from engine.graph import Cast, Graph, Node, Value, roots
 from engine.ops import TensorType
 
 NARROW = ("bfloat16", "float16")
 WIDE = "float32"
-
-
-class Widened:
-    """A constant of a narrow type as float32; made when called.
-
-    Args:
-        base: the constant.
-    """
-
-    def __init__(self, base: Form) -> None:
-        self.bases = (base,)
-        self.identity = ("widened", identity(base))
-
-    def __call__(self) -> np.ndarray:
-        """The elements."""
-        return elements(self.bases[0]).astype(np.float32)
 
 
 def find_narrow_type(value: Value) -> str | None:
@@ -101,7 +85,7 @@ class _Widening:
             return self.wide.get(value, value)
         type_, encoding = TensorType(WIDE, value.shape), value.type.encoding
         found = self.wide[value] = (
-            self.graph.later(Widened(value.form), type_, value.name, [value])
+            self.graph.later(Cast(value.form, WIDE), type_, value.name, [value])
             if encoding is None
             else self.graph.encoded(value.components, encoding, type_, value.name)
         )

@@ -67,7 +67,7 @@ class Declared:
 
 
 _ROUNDED = ("fp32", "bf16", "fp16")
-_QUANTISED = ("int8_weight", "int8_dynamic", "int4_weight")
+_QUANTISED = ("int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight")
 _SUITES = "pip install 'enginebench[suites]'"
 _INDUCTOR = (
     "mode",

@@ -56,8 +56,8 @@ class OnnxRuntime(Backend):
     lists = ("without",)
     schemes: ClassVar[Mapping[str, Scheme]] = {
         "int8_weight": Scheme(
-            f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and "
-            "embeddings stay float32"
+            f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and of activations "
+            f"(accuracy level {quantise.ACCURACY_LEVEL}); embeddings stay float32"
         )
     }
     _quantise: Callable[[Path, Path], None] = staticmethod(quantise.quantise_weights)

@@ -65,9 +65,9 @@ def references_of(program):
     return engine.Config(variant=dict.fromkeys(used & known, "reference"))
 
 
-SLOW = {"bf16": 0, "fp16": 3, "int8_weight": 0, "int8_dynamic": 4, "int4_weight": 3}
+SLOW = {"bf16": 0, "fp16": 0, "int8_weight": 0, "int8_weight_tensor": 0, "int8_dynamic": 4, "int4_weight": 3}
 """Precision -> launches of the network below that no fast kernel computes. There are fast kernels for linear layers of
-bfloat16 and of 8-bit weights, for tables of 8 and 16 bits, and for every convolution but those that multiply integers.
+16- and 8-bit weights, for tables of them, and for every convolution but those that multiply integers.
 Groups of 4 bits do not fit the last layer."""
 
 
@@ -182,7 +182,7 @@ def test_int4_stores_groups_where_they_fit_and_channels_elsewhere(net):
     assert stored["layer_norm"] == []
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int4_weight"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor", "int4_weight"])
 def test_results_are_those_of_the_model_with_decoded_weights(net, precision):
     """The model's own weights are replaced by what torch, or the formula of the encoding, makes of them."""
     model, inputs = net
@@ -194,6 +194,8 @@ def test_results_are_those_of_the_model_with_decoded_weights(net, precision):
             continue
         grouped = precision == "int4_weight" and weight.ndim == 2 and weight.shape[1] % 32 == 0
         blocks = weight.reshape(len(weight), -1, 32) if grouped else weight.reshape(len(weight), 1, -1)
+        if precision == "int8_weight_tensor":
+            blocks = weight.reshape(1, 1, -1)
         scale = blocks.abs().amax(-1, keepdim=True) / (7 if grouped else 127)
         weight.copy_((torch.round(blocks / scale) * scale).reshape(weight.shape))
     if precision == "bf16":  # products round the other factor, too
@@ -209,6 +211,39 @@ def test_more_bits_are_nearer_to_the_model(net):
     order = ("int4_weight", "int8_weight", "fp16")
     errors = [np.abs(arrays(compiled(model, inputs, one)(*inputs))[0] - exact).max() for one in order]
     assert all(more > fewer for more, fewer in pairwise(errors)), errors
+
+
+def test_weights_that_are_joined_keep_one_scale_each():
+    class Projections(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.value = (nn.Linear(32, width) for width in (8, 24, 16))
+
+        def forward(self, x):
+            return self.query(x), self.key(x), self.value(x)
+
+    torch.manual_seed(0)
+    model = Projections().eval().requires_grad_(requires_grad=False)
+    for factor, module in enumerate(model.children()):
+        module.weight.mul_(10**factor)
+    program = compiled(model, (torch.randn(3, 32),), "int8_weight_tensor")
+    (joined,) = program.artifact.components.values()
+    scale = program.artifact.constants[joined["scale"]]
+    expected = [(module.weight.abs().max() / 127, len(module.weight)) for module in model.children()]
+    np.testing.assert_allclose(scale, np.repeat(*zip(*expected, strict=True)), rtol=1e-6)
+
+
+def test_weights_of_a_float16_model_are_stored_as_float16_and_read_by_vector_kernels():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(20, 32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8)).eval().half()
+    ids = torch.arange(6)
+    program = engine.compile(model, (ids,))
+    assert encodings(program) == {"float16"}
+    assert program.report().reference_launches == 0
+    wide = nn.Sequential(*model).float()
+    got = program(ids)
+    assert got.dtype == torch.float16
+    torch.testing.assert_close(got, wide(ids).half(), rtol=2**-10, atol=1e-6)  # one rounding, of the result
 
 
 def test_a_tied_table_is_stored_once():

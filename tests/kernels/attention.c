@@ -7,12 +7,13 @@
 
 void make_attention(test_case *c, const attention_shape *s) {
     /* Weights sum to 1 and values lie below 1: the error is that of the scores and of exp. */
-    case_begin(c, "attention", 4e-6, "B=%ld H=%ld G=%ld S=%ld T=%ld D=%ld E=%ld mask=%d causal=%d zero=%d swap=%d layout=%d",
+    case_begin(c, "attention", 4e-6, "B=%ld H=%ld G=%ld S=%ld T=%ld D=%ld E=%ld mask=%d causal=%d zero=%d swap=%d layout=%d%s",
                (long)s->B, (long)s->H, (long)s->G, (long)s->S, (long)s->T, (long)s->D, (long)s->E, (int)s->mask, s->causal,
-               s->zero, s->transpose_output, (int)s->how);
+               s->zero, s->transpose_output, (int)s->how, s->bfloat ? " bfloat16" : "");
+    const eb_dtype kept = s->bfloat ? EB_BF16 : EB_F32;
     case_input(c, EB_F32, s->how, 1, SHAPE(s->B, s->H, s->S, s->D));
-    case_input(c, EB_F32, s->how, 1, SHAPE(s->B, s->G, s->T, s->D));
-    case_input(c, EB_F32, s->how, 1, SHAPE(s->B, s->G, s->T, s->E));
+    case_input(c, kept, s->how, 1, SHAPE(s->B, s->G, s->T, s->D));
+    case_input(c, kept, s->how, 1, SHAPE(s->B, s->G, s->T, s->E));
     eb_dtype dtype = s->mask == BOOL_FULL || s->mask == BOOL_KEYS ? EB_BOOL : EB_F32;
     if (s->mask == NO_MASK)
         case_absent(c);
@@ -34,10 +35,13 @@ void make_attention(test_case *c, const attention_shape *s) {
     c->reals[EB_REAL_ATTENTION_SCALE] = 1 / sqrt((double)(s->D ? s->D : 1));
 }
 
+/* With keys and values of floats, and of bfloat16. */
 static void add_shape(case_visitor *v, attention_shape s) {
-    test_case c;
-    make_attention(&c, &s);
-    visit_case(v, &c);
+    for (s.bfloat = 0; s.bfloat < 2; s.bfloat++) {
+        test_case c;
+        make_attention(&c, &s);
+        visit_case(v, &c);
+    }
 }
 
 /* A shape whose mask or inputs are changed; `what` tells it apart from the plain one. */
@@ -170,7 +174,9 @@ static void time_heads(case_visitor *v) {
         {1, 12, 12, 384, 384, 32, 32, NO_MASK, 0, 1, 0, DENSE},   {1, 12, 12, 384, 384, 128, 128, NO_MASK, 0, 1, 0, DENSE},
         {1, 12, 12, 16, 16, 64, 64, NO_MASK, 0, 1, 0, DENSE},     {1, 12, 12, 1, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE},
         {1, 12, 12, 4, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE},    {1, 16, 8, 1, 1024, 128, 128, NO_MASK, 0, 1, 0, DENSE},
-        {1, 16, 8, 1, 8192, 128, 128, NO_MASK, 0, 1, 0, DENSE}};
+        {1, 16, 8, 1, 8192, 128, 128, NO_MASK, 0, 1, 0, DENSE},   {1, 12, 12, 1, 1024, 64, 64, NO_MASK, 0, 1, 0, DENSE, 1},
+        {1, 16, 8, 1, 1024, 128, 128, NO_MASK, 0, 1, 0, DENSE, 1}, {1, 16, 8, 1, 8192, 128, 128, NO_MASK, 0, 1, 0, DENSE, 1},
+        {1, 12, 12, 128, 128, 64, 64, NO_MASK, 0, 1, 0, DENSE, 1}};
     static const char *const masks[] = {"", ", bool mask", ", mask of keys", ", float mask", ", float keys", ", float plain"};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const attention_shape *s = &shapes[i];
@@ -178,8 +184,9 @@ static void time_heads(case_visitor *v) {
         make_attention(&c, s);
         if (s->mask == BOOL_KEYS || s->mask == BOOL_FULL) case_edit(&c, mask_nothing, 0, 0);
         double pairs = s->causal ? (double)(s->S * (s->S + 1)) / 2 : (double)(s->S * s->T);
-        case_timed(&c, 2.0 * (double)(s->B * s->H * (s->D + s->E)) * pairs, "%ld/%ld heads, %ld x %ld x %ld%s%s", (long)s->H,
-                   (long)s->G, (long)s->S, (long)s->T, (long)s->D, masks[s->mask], s->causal ? ", causal" : "");
+        case_timed(&c, 2.0 * (double)(s->B * s->H * (s->D + s->E)) * pairs, "%ld/%ld heads, %ld x %ld x %ld%s%s%s", (long)s->H,
+                   (long)s->G, (long)s->S, (long)s->T, (long)s->D, masks[s->mask], s->causal ? ", causal" : "",
+                   s->bfloat ? ", kept in bfloat16" : "");
         visit_case(v, &c);
     }
 }

@@ -103,8 +103,9 @@ static void fill_tensor(const eb_tensor *t, void *data, int64_t bytes, double sc
         switch (t->dtype) {
         case EB_F32: ((float *)data)[i] = (float)real; break;
         case EB_F64: ((double *)data)[i] = real; break;
-        case EB_F16:
-        case EB_BF16: ((uint16_t *)data)[i] = (uint16_t)(0x3c00 + random_below(256)); break; /* ordinary numbers */
+        /* Magnitudes from 1/16, or 1/8, up to 1, of both signs. */
+        case EB_F16: ((uint16_t *)data)[i] = (uint16_t)(0x2c00 + random_below(0x1000) + 0x8000 * random_below(2)); break;
+        case EB_BF16: ((uint16_t *)data)[i] = (uint16_t)(0x3e00 + random_below(0x180) + 0x8000 * random_below(2)); break;
         case EB_I64: ((int64_t *)data)[i] = whole; break;
         case EB_I32: ((int32_t *)data)[i] = (int32_t)whole; break;
         case EB_I16: ((int16_t *)data)[i] = (int16_t)whole; break;

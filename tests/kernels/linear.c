@@ -117,6 +117,7 @@ typedef struct {
     double largest; /* element: of bytes 127 and a scale of 0.1 */
 } narrow_weight;
 static const narrow_weight narrow_weights[] = {{"bytes", "int8_channel", EB_COMPUTE_ELEMENT, 12.8},
+                                               {"halves", "float16", EB_COMPUTE_ELEMENT, 1},
                                                {"bfloat16", "bfloat16", EB_COMPUTE_BFLOAT16, 1}};
 enum { NARROW_WEIGHTS = sizeof narrow_weights / sizeof narrow_weights[0] };
 

@@ -59,6 +59,7 @@ typedef struct {
     mask_kind mask;
     int causal, zero, transpose_output;
     layout how;
+    int bfloat; /* keys and values are bfloat16 */
 } attention_shape;
 void make_attention(test_case *c, const attention_shape *s);
 

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import engine
-from engine.graph import Graph
+from engine.graph import Cast, Graph
 from engine.ops import TensorType
-from engine.passes.widen import Widened, find_narrow_type
+from engine.passes.widen import find_narrow_type
 
 NARROW = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -107,7 +107,7 @@ def test_states_become_float32_and_begin_with_the_same_numbers():
 def test_a_constant_tells_the_narrow_type_of_all_arrays_that_it_is_made_of():
     graph = Graph()
     narrow = [np.ones((2, 3), dtype) for dtype in (ml_dtypes.bfloat16, np.float16)]
-    wide = [graph.later(Widened(one), TensorType("float32", (2, 3)), "w") for one in narrow]
+    wide = [graph.later(Cast(one, "float32"), TensorType("float32", (2, 3)), "w") for one in narrow]
     assert [find_narrow_type(one) for one in wide] == ["bfloat16", "float16"]
     assert find_narrow_type(graph.permuted(wide[0], (1, 0))) == "bfloat16"
     assert find_narrow_type(graph.joined([wide[0], wide[0]], 0)) == "bfloat16"

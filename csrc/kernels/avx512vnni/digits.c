@@ -76,33 +76,31 @@ EB_INLINE vf combine_digits(const __m512i *sum, float unit) {
     return (vf)_mm512_mul_ps(y, _mm512_set1_ps(unit));
 }
 
-/* R rows. */
-EB_INLINE void multiply_rows(const eb_micro *t, const eb_digit_row *const *rows, const float *scales, const int R) {
-    __m512i sum[FEW_ROWS][2][DIGITS];
-    const int8_t *digits[FEW_ROWS];
-    const uint8_t *b = t->b;
-    fetch_y(t, R, 2);
+typedef int32_t four_digits __attribute__((aligned(1), may_alias)); /* of four elements, the factors of a quad */
+
+/* sum += the products of 16 quads with four digits each. Not by intrinsics: gcc 12 copies each sum before it adds to it. */
+EB_INLINE void add_products(__m512i *sum, __m512i quads, __m512i digits) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(quads), "v"(digits));
+}
+
+/* The same with digits from memory, broadcast by the instruction itself. A core runs ahead of its work by a number of instructions,
+ * so fewer of them for each byte of the weight keep more loads from memory in flight. */
+EB_INLINE void add_products_of(__m512i *sum, __m512i quads, const int8_t *digits) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(quads), "m"(*(const four_digits *)digits));
+}
+
+/* One row by a quad of each column. */
+EB_INLINE void multiply_quad(__m512i sum[2][DIGITS], const uint8_t *b, const int8_t *digits) {
+    const __m512i low = _mm512_loadu_si512(b), high = _mm512_loadu_si512(b + 64);
     EB_UNROLL
-    for (int r = 0; r < R; r++) {
-        digits[r] = rows[r]->digits;
-        EB_UNROLL
-        for (int j = 0; j < DIGITS; j++) sum[r][0][j] = sum[r][1][j] = _mm512_set1_epi32(rows[r]->correction[j]);
+    for (int j = 0; j < DIGITS; j++) {
+        add_products_of(&sum[0][j], low, digits + 4 * j);
+        add_products_of(&sum[1][j], high, digits + 4 * j);
     }
-    for (int64_t quad = 0; quad < t->groups; quad++, b += EB_NR * 4) {
-        const __m512i low = _mm512_loadu_si512(b), high = _mm512_loadu_si512(b + 64);
-        EB_UNROLL
-        for (int r = 0; r < R; r++) {
-            EB_UNROLL
-            for (int j = 0; j < DIGITS; j++) {
-                int32_t four;
-                memcpy(&four, digits[r] + 4 * j, 4);
-                const __m512i digit = _mm512_set1_epi32(four);
-                sum[r][0][j] = _mm512_dpbusd_epi32(sum[r][0][j], low, digit);
-                sum[r][1][j] = _mm512_dpbusd_epi32(sum[r][1][j], high, digit);
-            }
-            digits[r] += 4 * DIGITS;
-        }
-    }
+}
+
+EB_INLINE void write_sums(const eb_micro *t, const eb_digit_row *const *rows, const float *scales, __m512i sum[][2][DIGITS],
+                          const int R) {
     vf y[FEW_ROWS][2];
     EB_UNROLL
     for (int r = 0; r < R; r++)
@@ -111,7 +109,53 @@ EB_INLINE void multiply_rows(const eb_micro *t, const eb_digit_row *const *rows,
     finish_sums(t, y, R, 2);
 }
 
-static void multiply_1(const eb_micro *t, const eb_digit_row *const *rows, const float *scales) { multiply_rows(t, rows, scales, 1); }
+EB_INLINE void start_sums(const eb_digit_row *const *rows, __m512i sum[][2][DIGITS], const int R) {
+    EB_UNROLL
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int j = 0; j < DIGITS; j++) sum[r][0][j] = sum[r][1][j] = _mm512_set1_epi32(rows[r]->correction[j]);
+}
+
+static void multiply_1(const eb_micro *t, const eb_digit_row *const *rows, const float *scales) {
+    __m512i sum[1][2][DIGITS];
+    const int8_t *digits = rows[0]->digits;
+    const uint8_t *b = t->b;
+    int64_t quads = t->groups;
+    fetch_y(t, 1, 2);
+    start_sums(rows, sum, 1);
+    for (; quads >= 2; quads -= 2, b += 2 * EB_NR * 4, digits += 2 * 4 * DIGITS) {
+        multiply_quad(sum[0], b, digits);
+        multiply_quad(sum[0], b + EB_NR * 4, digits + 4 * DIGITS);
+    }
+    if (quads) multiply_quad(sum[0], b, digits);
+    write_sums(t, rows, scales, sum, 1);
+}
+
+/* R rows. */
+EB_INLINE void multiply_rows(const eb_micro *t, const eb_digit_row *const *rows, const float *scales, const int R) {
+    __m512i sum[FEW_ROWS][2][DIGITS];
+    const int8_t *digits[FEW_ROWS];
+    const uint8_t *b = t->b;
+    fetch_y(t, R, 2);
+    start_sums(rows, sum, R);
+    EB_UNROLL
+    for (int r = 0; r < R; r++) digits[r] = rows[r]->digits;
+    for (int64_t quad = 0; quad < t->groups; quad++, b += EB_NR * 4) {
+        const __m512i low = _mm512_loadu_si512(b), high = _mm512_loadu_si512(b + 64);
+        EB_UNROLL
+        for (int r = 0; r < R; r++) {
+            EB_UNROLL
+            for (int j = 0; j < DIGITS; j++) {
+                const __m512i factors = _mm512_set1_epi32(*(const four_digits *)(digits[r] + 4 * j));
+                add_products(&sum[r][0][j], low, factors);
+                add_products(&sum[r][1][j], high, factors);
+            }
+            digits[r] += 4 * DIGITS;
+        }
+    }
+    write_sums(t, rows, scales, sum, R);
+}
+
 static void multiply_2(const eb_micro *t, const eb_digit_row *const *rows, const float *scales) { multiply_rows(t, rows, scales, 2); }
 static void multiply_3(const eb_micro *t, const eb_digit_row *const *rows, const float *scales) { multiply_rows(t, rows, scales, 3); }
 static void (*const multiply_of[FEW_ROWS])(const eb_micro *, const eb_digit_row *const *, const float *) = {multiply_1, multiply_2,

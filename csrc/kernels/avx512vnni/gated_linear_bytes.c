@@ -2,12 +2,11 @@
 #include "digits.h"
 
 #include "../vector/gated_linear.h"
-#include "../vector/bytes.h"
-#include "../vector/packings.h"
+#include "../vector/narrow.h"
 
 static eb_status plan(eb_node *node) {
-    const eb_tensor *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
-    if (!w->is_packed || w->axis != (node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1)) return EB_NOT_APPLICABLE;
+    const int columns = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1;
+    if (!is_narrow_weight(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), columns)) return EB_NOT_APPLICABLE;
     eb_status status = plan_gated_linear(node);
     if (status == EB_OK) plan_digits(node, &gated_tiling_of(node)->rows);
     return status;

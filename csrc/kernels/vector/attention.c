@@ -8,19 +8,50 @@
  *
  * Both products read K and V through broadcasts, so these need no packing and may have any strides; Q is transposed
  * once a tile, the result once at its end. Keys come in blocks, with the usual running maximum and sum
- * (Milakov and Gimelshein 2018, Dao et al. 2022).
+ * (Milakov and Gimelshein 2018, Dao et al. 2022). Keys and values of bfloat16 become floats block by block, in scratch.
  */
 #include "attention_problem.h"
+#include "floats16.h"
 #include "gemm.h"
 
 enum { KEYS = 128 }; /* keys a block: their scores (16 KiB with AVX-512) stay in the first-level cache */
 
 static eb_status plan(eb_node *node) {
-    if (!fits_layouts(node)) return EB_NOT_APPLICABLE;
+    const int narrow = has_types(node, EB_BF16);
+    if (!fits_layouts(node) || (!narrow && !has_types(node, EB_F32))) return EB_NOT_APPLICABLE;
     problem p = describe(node);
     node->tiles = p.E ? p.heads.count * eb_ceil_div(p.S, EB_NR) : 0;
-    node->scratch_bytes = (p.D + eb_min(KEYS, p.T) + p.E) * EB_NR * 4;
+    node->scratch_bytes = ((p.D + eb_min(KEYS, p.T) + p.E) * EB_NR + (narrow ? KEYS * eb_max(p.D, p.E) : 0)) * 4;
     return EB_OK;
+}
+
+/* Keys or values of one head. */
+typedef struct {
+    const void *data;
+    int64_t row, column, width;
+    int narrow; /* bfloat16, not floats */
+} kept_rows;
+
+static kept_rows take_head(const eb_node *node, void *const *bases, int input, int64_t offset) {
+    const eb_tensor *t = eb_input(node, input);
+    const int narrow = t->dtype == EB_BF16;
+    return (kept_rows){(const char *)eb_data(t, bases) + offset * (narrow ? 2 : 4), t->stride[t->rank - 2], t->stride[t->rank - 1],
+                       t->shape[t->rank - 1], narrow};
+}
+
+/* Rows [t, t + count) as floats: where they lie, or in `wide`. `*row` and `*column` become the strides. */
+static const float *read_rows(const kept_rows *rows, int64_t t, int64_t count, float *wide, int64_t *row, int64_t *column) {
+    *row = rows->narrow ? rows->width : rows->row;
+    *column = rows->narrow ? 1 : rows->column;
+    if (!rows->narrow) return (const float *)rows->data + t * rows->row;
+    const uint16_t *from = (const uint16_t *)rows->data + t * rows->row;
+    float *to = wide;
+    for (int64_t i = 0; i < count; i++, from += rows->row, to += rows->width) {
+        int64_t c = 0;
+        for (; rows->column == 1 && c + EB_VL <= rows->width; c += EB_VL) vf_store(to + c, vf_load_bfloats(from + c));
+        for (; c < rows->width; c++) to[c] = float_of((uint32_t)from[c * rows->column] << 16);
+    }
+    return wide;
 }
 
 /* --- the mask: one row of scores is one key, one lane one query ---------------------------------------------------- */
@@ -169,28 +200,31 @@ static void write_out(const problem *p, const running *state, float *out, int qu
 
 typedef struct {
     float *queries, *out, *scores; /* [D, EB_NR], [E, EB_NR], [KEYS, EB_NR] */
+    float *wide;                   /* a block of keys or of values, if they are bfloat16 */
 } workspace;
 
 /* Keys [t, t + keys) for the tile's vectors of queries. */
-static void attend_block(const problem *p, const float *k, const float *v, int64_t t, int64_t keys, const tile_mask *m,
+static void attend_block(const problem *p, const kept_rows *k, const kept_rows *v, int64_t t, int64_t keys, const tile_mask *m,
                          const workspace *w, running *state) {
-    int64_t at = m->begin * EB_VL, columns = (m->end - m->begin) * EB_VL;
+    int64_t at = m->begin * EB_VL, columns = (m->end - m->begin) * EB_VL, row, column;
+    const float *x = read_rows(k, t, keys, w->wide, &row, &column);
     eb_product score = {.M = keys, .columns = columns, .K = p->D,
-                        .x = k + t * p->k_row, .x_row = p->k_row, .x_k = p->k_column,
+                        .x = x, .x_row = row, .x_k = column,
                         .b = w->queries + at, .ldb = EB_NR, .y = w->scores + at, .ldy = EB_NR, .alpha = p->scale};
     multiply_panel(&score);
     mask_block(p, m, t, t + keys, w->scores);
     soften(state, w->scores, keys, w->out, p->E, m, t == 0);
+    x = read_rows(v, t, keys, w->wide, &row, &column);
     eb_product weigh = {.M = p->E, .columns = columns, .K = keys,
-                        .x = v + t * p->v_row, .x_row = p->v_column, .x_k = p->v_row,
+                        .x = x, .x_row = column, .x_k = row,
                         .b = w->scores + at, .ldb = EB_NR, .y = w->out + at, .ldy = EB_NR, .alpha = 1,
                         .residual = t ? w->out + at : NULL, .ldr = EB_NR};
     multiply_panel(&weigh);
 }
 
-static void attend(const problem *p, const float *q, const float *k, const float *v, tile_mask m, float *y,
-                   float *scratch) {
+static void attend(const problem *p, const float *q, const kept_rows *k, const kept_rows *v, tile_mask m, float *y, float *scratch) {
     workspace w = {scratch, scratch + p->D * EB_NR, scratch + (p->D + p->E) * EB_NR};
+    w.wide = w.scores + eb_min(KEYS, p->T) * EB_NR;
     pack_panel(q, p->q_column, p->q_row, p->D, m.queries, w.queries);
     running state = {.top = {vf_set(-INFINITY), vf_set(-INFINITY)}};
     int64_t T = p->causal ? eb_min(p->T, m.first + m.queries) : p->T;
@@ -206,8 +240,6 @@ static void attend(const problem *p, const float *q, const float *k, const float
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     problem p = describe(node);
     const float *q = eb_data(eb_input(node, EB_IN_ATTENTION_QUERY), bases);
-    const float *k = eb_data(eb_input(node, EB_IN_ATTENTION_KEY), bases);
-    const float *v = eb_data(eb_input(node, EB_IN_ATTENTION_VALUE), bases);
     const char *mask = p.mask_dtype >= 0 ? eb_data(eb_input(node, EB_IN_ATTENTION_MASK), bases) : NULL;
     int64_t mask_size = p.mask_dtype == EB_BOOL ? 1 : 4, blocks = eb_ceil_div(p.S, EB_NR);
     float *y = eb_data(eb_output(node), bases);
@@ -219,9 +251,11 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         tile_mask m = {.first = first, .queries = (int)eb_min(EB_NR, p.S - first)};
         m.end = 1 + (m.queries > EB_VL);
         if (mask) m.data = mask + (at.offset[1] + first * p.mask_row) * mask_size;
-        attend(&p, q + at.offset[0] + first * p.q_row, k + shared.offset[0], v + shared.offset[1], m,
-               y + at.offset[2] + first * p.y_row, scratch);
+        const kept_rows k = take_head(node, bases, EB_IN_ATTENTION_KEY, shared.offset[0]);
+        const kept_rows v = take_head(node, bases, EB_IN_ATTENTION_VALUE, shared.offset[1]);
+        attend(&p, q + at.offset[0] + first * p.q_row, &k, &v, m, y + at.offset[2] + first * p.y_row, scratch);
     }
     return EB_OK;
 }
 const eb_kernel EB_SYMBOL(attention, flash) = {plan, run};
+const eb_kernel EB_PASTE(any_attention, __, EB_ISA, _, flash, ) = {plan, run};

@@ -58,6 +58,12 @@ static int fits_layouts(const eb_node *node) {
     return !mask || mask->dtype == EB_F32 || mask->dtype == EB_BOOL;
 }
 
+/* Whether the query and the result are floats, and keys and values have type `kept`. */
+static inline int has_types(const eb_node *node, int kept) {
+    const int key = eb_input(node, EB_IN_ATTENTION_KEY)->dtype, value = eb_input(node, EB_IN_ATTENTION_VALUE)->dtype;
+    return eb_input(node, EB_IN_ATTENTION_QUERY)->dtype == EB_F32 && key == kept && value == kept;
+}
+
 /* e^(score - base), base being the largest score. To base 2 from the difference on and not before: a mask may hold the
  * least float, which is finite, and times log2 e is not. */
 EB_INLINE vf softmax_weight(vf score, vf base) { return vf_exp2_nonpositive((score - base) * LOG2_E); }

@@ -44,4 +44,53 @@ EB_INLINE uint32_t f32_of_half(uint32_t v) {
     return (v & 0x8000) << 16 | bits;
 }
 
+/* EB_VL bfloat16 as floats, exactly. They lie anywhere in memory. */
+EB_INLINE vf vf_load_bfloats(const void *p) {
+#if defined(__AVX512F__) && EB_VL == 16
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16);
+#elif defined(__AVX2__) && EB_VL == 8
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16);
+#elif defined(__SSE2__) && EB_VL == 4
+    return (vf)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64(p));
+#elif defined(__ARM_NEON) && EB_VL == 4
+    uint16x4_t numbers;
+    memcpy(&numbers, p, sizeof numbers);
+    return (vf)vshlq_n_u32(vmovl_u16(numbers), 16);
+#else
+    uint16_t numbers[EB_VL];
+    vu bits;
+    memcpy(numbers, p, sizeof numbers);
+    for (int i = 0; i < EB_VL; i++) bits[i] = (uint32_t)numbers[i] << 16;
+    return (vf)bits;
+#endif
+}
+
+/* EB_VL halves as floats, exactly. They lie anywhere in memory. */
+EB_INLINE vf vf_load_halves(const void *p) {
+#if defined(__AVX512F__) && EB_VL == 16
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256(p));
+#elif defined(__F16C__) && EB_VL == 8
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128(p));
+#elif defined(__aarch64__) && EB_VL == 4
+    uint16x4_t halves;
+    memcpy(&halves, p, sizeof halves);
+    return (vf)vcvt_f32_f16(vreinterpret_f16_u16(halves));
+#else /* as f32_of_half */
+#if defined(__SSE2__) && EB_VL == 4
+    const vu v = (vu)_mm_unpacklo_epi16(_mm_loadl_epi64(p), _mm_setzero_si128());
+#else
+    uint16_t halves[EB_VL];
+    vu v;
+    memcpy(halves, p, sizeof halves);
+    for (int i = 0; i < EB_VL; i++) v[i] = halves[i];
+#endif
+    const vu size = v & 0x7fff, wide = size << 13;
+    const vf denormal = (vf)((size & 0x3ff) + 0x3f000000) - 0.5f;
+    vi bits = vi_select(size < 0x400, (vi)denormal, (vi)(wide + 0x38000000));
+    bits = vi_select(size >= 0x7c00, (vi)(wide | 0x7f800000), bits);
+    bits |= (vi)(size > 0x7c00) & 0x400000;
+    return (vf)(bits | (vi)((v & 0x8000) << 16));
+#endif
+}
+
 #endif

@@ -30,9 +30,13 @@ static inline const float *read_table_row(const eb_node *node, void *const *base
     case TABLE_BFLOATS:
         for (int64_t i = 0; i < n; i++) bits[i] = f32_of_bf16(((const uint16_t *)data)[first + i]);
         return decoded;
-    case TABLE_HALVES:
-        for (int64_t i = 0; i < n; i++) bits[i] = f32_of_half(((const uint16_t *)data)[first + i]);
+    case TABLE_HALVES: {
+        const uint16_t *halves = (const uint16_t *)data + first;
+        int64_t i = 0;
+        for (; i + EB_VL <= n; i += EB_VL) vf_store(decoded + i, vf_load_halves(halves + i));
+        for (; i < n; i++) bits[i] = f32_of_half(halves[i]);
         return decoded;
+    }
     case TABLE_BYTES: {
         const int8_t *bytes = (const int8_t *)data + first;
         const float scale = table_scale(node, bases, table, id);

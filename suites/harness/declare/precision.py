@@ -54,6 +54,7 @@ PRECISIONS: dict[str, Precision] = {
         Precision("bf16", "rounded", "rounded", "bf16", "bfloat16"),
         Precision("fp16", "rounded", "rounded", "fp16", "float16"),
         Precision("int8_weight", "quantised", "quantised", "fp32", weight_bits=8),
+        Precision("int8_weight_tensor", "quantised", "quantised", "fp32", weight_bits=8),
         Precision("int8_dynamic", "quantised", "dynamic", "int8", weight_bits=8),
         Precision("int4_weight", "quantised", "quantised", "fp32", weight_bits=4),
         Precision(

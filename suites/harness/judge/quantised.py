@@ -14,7 +14,7 @@ A weight is a floating-point tensor that does not depend on the inputs and meets
 
 Linear layers, `matmul` and `conv2d` consist of these calls. Transposed convolutions and batched products keep their
 weights. A matrix whose summed axis is not a multiple of 32 is stored as int8 as well. For ``int8_dynamic`` an embedding
-is decoded only.
+is decoded only. ``int8_weight_tensor`` has one scale for each weight.
 
 A recipe gives each weight a precision of its own. It may be ``bf16`` or ``fp16``, which round the weight. Products in
 ``bf16`` also round what the weight meets: this is done in the float32 run alone, so that its error says how much the
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from engine import dtypes
-from engine.encodings import INT4, INT8_CHANNEL, Encoding
+from engine.encodings import INT4, INT8_CHANNEL, INT8_TENSOR, Encoding
 from engine.exporter.torch_internals import TorchDispatchMode, tree_map
 from suites.backends.base import to_numpy
 from suites.harness.judge.layers import Layers
@@ -207,7 +207,7 @@ def encoding_of(precision: str, shape: tuple[int, ...], place: Weight) -> Encodi
     """How a weight of `shape` is stored."""
     if precision == "int4_weight" and len(shape) == 2 and shape[place.summed] % GROUP == 0:
         return INT4[GROUP].along(place.summed)
-    return INT8_CHANNEL.along(place.channel)
+    return INT8_TENSOR if precision == "int8_weight_tensor" else INT8_CHANNEL.along(place.channel)
 
 
 def _scaled(func: Any, args: list[Any], kwargs: Any, rows: torch.Tensor, channels: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,38 @@
+/* linear with a constant weight of halves or of bytes with scales (narrow.h). */
+#include "linear.h"
+
+#include "narrow.h"
+
+static int64_t columns_axis(const eb_node *node) { return node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1; }
+
+static eb_status plan(eb_node *node) {
+    if (!is_narrow_weight(eb_input(node, EB_IN_LINEAR_WEIGHT), (int)columns_axis(node))) return EB_NOT_APPLICABLE;
+    eb_status status = plan_linear(node);
+    if (status != EB_OK) return status;
+    const product_rows *rows = &linear_tiling_of(node)->rows;
+    node->scratch_bytes = narrow_scratch(rows->M, rows->K);
+    return EB_OK;
+}
+
+static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
+    const int64_t columns = columns_axis(node);
+    if (input != EB_IN_LINEAR_WEIGHT) return NULL;
+    return choose_packing_of(describe_narrow(eb_input(node, input)).panels, columns, 1 - columns, numbers);
+}
+
+static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {
+    (void)next;
+    const eb_tensor *w = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    const eb_narrow how = describe_narrow(w);
+    const char *panel = (const char *)eb_data(w, bases) + n * product->K * how.bytes;
+    float scales[EB_NR] = {0};
+    if (how.has_scales) read_scales(node, bases, EB_IN_LINEAR_WEIGHT, n, product->columns, scales);
+    how.multiply(product, panel, scales, scratch);
+}
+
+static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    const eb_rows rows = float_rows(node, &linear_tiling_of(node)->rows, bases);
+    return run_linear(node, bases, &rows, begin, end, scratch, multiply);
+}
+const eb_kernel EB_PASTE(f32_f16w_linear, __, EB_ISA, _, packed, ) = {plan, run, choose_packing};
+const eb_kernel EB_PASTE(f32_qc8w_linear, __, EB_ISA, _, packed, ) = {plan, run, choose_packing};

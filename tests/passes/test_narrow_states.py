@@ -1,0 +1,135 @@
+"""`Config.states`: what is written to a state is rounded, and computations are in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.errors import ConfigError
+from suites import models
+from suites.models.nets.cached import CachedLM
+
+STATES = "bfloat16"
+LONGEST = 40
+
+
+class Kept(nn.Module):
+    """Attention of one query to the keys and values that the calls have written so far."""
+
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, 2, 6, 8, dtype=dtype))
+
+    def forward(self, query, key, value, place):
+        wide = query.dtype
+        for kept, new in ((self.keys, key), (self.values, value)):
+            kept.index_copy_(2, place, new.to(kept.dtype))
+        seen = (torch.arange(6) <= place)[None, None, None]
+        return nn.functional.scaled_dot_product_attention(query, self.keys.to(wide), self.values.to(wide), seen)
+
+
+class Gate(nn.Module):
+    """A state that computations read and write."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("held", torch.full((4,), 1.001))
+
+    def forward(self, x):
+        self.held.copy_(self.held * 0.5 + x)
+        return self.held * 3
+
+
+def calls(count):
+    generator = torch.Generator().manual_seed(2)
+    for place in range(count):
+        query, key, value = torch.randn(3, 1, 2, 1, 8, generator=generator)
+        yield query, key, value, torch.tensor([place])
+
+
+def compiled(model, inputs, **options):
+    return engine.compile(model.eval(), inputs, engine.Config(states=STATES, verify=True, **options))
+
+
+def nbytes(state):
+    return sum(array.nbytes for array in state.values())
+
+
+def instructions(program, op):
+    return [one for one in program.artifact.instructions if one.op == op]
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_keys_and_values_are_stored_as_bfloat16_and_attention_reads_them_so(target):
+    """Against the same module with buffers of bfloat16, by torch."""
+    (first, *_) = calls(1)
+    program = compiled(Kept(), first, target=target)
+    types = program.artifact.types
+    assert [types[slot] for slot in program.artifact.inputs[-2:]] == [("bfloat16", (1, 2, 6, 8), None)] * 2
+    (attention,) = instructions(program, "attention")
+    assert [types[value].dtype for value in attention.inputs[:3]] == ["float32", "bfloat16", "bfloat16"]
+    reference, state = Kept(torch.bfloat16), program.new_state()
+    for inputs in calls(6):
+        torch.testing.assert_close(program(*inputs, state=state), reference(*inputs), rtol=1e-5, atol=1e-6)
+    assert nbytes(state) == 2 * 2 * 6 * 8 * 2
+    for name, array in state.items():
+        np.testing.assert_array_equal(array.astype(np.float32), reference.get_buffer(name).float().numpy())
+
+
+def test_a_vector_kernel_reads_bfloat16_keys_and_values():
+    (first, *_) = calls(1)
+    names = [name for name, _count in compiled(Kept(), first).report().kernels]
+    assert [name.rpartition("_")[2] for name in names if "attention" in name] == ["decode"]
+    assert not [name for name in names if "cast" in name and "reference" in name]
+
+
+def test_computations_with_a_state_are_float32():
+    """The state is rounded once a call; what the call returns is computed before that."""
+    program, held = compiled(Gate(), (torch.ones(4),)), torch.full((4,), 1.001).bfloat16().float()
+    state = program.new_state()
+    for x in torch.rand(3, 4, generator=torch.Generator().manual_seed(0)):
+        held = held * 0.5 + x
+        torch.testing.assert_close(program(x, state=state), held * 3, rtol=1e-6, atol=0)
+        held = held.bfloat16().float()
+
+
+@pytest.mark.parametrize("name", ["gpt2-tiny", "qwen3-tiny"])
+def test_a_decoder_is_near_the_one_with_float32_states_in_half_the_memory(name, tmp_path):
+    module = CachedLM(models.get(name).build()[0].network, 1, LONGEST).eval()
+    exact = engine.compile_decoder(module, LONGEST)
+    narrow = engine.compile_decoder(module, LONGEST, config=engine.Config(states=STATES))
+    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    first = [decoder.prefill(ids) for decoder in (exact, narrow)]
+    # The prompt attends to itself, not to the cache.
+    torch.testing.assert_close(first[1], first[0], rtol=1e-5, atol=1e-5)
+    for token in (9, 2, 6):
+        expected, got = (decoder.decode(torch.tensor([[token]])) for decoder in (exact, narrow))
+        error = (got - expected).norm() / expected.norm()
+        assert 0 < error < 2**-8  # half a unit in the last place of bfloat16
+    narrow.save(tmp_path / "narrow.engine")
+    again = engine.load_decoder(tmp_path / "narrow.engine")
+    torch.testing.assert_close(again.prefill(ids), first[1], rtol=0, atol=0)
+    assert 2 * nbytes(narrow.new_state()) == nbytes(exact.new_state())
+
+
+def test_states_of_a_bfloat16_model_stay_bfloat16():
+    (first, *_) = calls(1)
+    inputs = tuple(one.bfloat16() if one.is_floating_point() else one for one in first)
+    types = {}
+    for states in (None, STATES):
+        program = engine.compile(Kept(torch.bfloat16).eval(), inputs, engine.Config(states=states))
+        types[states] = {program.artifact.types[slot].dtype for slot in program.artifact.inputs[-2:]}
+    assert types == {None: {"float32"}, STATES: {"bfloat16"}}
+
+
+def test_what_is_not_known_or_comes_too_late_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"unknown states 'float8'.*bfloat16"):
+        engine.Config(states="float8")
+    (first, *_) = calls(1)
+    compiled(Kept(), first).save(tmp_path / "p.engine")
+    with pytest.raises(ConfigError, match="states: bfloat16: the type of states is chosen when compiling"):
+        engine.load(tmp_path / "p.engine", config=engine.Config(states=STATES))
