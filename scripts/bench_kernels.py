@@ -300,8 +300,9 @@ def torch_timer(case: Case) -> Callable[[], float]:
     if case.op == "index_put":
         sizes = present(operands[0]).shape
         operands[2:] = [torch.randint(n, present(ids).shape) for n, ids in zip(sizes, operands[2:], strict=False)]
-    if case.op in PRODUCTS and any(text.startswith("bf16:") for text in case.operands):
-        operands = [None if x is None else x.bfloat16() for x in operands]  # torch multiplies factors of one type
+    for name, dtype in (("bf16:", torch.bfloat16), ("f16:", torch.float16)):
+        if case.op in PRODUCTS and any(text.startswith(name) for text in case.operands):
+            operands = [None if x is None else x.to(dtype) for x in operands]  # torch multiplies factors of one type
     if case.op in POSITIVE:
         operands = [None if x is None else x.abs() for x in operands]
     function = TORCH.get(case.op)

@@ -17,12 +17,19 @@
 enum { KEYS = 128 }; /* keys a block: their scores (16 KiB with AVX-512) stay in the first-level cache */
 
 static eb_status plan(eb_node *node) {
-    const int narrow = has_types(node, EB_BF16);
-    if (!fits_layouts(node) || (!narrow && !has_types(node, EB_F32))) return EB_NOT_APPLICABLE;
+    if (!fits_layouts(node)) return EB_NOT_APPLICABLE;
     problem p = describe(node);
     node->tiles = p.E ? p.heads.count * eb_ceil_div(p.S, EB_NR) : 0;
-    node->scratch_bytes = ((p.D + eb_min(KEYS, p.T) + p.E) * EB_NR + (narrow ? KEYS * eb_max(p.D, p.E) : 0)) * 4;
+    node->scratch_bytes = (p.D + eb_min(KEYS, p.T) + p.E) * EB_NR * 4;
     return EB_OK;
+}
+
+static eb_status plan_bfloats(eb_node *node) {
+    if (!has_types(node, EB_BF16)) return EB_NOT_APPLICABLE;
+    const problem p = describe(node);
+    const eb_status status = plan(node);
+    node->scratch_bytes += KEYS * eb_max(p.D, p.E) * 4;
+    return status;
 }
 
 /* Keys or values of one head. */
@@ -258,4 +265,4 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     return EB_OK;
 }
 const eb_kernel EB_SYMBOL(attention, flash) = {plan, run};
-const eb_kernel EB_PASTE(any_attention, __, EB_ISA, _, flash, ) = {plan, run};
+const eb_kernel EB_PASTE(any_attention, __, EB_ISA, _, flash, ) = {plan_bfloats, run};
