@@ -287,7 +287,7 @@ class Config:
         precision: how weights are stored, and in which arithmetic products read them. None: as in the model.
             ``fp32``: the same, for models that compute in float32. ``bf16``: bfloat16 weights and products, sums in
             float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
-            each channel, or for 32 neighbours. ``int8_weight_tensor``: one scale for each weight. ``int8_dynamic``:
+            each channel, or for 32 neighbours. ``int8_weight_tensor``: one scale for a weight tensor. ``int8_dynamic``:
             int8 weights, and rows of activations are quantised when a product reads them. ``int8_static`` is not
             supported yet. Weights that the model itself has quantised stay as they are, and ``fp32`` refuses them.
         recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from

@@ -145,7 +145,7 @@ class Encoding:
             return {"data": elements.astype(dtypes.dtype(self.stored).numpy)}
         wide = elements.astype(np.float64)
         least, most = self._extremes(wide)
-        if runs:
+        if runs := [count for count in runs if count]:
             starts = np.cumsum([0, *runs[:-1]])
             least = np.repeat(np.minimum.reduceat(least, starts), runs)
             most = np.repeat(np.maximum.reduceat(most, starts), runs)

@@ -57,6 +57,9 @@ def joined_sizes(form: Form, axis: int) -> tuple[int, ...]:
     if isinstance(form, Permuted):
         return joined_sizes(form.base, form.order[axis])
     if isinstance(form, Joined) and form.axis == axis:
+        cuts = [part.bases[0] for part in form.bases if isinstance(part, Cut)]
+        if len(cuts) == len(form.bases) and all(base is cuts[0] for base in cuts):
+            return (elements(form).shape[axis],)  # parts of one constant in another order
         return tuple(size for part in form.bases for size in joined_sizes(part, axis))
     return (elements(form).shape[axis],)
 

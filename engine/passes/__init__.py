@@ -241,10 +241,10 @@ def run_common(
         - ``activations=float32``: nodes that were widened;
         - ``weights=decoded``: quantised weights of the model that are stored decoded;
         - each pass, by its label;
-        - ``states=bfloat16``: states that are stored in that type;
         - ``weights=quantised``: quantised weights of the model that are stored as integers;
         - ``precision=NAME``: nodes with encoded weights. NAME is ``recipe`` if there is a recipe and no
-          `Config.precision`, and ``stored`` for a model whose own weights are bfloat16.
+          `Config.precision`, and ``stored`` for a model whose own weights are bfloat16 or float16;
+        - ``states=bfloat16``: states that are stored in that type.
 
     Raises:
         ConfigError: as `stages`; or the precision does not fit the graph.
@@ -255,17 +255,21 @@ def run_common(
         pairs = cast("tuple[tuple[str, str], ...]", config.recipe)  # as Config stores every form of it
         log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
     if config.activations == "float32" and config.precision != "fp32":
-        log += _logged("activations=float32", widen.widen(graph))
+        with graph.scope.deciding():
+            changes = widen.widen(graph)
+        log += _logged("activations=float32", changes)
     log += _logged("weights=decoded", len(precision.find_decoded(graph)))
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
-    if config.states is not None:
-        log += _logged(f"states={config.states}", narrow_states.narrow(graph, config.states))
     log += _logged("weights=quantised", len(precision.find_quantised(graph)))
     changes = precision.apply(graph)
     if config.precision is None:
         log += _logged("precision=stored" if config.recipe is None else "precision=recipe", changes)
     else:
         log += ((f"precision={config.precision}", changes),)
+    if config.states is not None:
+        with graph.scope.deciding():
+            changes = narrow_states.narrow(graph, config.states)
+        log += _logged(f"states={config.states}", changes)
     if check or config.verify:
         verify.graph(graph)
     return log

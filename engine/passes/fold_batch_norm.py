@@ -9,6 +9,7 @@ import numpy as np
 from engine.graph import Form, Graph, Node, Value, identity
 from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Var, apply, call
+from engine.passes.precision import has_one_scale
 from engine.passes.widen import find_narrow_type
 
 _CONV = OneOf(tuple(call(op, Var("x"), Var("weight"), name="conv") for op in ("conv", "conv_transpose")))
@@ -99,8 +100,14 @@ def _constant_from(graph: Graph, rounded: np.ndarray, name: str, old: Value | No
 
 
 def _multiply(graph: Graph, found: Match) -> Value | None:
+    """As `_with`. None, too, if all channels of the weight are to share a scale and their factors differ.
+
+    The largest factor would then decide how exact the other channels are.
+    """
     conv = _conv(found)
     factor, bias = _vector(found.values["other"], conv.output.shape[1]), conv["bias"]
+    if has_one_scale(graph, conv.operand("weight")) and np.unique(factor).size > 1:
+        return None
     return _with(graph, found, _scaled(conv, factor), None if bias is None else _vector(bias, factor.size) * factor)
 
 

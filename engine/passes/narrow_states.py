@@ -5,6 +5,7 @@ It runs after the common passes, which have fused attention by then.
 
 What is only moved into or out of a state has the type of the state: views of it, and rows that are written to it.
 `attention` reads keys and values of that type. For every other op, numbers that come from a state are cast back first.
+A copy of a state into which rows are written is such a view, also if it is not what the state becomes.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class _Narrowing:
             self._emit(node)
         first = len(graph.outputs) - len(states)
         after = [self._as(value, state.dtype) for value, state in zip(graph.outputs[first:], states, strict=True)]
-        graph.outputs = [self._as(value, value.dtype) for value in graph.outputs[:first]] + after
+        given = [self._as(value, WIDE if value in self.changed else value.dtype) for value in graph.outputs[:first]]
+        graph.outputs = given + after
 
     def _initial(self, initial: np.ndarray | Value | None) -> np.ndarray | Value | None:
         """The elements that a state begins with, in its new type; None is zeros."""

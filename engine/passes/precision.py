@@ -82,17 +82,19 @@ PRECISIONS: dict[str, Precision] = {
 
 
 STORED = {"bfloat16": "bf16", "float16": "fp16"}
-"""The precision of a weight without a chosen one, in a widened graph: by the narrow type that the model has it in.
-
-A weight with a folded batch norm is rounded to that type a second time. The model instead rounds the result of the
-convolution.
-"""
+"""The precision of a weight without a chosen one, in a widened graph: by the narrow type that the model has it in."""
 
 
 def is_stored_as_integers(graph: Graph, weight: Value) -> bool:
     """True if `apply` stores a weight as integers with shared scales."""
     name = weight.precision or graph.precision
     return name in PRECISIONS and PRECISIONS[name].is_integer
+
+
+def has_one_scale(graph: Graph, weight: Value) -> bool:
+    """True if `apply` stores a weight as integers, and all its channels with the same scale."""
+    name = weight.precision or graph.precision
+    return name in PRECISIONS and PRECISIONS[name].one_scale
 
 
 def apply(graph: Graph) -> int:
@@ -115,7 +117,7 @@ def apply(graph: Graph) -> int:
         encoded: dict[str, Value | None] = {}
         compute = set[str]()
         for weight in _weights(node):
-            chosen = weight.value.precision or name or STORED.get(find_narrow_type(weight.value) or "", "fp32")
+            chosen = weight.value.precision or name or _stored(node, weight.value)
             precision = _find(chosen)
             encoding = precision.encode(weight)
             if encoding is not None:
@@ -129,6 +131,17 @@ def apply(graph: Graph) -> int:
             graph.remove([node])
             count += 1
     return count
+
+
+def _stored(node: Node, weight: Value) -> str:
+    """The precision of a weight of `node` for which none was chosen.
+
+    A convolution weight with a folded batch norm is rounded to bfloat16 a second time. The model instead rounds the
+    result of the convolution. Those of float16 stay float32: no convolution reads float16, and a product with a factor
+    may be beyond its range.
+    """
+    narrow = find_narrow_type(weight) or ""
+    return "fp32" if node.op.name == "conv" and narrow == "float16" else STORED.get(narrow, "fp32")
 
 
 def _find(name: str) -> Precision:

@@ -16,6 +16,7 @@ WRONG = {
     "pass": ({"disable": ("fuse_atention",)}, "did you mean 'fuse_attention'"),
     "pipeline": ({"pipeline": ("fold",)}, "unknown pass 'fold'"),
     "string": ({"disable": "fuse_gelu"}, "expected a tuple"),
+    "states": ({"states": "float8"}, "did you mean 'bfloat16'"),
     "planner": ({"planner": "defualt"}, "did you mean 'default'"),
     "variant op": ({"variant": {"linar": "packed"}}, "did you mean 'linear'"),
     "variant": ({"variant": {"linear": "pakced"}}, "did you mean 'packed'"),

@@ -227,3 +227,12 @@ def test_rows_decode_as_the_rows_of_the_whole(one):
     if rows is not None:
         found = {name: array[where] if rows[name] else array for name, array in components.items()}
         np.testing.assert_array_equal(one.decode(found, "float32"), one.decode(components, "float32")[where])
+
+
+def test_runs_of_channels_share_the_scale_of_the_largest():
+    values = np.array([[1, -2], [4, 0], [0.5, 0.25]], np.float32)
+    found = encoding("int8_channel@0").encode(values, (2, 0, 1))
+    np.testing.assert_array_equal(found["scale"] * 127, np.array([4, 4, 0.5], np.float32))
+    assert found["data"].tolist() == [[32, -64], [127, 0], [127, 64]]
+    empty = encoding("int8_channel@0").encode(values[:0], (0,))
+    assert [part.shape for part in empty.values()] == [(0, 2), (0,)]

@@ -233,6 +233,18 @@ def test_weights_that_are_joined_keep_one_scale_each():
     np.testing.assert_allclose(scale, np.repeat(*zip(*expected, strict=True)), rtol=1e-6)
 
 
+def test_one_scale_is_that_of_the_weight_of_the_model_where_a_batch_norm_follows():
+    """Folding its factors first would leave channels with small factors no bits."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval().requires_grad_(requires_grad=False)
+    model[1].weight.copy_(10.0 ** torch.arange(-4.0, 4.0))
+    x = torch.randn(1, 3, 6, 6)
+    got = compiled(model, (x,), "int8_weight_tensor")(x)
+    scale = model[0].weight.abs().max() / 127
+    model[0].weight.copy_(torch.round(model[0].weight / scale) * scale)
+    torch.testing.assert_close(got, model(x), rtol=1e-5, atol=1e-5)
+
+
 def test_weights_of_a_float16_model_are_stored_as_float16_and_read_by_vector_kernels():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(20, 32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8)).eval().half()

@@ -126,7 +126,7 @@ def test_one_that_lies_and_casts_its_output_is_not_seen_in_a_rounded_case(tmp_pa
     assert verdict(case_of("bf16"), ref_of("Liar"), tmp_path) is None
 
 
-@pytest.mark.parametrize("precision", ["int8_weight", "int8_dynamic", "int4_weight"])
+@pytest.mark.parametrize("precision", ["int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight"])
 def test_one_that_does_not_quantise_is_wrong(precision, tmp_path):
     assert "relative error" in verdict(case_of(precision), ref_of("Liar"), tmp_path)
 

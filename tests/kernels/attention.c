@@ -44,13 +44,15 @@ static void add_shape(case_visitor *v, attention_shape s) {
     }
 }
 
-/* A shape whose mask or inputs are changed; `what` tells it apart from the plain one. */
+/* A shape whose mask is changed; `what` tells it apart from the plain one. With keys and values of floats, and of bfloat16. */
 static void add_edited(case_visitor *v, attention_shape s, edit_function *edit, int64_t a, int64_t b, const char *what) {
-    test_case c;
-    make_attention(&c, &s);
-    case_edit(&c, edit, a, b);
-    case_note(&c, "%s %ld", what, (long)a);
-    visit_case(v, &c);
+    for (s.bfloat = 0; s.bfloat < 2; s.bfloat++) {
+        test_case c;
+        make_attention(&c, &s);
+        case_edit(&c, edit, a, b);
+        case_note(&c, "%s %ld", what, (long)a);
+        visit_case(v, &c);
+    }
 }
 
 /* Every third row of the first mask lets nothing through. */
@@ -94,9 +96,14 @@ static void mask_free_room(test_case *c, int64_t held, int64_t keys) {
     for (int64_t t = 0; t < c->bytes[3]; t++) ((uint8_t *)c->data[3])[t] = t % keys < held + 37 * (t / keys);
 }
 
+/* An infinity among the keys, or a NaN among queries or values: the upper half of a float is the bfloat16. */
 static void put_special(test_case *c, int64_t input, int64_t b) {
     (void)b;
-    ((float *)c->data[input])[random_below(c->bytes[input] / 4)] = input == 1 ? INFINITY : NAN;
+    const int is_narrow = c->operands[input].dtype == EB_BF16;
+    if (is_narrow)
+        ((uint16_t *)c->data[input])[random_below(c->bytes[input] / 2)] = input == 1 ? 0x7f80 : 0x7fc0;
+    else
+        ((float *)c->data[input])[random_below(c->bytes[input] / 4)] = input == 1 ? INFINITY : NAN;
 }
 
 static void add_specials(case_visitor *v, int64_t queries, int64_t keys) {

@@ -230,6 +230,9 @@ for _causal in (False, True):
 for _dtype in FLOATS:
     _three = [normal(*s, dtype=_dtype) for s in (_Q, _KV, _KV)]
     case("attention", _dtype, *_three, normal(1, 1, 1, 7, dtype=_dtype), scale=0.35)
+for _queries in (1, 5):
+    _kept = [normal(2, 2, 7, width, dtype="bfloat16") for width in (8, 6)]
+    case("attention", f"kept_{_queries}", normal(2, 4, _queries, 8), *_kept, flags(2, 1, 1, 7), scale=0.35)
 for _label, _q, _k, _v in (
     ("rank3", (4, 5, 8), (4, 7, 8), (4, 7, 6)),
     ("rank5", (2, 1, 4, 3, 8), (2, 1, 2, 7, 8), (2, 1, 2, 7, 5)),

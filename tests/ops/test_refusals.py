@@ -20,6 +20,10 @@ def f64(*shape: int) -> TensorType:
     return TensorType("float64", shape)
 
 
+def bf16(*shape: int) -> TensorType:
+    return TensorType("bfloat16", shape)
+
+
 def i64(*shape: int) -> TensorType:
     return TensorType("int64", shape)
 
@@ -222,6 +226,10 @@ REFUSED = [
     ("attention", [Q, f32(1, 4, 7, 8), f32(1, 4, 7, 8), None], {"scale": 1.0}, "equal leading axes [2]"),
     ("attention", [f32(5, 8), f32(7, 8), f32(7, 8), None], {"scale": 1.0}, "rank 3 to 8"),
     ("attention", [Q, K, K, i64(5, 7)], {"scale": 1.0}, "'mask' of bool or float32, got int64[5, 7]"),
+    ("attention", [Q, bf16(2, 4, 7, 8), K, None], {"scale": 1.0}, "'key' of float32 as the first operand"),
+    ("attention", [Q, K, bf16(2, 4, 7, 8), None], {"scale": 1.0}, "'value' of float32 as the first operand"),
+    ("attention", [bf16(2, 4, 5, 8), K, K, None], {"scale": 1.0}, "'key' of bfloat16 as the first operand"),
+    ("attention", [f64(2, 4, 5, 8), *[bf16(2, 4, 7, 8)] * 2, None], {"scale": 1.0}, "'key' of float64"),
     ("attention", [Q, K, K, f64(5, 7)], {"scale": 1.0}, "float64[5, 7]"),
     ("attention", [Q, K, K, boolean(7, 5)], {"scale": 1.0}, "broadcast"),
     ("attention", [Q, K, K, boolean(3, 1, 1, 5, 7)], {"scale": 1.0}, "mask that broadcasts to [2, 4, 5, 7]"),

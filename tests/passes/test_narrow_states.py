@@ -116,6 +116,35 @@ def test_a_decoder_is_near_the_one_with_float32_states_in_half_the_memory(name, 
     assert 2 * nbytes(narrow.new_state()) == nbytes(exact.new_state())
 
 
+class Before(nn.Module):
+    """The result is what the state held before the call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("held", torch.zeros(4))
+
+    def forward(self, x):
+        before = self.held.clone()
+        self.held.copy_(x)
+        return before
+
+
+def test_what_a_state_held_is_returned_as_float32():
+    program = compiled(Before(), (torch.ones(4),))
+    state, x = program.new_state(), torch.tensor([1.0, 0.3, -2.7, 1e-3])
+    program(x, state=state)
+    found = program(x, state=state)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, x.bfloat16().float(), rtol=0, atol=0)
+
+
+def test_weights_may_have_a_precision_beside():
+    (first, *_) = calls(1)
+    for precision in ("fp32", "bf16", "int8_weight"):
+        program = compiled(Kept(), first, precision=precision)
+        assert program.artifact.types[program.artifact.inputs[-1]].dtype == STATES
+
+
 def test_states_of_a_bfloat16_model_stay_bfloat16():
     (first, *_) = calls(1)
     inputs = tuple(one.bfloat16() if one.is_floating_point() else one for one in first)

@@ -61,7 +61,8 @@ static int fits_layouts(const eb_node *node) {
 /* Whether the query and the result are floats, and keys and values have type `kept`. */
 static inline int has_types(const eb_node *node, int kept) {
     const int key = eb_input(node, EB_IN_ATTENTION_KEY)->dtype, value = eb_input(node, EB_IN_ATTENTION_VALUE)->dtype;
-    return eb_input(node, EB_IN_ATTENTION_QUERY)->dtype == EB_F32 && key == kept && value == kept;
+    const int floats = eb_input(node, EB_IN_ATTENTION_QUERY)->dtype == EB_F32 && eb_output(node)->dtype == EB_F32;
+    return floats && key == kept && value == kept;
 }
 
 /* e^(score - base), base being the largest score. To base 2 from the difference on and not before: a mask may hold the

@@ -12,8 +12,6 @@
 
 enum { FEW_NARROW_ROWS = 4 };
 
-typedef uint16_t eb_half __attribute__((aligned(1), may_alias)); /* weights in a file lie anywhere */
-
 #define multiply_byte_panel EB_PASTE(eb_multiply_byte_panel, __, EB_ISA, , , )
 #define multiply_half_panel EB_PASTE(eb_multiply_half_panel, __, EB_ISA, , , )
 

@@ -236,6 +236,9 @@ def run_folder() -> Iterator[Path]:
         with contextlib.suppress(OSError), path.open("a") as lock:  # somebody holds it, or it is another user's
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.parent)
-    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name, (Path(name) / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield Path(name)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:
+        unlocked = Path(name) / f"{_LOCK}.new"  # no other run takes it for one that was left behind
+        with unlocked.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            unlocked.rename(unlocked.with_name(_LOCK))
+            yield Path(name)
