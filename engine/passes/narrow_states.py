@@ -3,9 +3,9 @@
 This changes what a graph computes: a number is rounded when it is written to a state. So it is no pass of the pipeline.
 It runs after the common passes, which have fused attention by then.
 
-What is only moved into or out of a state has the type of the state: views of it, and rows that are written to it.
+Views of a state have its type, and so have rows that are written to it.
 `attention` reads keys and values of that type. For every other op, numbers that come from a state are cast back first.
-A copy of a state into which rows are written is such a view, also if it is not what the state becomes.
+This also holds for a copy of a state into which rows are written, even if the state does not become this copy.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def references_of(program):
 
 
 SLOW = {"bf16": 0, "fp16": 0, "int8_weight": 0, "int8_weight_tensor": 0, "int8_dynamic": 4, "int4_weight": 3}
-"""Precision -> launches of the network below that no fast kernel computes. There are fast kernels for linear layers of
-16- and 8-bit weights, for tables of them, and for every convolution but those that multiply integers.
+"""Precision -> launches of the network below that no fast kernel computes. Fast kernels compute linear layers with
+16- and 8-bit weights, read tables of them, and compute every convolution except those that multiply integers.
 Groups of 4 bits do not fit the last layer."""
 
 

@@ -1,4 +1,4 @@
-"""`Config.states`: what is written to a state is rounded, and computations are in float32."""
+"""`Config.states`: numbers are rounded when they are written to a state, and computed with in float32."""
 
 from __future__ import annotations
 

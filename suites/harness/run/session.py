@@ -237,7 +237,7 @@ def run_folder() -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.parent)
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:
-        unlocked = Path(name) / f"{_LOCK}.new"  # no other run takes it for one that was left behind
+        unlocked = Path(name) / f"{_LOCK}.new"  # other runs look for _LOCK, and must not find it unlocked
         with unlocked.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             unlocked.rename(unlocked.with_name(_LOCK))
