@@ -5,9 +5,10 @@ torch is imported inside of functions: backends are also listed where nobody nee
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +25,25 @@ _PHASES = {
 """Phase of a compilation -> torch's name of it."""
 
 
-def inductor_settings(settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
+@contextmanager
+def inductor_settings(settings: Mapping[str, Any]) -> Iterator[None]:
     """Inductor's settings of the process, such as ``freezing``, have these values in the block.
 
     `torch.compile` has public options, but those are in force too late for ``freezing`` (see `torch_compile.py`).
+
+    The block has no command line: inductor takes what follows ``--only`` there for the name of a model and writes it
+    into its modules without escaping quotes, so that ``enginebench run --only "model == 'gpt2'"`` would be a syntax
+    error in them.
     """
     from torch._inductor import config
 
-    patch: AbstractContextManager[Any] = config.patch(dict(settings))
-    return patch
+    before = sys.argv
+    sys.argv = before[:1]
+    try:
+        with config.patch(dict(settings)):
+            yield
+    finally:
+        sys.argv = before
 
 
 def inductor_mode(mode: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from suites.accuracy.evaluate import EXACT, Row
 from suites.accuracy.tasks import Column, Task
 from suites.accuracy.tradeoff import Entry, Tradeoff
 from suites.harness.present import markdown, units
+from suites.harness.record.reasons import clean_line
 
 if TYPE_CHECKING:
     from suites.accuracy.sensitivity import Sensitivity
@@ -56,7 +57,8 @@ def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
 
 def describe(task: Task, model: str, rows: Sequence[Row] = ()) -> list[str]:
     """The paragraphs below a table: why rows have no numbers, which data it is, what the columns mean."""
-    reasons = [f"{row.backend}, {row.precision}: {row.status}: {row.reason}" for row in rows if row.status != "ok"]
+    missing = [row for row in rows if row.status != "ok"]
+    reasons = [f"{row.backend}, {row.precision}: {row.status}: {clean_line(row.reason)}" for row in missing]
     columns = "; ".join(
         f"{one.name}: {one.meaning}" + (f" ({one.better} is better)" if one.better else "") for one in task.columns
     )

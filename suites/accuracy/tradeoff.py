@@ -15,6 +15,7 @@ from suites.accuracy.evaluate import strip_phase
 from suites.accuracy.tasks import TASKS, Column
 from suites.harness.judge import stats
 from suites.harness.present.names import count_threads
+from suites.harness.record.reasons import clean_line
 from suites.harness.record.schema import AccuracyRecord, Environment, Ratio, Samples, Summary
 
 ROUNDING = 1e-6
@@ -131,7 +132,7 @@ def _compare(
         f"{some.data}, {some.items}",
         list(_mark_front(sorted(entries, key=lambda one: _seconds(one.summary)))),
         [
-            f"{line.backend}, {line.precision}: {line.status}: {line.reason}"
+            f"{line.backend}, {line.precision}: {line.status}: {clean_line(line.reason)}"
             for line in known.values()
             if line.status != "ok"
         ],

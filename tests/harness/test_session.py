@@ -30,6 +30,19 @@ def test_a_long_reason_keeps_its_beginning_and_the_cause_at_its_end_without_colo
     assert tidy(f"{Path.home()}/model.py") == "~/model.py"
 
 
+def test_reasons_of_torch_compile_lack_its_advice_and_the_name_of_the_user():
+    text = (
+        "InductorError: RuntimeError: Failed to import /tmp/torchinductor_me/jc/cjc.py\n"
+        "SyntaxError: bad (cjc.py, line 5)"
+        "\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this).  For even more developer context,"
+        ' set TORCH_LOGS="+dynamo"\n\n\nYou can suppress this exception and fall back to eager by setting:\n'
+        "    import torch._dynamo\n    torch._dynamo.config.suppress_errors = True\n"
+    )
+    assert tidy(text).strip() == (
+        "InductorError: RuntimeError: Failed to import <inductor>/jc/cjc.py\nSyntaxError: bad (cjc.py, line 5)"
+    )
+
+
 def test_a_worker_has_imported_nothing_whose_import_is_timed_before_it_loads():
     """Otherwise `import_s` of the engine, or of a runtime that needs NumPy, would be that of a look into a table."""
     code = "import sys, suites.harness.run.worker; print({'engine', 'numpy', 'torch', 'openvino'} & set(sys.modules))"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 import torch
@@ -32,6 +33,17 @@ def test_settings_are_put_back_where_the_first_call_raises():
     with pytest.raises(KeyError):
         TorchCompile(1, {})._first({}.popitem)
     assert config.save_config_portable() == before
+
+
+def test_a_filter_on_the_command_line_does_not_reach_the_generated_code(monkeypatch, tmp_path):
+    """Inductor writes what follows --only into its modules, where the quotes of a filter were a syntax error."""
+    line = ["enginebench", "run", "--only", "model == 'gpt2'"]
+    monkeypatch.setattr("sys.argv", line)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # so that the code is generated again
+    x = torch.randn(3, 5)
+    made = TorchCompile(1, {}).prepare(torch.nn.GELU(), (x,))
+    torch.testing.assert_close(made.call(x), torch.nn.functional.gelu(x))
+    assert sys.argv is line
 
 
 class Broken(torch.nn.Module):

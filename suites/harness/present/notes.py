@@ -180,7 +180,7 @@ def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> 
     for one in standings:
         for row in one.rows.values():
             if row.latency is None:
-                cases.setdefault((row.backend, row.status, _write_reason(row)), []).append(short[one.case])
+                cases.setdefault((row.backend, row.status, reasons.clean_line(row.reason)), []).append(short[one.case])
     backends: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (backend, status, reason), where in cases.items():
         backends.setdefault((status, reason, tuple(where)), []).append(backend)
@@ -213,16 +213,11 @@ def _explain_missing_briefly(one: Standing, short: Mapping[str, str], told: Reas
     rows = dict(one.rows)
     for label, row in one.rows.items():
         if row.latency is None:
-            key = (row.status, _write_reason(row))
+            key = (row.status, reasons.clean_line(row.reason))
             before = told.setdefault(key, one.case)
             if before != one.case and len(key[1]) > LONG_REASON:
                 rows[label] = row.model_copy(update={"reason": f"as in {before}"})
     yield from explain_missing([replace(one, rows=rows)], short)
-
-
-def _write_reason(row: Summary) -> str:
-    """The reason of a row in one line, also of records that hold it as the runtime wrote it."""
-    return reasons.join_lines(reasons.clean(row.reason or "no reason recorded"))
 
 
 def explain_references(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:

@@ -17,6 +17,13 @@ _ESCAPES = re.compile(
     r"|[\x00-\x08\x0b-\x1f\x7f]"
 )
 _SCRATCH = re.compile(r"[^\s'\"=:]*/enginebench-[^\s'\":,;)]*")
+_GENERATED = re.compile(r"[^\s'\"=:]*/torchinductor_[^/\s'\"]*(?=/)")
+"""The folder where inductor keeps what it generates. Its name has that of the user."""
+_ADVICE = re.compile(
+    r"\s*(?:Set TORCHDYNAMO_VERBOSE=1 for |For even more developer context, set TORCH_LOGS=|"
+    r"You can suppress this exception and fall back to eager by setting:\s)[^\n]*(?:\n {4}[^\n]*)*"
+)
+"""What torch.compile adds to each error: how to debug torch."""
 _PUNCTUATION = ".,:;!?"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
@@ -31,8 +38,11 @@ def shorten(text: str, limit: int = LIMIT) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` without escape sequences of terminals, and without what differs each time: scratch folders, addresses."""
-    return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _ESCAPES.sub("", text)))
+    """`text` without escape sequences of terminals, without what differs each time (scratch folders, addresses), and
+    without torch's advice on debugging torch.
+    """
+    plain = _ADVICE.sub("", _ESCAPES.sub("", text))
+    return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _GENERATED.sub("<inductor>", plain)))
 
 
 def join_lines(text: str) -> str:
@@ -43,6 +53,11 @@ def join_lines(text: str) -> str:
         gap = "; " if begins and found and found[-1] not in _PUNCTUATION else " "
         found += (gap if found else "") + line.removeprefix("- ")
     return found
+
+
+def clean_line(reason: str | None) -> str:
+    """The reason of a row that is not ``ok`` as tables show it: clean, in one line."""
+    return join_lines(clean(reason or "no reason recorded"))
 
 
 def tidy(text: str) -> str:
