@@ -285,11 +285,12 @@ class Config:
         threads: threads of one call, the caller included. ``"auto"`` is the number of processors that the process may
             use, by its affinity mask and the CPU quota of its control groups, each time that a plan is bound.
         precision: how weights are stored, and in which arithmetic products read them. None: as in the model.
-            ``fp32``: the same, for models that compute in float32. ``bf16``: bfloat16 weights and products, sums in
-            float32. ``fp16``: float16 weights. ``int8_weight``, ``int4_weight``: integers with a float32 scale for
-            each channel, or for 32 neighbours. ``int8_weight_tensor``: one scale for a weight tensor. ``int8_dynamic``:
-            int8 weights, and rows of activations are quantised when a product reads them. ``int8_static`` is not
-            supported yet. Weights that the model itself has quantised stay as they are, and ``fp32`` refuses them.
+            ``fp32``: float32; refused for models of another type or with quantised weights. ``bf16``: weights and
+            products in bfloat16, sums in float32. ``fp16``: float16 weights. ``int8_weight``: 8 bits with a float32 scale for each
+            output channel. ``int8_weight_tensor``: 8 bits with one float32 scale for the tensor. ``int4_weight``: 4
+            bits with a float32 scale for every 32 consecutive elements. ``int8_dynamic``: as ``int8_weight``, and rows
+            of activations are quantised when a product reads them. ``int8_static`` is not supported yet. Weights that
+            the model itself has quantised stay as they are.
         recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from
             a pattern to a name of `precision`. Patterns have the wildcards of Python's `fnmatch` (``*`` also matches
             dots). A pattern matches the path of the module that reads a weight, such as ``encoder.layer.0.attention``,
@@ -305,7 +306,8 @@ class Config:
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.
         disable: passes to leave out of the pipeline.
-        variant: op name -> kernel variant that must run all steps that it can run, such as ``{"linear": "openblas"}``.
+        variant: op name -> variant of a kernel, such as ``{"linear": "openblas"}``. It runs every step of the op that
+            it supports; other kernels run the rest.
         pipeline: pass names in the order to run them. None is the default pipeline, with `passes` at positions that
             satisfy their constraints. An order that breaks a constraint is accepted: results stay correct, but the
             program may be slower. The first pass that belongs to a target begins that target's stage.
@@ -314,7 +316,7 @@ class Config:
         outputs: ``recycled``: buffers of large results are recycled once the caller has released them, and up to 256
             MiB of free buffers are kept; ``fresh``: each result gets new memory, and the array can be resized.
         isa: an instruction set; kernels that require more than it are not used. None allows all that this machine has.
-        plans: number of bound plans kept for a program whose sizes differ from call to call: those of the latest sizes.
+        plans: how many bound plans are kept if sizes differ from call to call. The plans of the latest sizes are kept.
         verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
             `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena.
     """

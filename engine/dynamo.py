@@ -56,8 +56,11 @@ backend.reset = _GRAPHS.clear  # type: ignore[attr-defined]  # torch.compiler.re
 
 
 def config_of(options: Mapping[str, Any]) -> Config:
-    """The Config whose fields are `options`, with a fallback to torch; ConfigError for a name that it does not have."""
-    known = [field.name for field in fields(Config)]
+    """The Config whose fields are `options`, with a fallback to torch; ConfigError for a name that it does not have.
+
+    Graphs of torch.compile have no states: the buffers that a model writes to are inputs.
+    """
+    known = [field.name for field in fields(Config) if field.name != "states"]
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, known))

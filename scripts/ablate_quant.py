@@ -42,6 +42,7 @@ def main() -> None:
         progress.print(model)
         data = datasets.read(model, {}, arguments.chunks)
         rows = list(evaluate.evaluate(model, data, subjects, arguments.threads, progress.print))
+        found.append(f"### Accuracy of {model}")
         found.append(tables.write_markdown(tables.tabulate(data.task, rows), tables.describe(data.task, model, rows)))
     text = "\n\n".join(found)
     if arguments.into:

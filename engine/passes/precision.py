@@ -8,6 +8,7 @@ are stored once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
@@ -80,6 +81,9 @@ PRECISIONS: dict[str, Precision] = {
     "int4_weight": Precision(_int4, is_integer=True),
 }
 
+
+_OVERFLOWS = {"float16": 65520.0, "bfloat16": float.fromhex("0x1.ffp127")}
+"""Narrow type -> the smallest magnitude that rounds to an infinity in it."""
 
 STORED = {"bfloat16": "bf16", "float16": "fp16"}
 """The precision of a weight without a chosen one, in a widened graph: by the narrow type that the model has it in."""
@@ -158,7 +162,7 @@ def _encode(graph: Graph, name: str, weight: Weight, encoding: Encoding, stored:
     runs = joined_sizes(form, weight.channel) if PRECISIONS[name].one_scale else ()
     key = identity(form), encoding, runs
     if key not in stored:
-        _check_finite(name, weight.value, encoding)
+        _check_range(name, weight.value, encoding)
         stored[key] = graph.encode(weight.value, encoding, runs)
     return stored[key]
 
@@ -200,10 +204,25 @@ def _axes(node: Node) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def _check_finite(name: str, weight: Value, encoding: Encoding) -> None:
-    """ConfigError if the weight has an infinity or a NaN and the encoding stores integers."""
-    if encoding.is_integer and not np.isfinite(weight.elements.astype(np.float32, copy=False)).all():
-        raise ConfigError(f"precision: {name}: weight {weight.name!r} is not finite, and integers cannot say so")
+def _check_range(name: str, weight: Value, encoding: Encoding) -> None:
+    """ConfigError if the encoding cannot store a number of the weight: one that is not finite in integers, or one that
+    is finite, and an infinity in a narrower type.
+    """
+    elements = weight.elements.astype(np.float32, copy=False)
+    if encoding.is_integer:
+        if not np.isfinite(elements).all():
+            raise ConfigError(f"precision: {name}: weight {weight.name!r} is not finite, and integers cannot say so")
+        return
+    limit = _OVERFLOWS.get(encoding.stored, math.inf)
+    # The type of infinities and NaN stays; they are looked for only where the plain maximum is one of them.
+    largest = max(elements.max(initial=0), -elements.min(initial=0))
+    if not math.isfinite(largest):
+        largest = np.abs(elements[np.isfinite(elements)]).max(initial=0)
+    if largest >= limit:
+        raise ConfigError(
+            f"precision: {name}: weight {weight.name!r} has an element of magnitude {largest:g}, which "
+            f"{encoding.stored} cannot store; a recipe can give this layer another precision"
+        )
 
 
 def find_quantised(graph: Graph) -> list[Value]:

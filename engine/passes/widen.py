@@ -47,6 +47,7 @@ class _Widening:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.wide: dict[Value, Value] = {}
+        self.narrow_states: dict[Value, str] = {}  # the type that a widened state had
         self.users = graph.users()
 
     def run(self) -> int:
@@ -70,6 +71,7 @@ class _Widening:
         graph = self.graph
         for value in graph.inputs[len(graph.inputs) - len(graph.states) :]:
             if value.dtype in NARROW:
+                self.narrow_states[value] = value.dtype
                 value.type = TensorType(WIDE, value.shape)
         graph.states = [(name, self._widen_initial(initial)) for name, initial in graph.states]
 
@@ -94,8 +96,8 @@ class _Widening:
 
     def _give(self, value: Value) -> Value:
         """`value` as the graph returns it: in the type that it had."""
-        found = self.wide.get(value, value)
-        return found if found.dtype == value.dtype else self.graph.emit("cast", [found], dtype=value.dtype)
+        found, dtype = self.wide.get(value, value), self.narrow_states.get(value, value.dtype)
+        return found if found.dtype == dtype else self.graph.emit("cast", [found], dtype=dtype)
 
     def _emit(self, node: Node) -> int:
         """Emit `node` again; 1 if it changed."""

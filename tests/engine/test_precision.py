@@ -345,6 +345,19 @@ def test_a_precision_cannot_be_chosen_when_loading(net, tmp_path):
         engine.load(tmp_path / "p", config=engine.Config(precision="bf16", target="interpreter"))
 
 
+@pytest.mark.parametrize(
+    ("precision", "held", "refused"), [("fp16", 65519.0, 65520.0), ("bf16", float.fromhex("0x1.fep127"), 3.4e38)]
+)
+def test_a_finite_weight_that_would_become_infinite_is_refused(net, precision, held, refused):
+    """The largest numbers that the narrow types hold are 65504 and 0x1.fep127; half a step further is an infinity."""
+    model, inputs = net
+    model.linear.weight[3, 4], model.linear.weight[0, 0] = -held, float("-inf")  # what is infinite already may stay so
+    compiled(model, inputs, precision)
+    model.linear.weight[3, 4] = -refused
+    with pytest.raises(ConfigError, match=rf"{precision}: weight 'linear.weight' has an element of magnitude .*cannot"):
+        compiled(model, inputs, precision)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_have_no_integers(net, bad):
     model, inputs = net

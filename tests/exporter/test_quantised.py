@@ -228,7 +228,9 @@ def test_weights_of_convolutions_are_decoded_and_not_quantised_again():
 # --- other precisions, torch.compile ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_dynamic", "int4_weight"])
+@pytest.mark.parametrize(
+    "precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight"]
+)
 def test_a_precision_leaves_quantised_weights_as_they_are(precision):
     model = weight_only(made())
     program, plain = compiled(model, precision=precision), compiled(model)

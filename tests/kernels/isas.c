@@ -33,7 +33,8 @@ static void check_probes(void) {
     CHECK("avx512vl", "avx512vl")
     CHECK("avx512_vnni", "avx512vnni")
     CHECK("avx512_bf16", "avx512bf16")
-#if !defined(__clang__) /* clang 14 does not know its name */
+#if !defined(__clang__) /* clang 14 does not know their names */
+    CHECK("f16c", "f16c")
     CHECK("avx_vnni", "avxvnni")
 #endif
 #undef CHECK

@@ -68,7 +68,9 @@ def quantised(weight: torch.Tensor) -> torch.Tensor:
     return (weight / scale).round().clamp(-127, 127) * scale
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_dynamic", "int4_weight"])
+@pytest.mark.parametrize(
+    "precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight"]
+)
 def test_a_recipe_for_every_layer_is_the_precision(model, precision):
     """The same bits and the same encodings as `Config.precision`."""
     whole = engine.compile(model, (IDS,), engine.Config(precision=precision))

@@ -5,17 +5,14 @@
 #include "../vector/narrow.h"
 
 static eb_status plan(eb_node *node) {
-    const int columns = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1;
-    if (!is_narrow_weight(eb_input(node, EB_IN_LINEAR_WEIGHT), columns)) return EB_NOT_APPLICABLE;
+    if (!is_narrow_weight(eb_input(node, EB_IN_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
     eb_status status = plan_linear(node);
     if (status == EB_OK) plan_digits(node, &linear_tiling_of(node)->rows);
     return status;
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
-    const int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    if (input != EB_IN_LINEAR_WEIGHT) return NULL;
-    return choose_packing_of(&eb_quad_panels_packing, !transposed, transposed, numbers);
+    return choose_weight_packing(node, input, &eb_quad_panels_packing, numbers);
 }
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {

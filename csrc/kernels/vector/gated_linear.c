@@ -5,8 +5,6 @@
  */
 #include "gated_linear.h"
 
-#include "packings.h"
-
 static eb_status plan(eb_node *node) {
     eb_status status = plan_gated_linear(node);
     if (status != EB_OK) return status;

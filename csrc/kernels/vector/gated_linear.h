@@ -9,6 +9,7 @@
 #define EB_GATED_LINEAR_H
 
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     product_rows rows;
@@ -17,6 +18,16 @@ typedef struct {
     int64_t panels;       /* panels a tile */
 } gated_tiling;
 EB_NODE_PLAN(gated_tiling)
+
+/* The axis of the weight that becomes the columns of the result. */
+static inline int columns_axis(const eb_node *node) { return node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1; }
+
+/* `packing` if `input` is the weight, otherwise NULL. */
+static inline const eb_packing *choose_weight_packing(const eb_node *node, int32_t input, const eb_packing *packing,
+                                                      int64_t *numbers) {
+    const int columns = columns_axis(node);
+    return input == EB_IN_GATED_LINEAR_WEIGHT ? choose_packing_of(packing, columns, 1 - columns, numbers) : NULL;
+}
 
 /* Rows of a tile: what `cut_product` makes of them at most, rounded up to whole micro-tiles. */
 static inline int64_t most_tile_rows(int64_t M, int64_t row_tiles) { return eb_ceil_div(M, row_tiles) + EB_MR; }

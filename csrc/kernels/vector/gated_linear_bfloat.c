@@ -2,7 +2,6 @@
 #include "gated_linear.h"
 
 #include "bfloat.h"
-#include "packings.h"
 
 static eb_status plan(eb_node *node) {
     if (!eb_input(node, EB_IN_GATED_LINEAR_WEIGHT)->is_packed) return EB_NOT_APPLICABLE;
@@ -12,9 +11,7 @@ static eb_status plan(eb_node *node) {
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
-    const int transposed = node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    if (input != EB_IN_GATED_LINEAR_WEIGHT) return NULL;
-    return choose_packing_of(&bfloat_gates_packing, !transposed, transposed, numbers);
+    return choose_weight_packing(node, input, &bfloat_gates_packing, numbers);
 }
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {

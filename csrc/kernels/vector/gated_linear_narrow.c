@@ -3,10 +3,8 @@
 
 #include "narrow.h"
 
-static int64_t columns_axis(const eb_node *node) { return node->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1; }
-
 static eb_status plan(eb_node *node) {
-    if (!is_narrow_weight(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), (int)columns_axis(node))) return EB_NOT_APPLICABLE;
+    if (!is_narrow_weight(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
     eb_status status = plan_gated_linear(node);
     if (status != EB_OK) return status;
     const product_rows *rows = &gated_tiling_of(node)->rows;
@@ -15,9 +13,8 @@ static eb_status plan(eb_node *node) {
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
-    const int64_t columns = columns_axis(node);
-    if (input != EB_IN_GATED_LINEAR_WEIGHT) return NULL;
-    return choose_packing_of(describe_narrow(eb_input(node, input)).gates, columns, 1 - columns, numbers);
+    const eb_narrow how = describe_narrow(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT));
+    return choose_weight_packing(node, input, how.gates, numbers);
 }
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {

@@ -5,8 +5,6 @@
  */
 #include "linear.h"
 
-#include "packings.h"
-
 static eb_status plan(eb_node *node) {
     eb_status status = plan_linear(node);
     if (status != EB_OK) return status;
@@ -16,8 +14,7 @@ static eb_status plan(eb_node *node) {
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
-    const int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-    return input == EB_IN_LINEAR_WEIGHT ? choose_packing_of(&panels_packing, !transposed, transposed, numbers) : NULL;
+    return choose_weight_packing(node, input, &panels_packing, numbers);
 }
 
 EB_INLINE void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {
@@ -27,8 +24,8 @@ EB_INLINE void multiply(const eb_node *node, void *const *bases, void *scratch, 
         product->b = weight + n * product->K;
         product->next = next < 0 ? NULL : weight + next * product->K;
     } else {
-        const int transposed = node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] != 0;
-        const int64_t n_step = w->stride[!transposed], k_step = w->stride[transposed];
+        const int columns = columns_axis(node);
+        const int64_t n_step = w->stride[columns], k_step = w->stride[1 - columns];
         product->b = panel_of(weight + n * n_step, k_step, n_step, product->K, product->columns, product->M, scratch,
                               &product->ldb);
     }

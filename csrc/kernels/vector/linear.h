@@ -4,6 +4,7 @@
 #define EB_LINEAR_H
 
 #include "gemm.h"
+#include "packings.h"
 
 typedef struct {
     product_rows rows;
@@ -15,6 +16,16 @@ EB_NODE_PLAN(linear_tiling)
 
 static inline int64_t count_column_tiles(const linear_tiling *p) {
     return eb_ceil_div(eb_ceil_div(p->rows.N, EB_NR), p->panels);
+}
+
+/* The axis of the weight that becomes the columns of the result. */
+static inline int columns_axis(const eb_node *node) { return node->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] ? 0 : 1; }
+
+/* `packing` if `input` is the weight, otherwise NULL. */
+static inline const eb_packing *choose_weight_packing(const eb_node *node, int32_t input, const eb_packing *packing,
+                                                      int64_t *numbers) {
+    const int columns = columns_axis(node);
+    return input == EB_IN_LINEAR_WEIGHT ? choose_packing_of(packing, columns, 1 - columns, numbers) : NULL;
 }
 
 /* All but the working memory. */

@@ -20,32 +20,31 @@ static inline float table_scale(const eb_node *node, void *const *bases, const e
     return ((const float *)eb_data(scale, bases))[scale->rank ? id * scale->stride[0] : 0];
 }
 
+/* n numbers of `bytes` bytes each, EB_VL at a time. */
+EB_INLINE void decode_numbers(const char *from, int64_t bytes, int64_t n, vf (*load)(const void *), float *decoded) {
+    int64_t i = 0;
+    for (; i + EB_VL <= n; i += EB_VL) vf_store(decoded + i, load(from + i * bytes));
+    if (i == n) return;
+    char last[EB_VL * 4] = {0};
+    memcpy(last, from + i * bytes, (size_t)((n - i) * bytes));
+    vf_store_part(decoded + i, load(last), n - i);
+}
+
 /* Row `id` of input `input` as floats: where it lies if those are stored, else decoded into `decoded`, each rounded once. */
 static inline const float *read_table_row(const eb_node *node, void *const *bases, int input, int64_t id, float *decoded) {
     const eb_tensor *table = eb_input(node, input);
-    const void *data = eb_data(table, bases);
+    const char *data = eb_data(table, bases);
     const int64_t n = table->shape[1], first = id * table->stride[0];
-    bits32 *bits = (bits32 *)decoded;
     switch (table_form(table)) {
-    case TABLE_BFLOATS:
-        for (int64_t i = 0; i < n; i++) bits[i] = f32_of_bf16(((const uint16_t *)data)[first + i]);
-        return decoded;
-    case TABLE_HALVES: {
-        const uint16_t *halves = (const uint16_t *)data + first;
-        int64_t i = 0;
-        for (; i + EB_VL <= n; i += EB_VL) vf_store(decoded + i, vf_load_halves(halves + i));
-        for (; i < n; i++) bits[i] = f32_of_half(halves[i]);
-        return decoded;
-    }
+    case TABLE_BFLOATS: decode_numbers(data + first * 2, 2, n, vf_load_bfloats, decoded); return decoded;
+    case TABLE_HALVES: decode_numbers(data + first * 2, 2, n, vf_load_halves, decoded); return decoded;
     case TABLE_BYTES: {
-        const int8_t *bytes = (const int8_t *)data + first;
         const float scale = table_scale(node, bases, table, id);
-        int64_t i = 0;
-        for (; i + EB_VL <= n; i += EB_VL) vf_store(decoded + i, vf_load_bytes(bytes + i) * scale);
-        for (; i < n; i++) decoded[i] = (float)bytes[i] * scale;
+        decode_numbers(data + first, 1, n, vf_load_bytes, decoded);
+        for (int64_t i = 0; i < n; i++) decoded[i] *= scale;
         return decoded;
     }
-    default: return (const float *)data + first;
+    default: return (const float *)(const void *)data + first;
     }
 }
 

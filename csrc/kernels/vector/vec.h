@@ -62,11 +62,11 @@ EB_INLINE vf vf_load_part(const float *p, int64_t count) {
 EB_INLINE void vf_store_part(float *p, vf v, int64_t count) { memcpy(p, &v, (size_t)count * 4); }
 
 /* EB_VL signed bytes as floats. GCC 12 converts vectors of bytes one by one. */
-EB_INLINE vf vf_load_bytes(const int8_t *p) {
+EB_INLINE vf vf_load_bytes(const void *p) {
 #if defined(__AVX512F__) && EB_VL == 16
-    const vi wide = (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+    const vi wide = (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128(p));
 #elif defined(__AVX2__) && EB_VL == 8
-    const vi wide = (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+    const vi wide = (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64(p));
 #elif defined(__SSE2__) && EB_VL == 4
     int32_t bytes;
     memcpy(&bytes, p, 4);
@@ -78,7 +78,7 @@ EB_INLINE vf vf_load_bytes(const int8_t *p) {
     const vi wide = (vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(bytes)))));
 #else
     vi wide;
-    for (int i = 0; i < EB_VL; i++) wide[i] = p[i];
+    for (int i = 0; i < EB_VL; i++) wide[i] = ((const int8_t *)p)[i];
 #endif
     return __builtin_convertvector(wide, vf);
 }
