@@ -205,8 +205,9 @@ def _axes(node: Node) -> dict[str, tuple[int, int]]:
 
 
 def _check_range(name: str, weight: Value, encoding: Encoding) -> None:
-    """ConfigError if the encoding cannot store a number of the weight: one that is not finite in integers, or one that
-    is finite, and an infinity in a narrower type.
+    """ConfigError if the encoding cannot store an element of the weight.
+
+    Integers store no infinity and no NaN. A narrow float type stores both, but turns large numbers into infinities.
     """
     elements = weight.elements.astype(np.float32, copy=False)
     if encoding.is_integer:
@@ -214,7 +215,7 @@ def _check_range(name: str, weight: Value, encoding: Encoding) -> None:
             raise ConfigError(f"precision: {name}: weight {weight.name!r} is not finite, and integers cannot say so")
         return
     limit = _OVERFLOWS.get(encoding.stored, math.inf)
-    # The type of infinities and NaN stays; they are looked for only where the plain maximum is one of them.
+    # Infinities and NaN may stay as they are. Looking for them takes a copy, so it is done only if there are any.
     largest = max(elements.max(initial=0), -elements.min(initial=0))
     if not math.isfinite(largest):
         largest = np.abs(elements[np.isfinite(elements)]).max(initial=0)

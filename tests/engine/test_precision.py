@@ -66,9 +66,9 @@ def references_of(program):
 
 
 SLOW = {"bf16": 0, "fp16": 0, "int8_weight": 0, "int8_weight_tensor": 0, "int8_dynamic": 4, "int4_weight": 3}
-"""Precision -> launches of the network below that no fast kernel computes. Fast kernels compute linear layers with
-16- and 8-bit weights, read tables of them, and compute every convolution except those that multiply integers.
-Groups of 4 bits do not fit the last layer."""
+"""Precision -> launches of the network below that no fast kernel computes. Fast kernels compute linear layers
+and embeddings with weights of 16 or 8 bits, and all convolutions but those that multiply integers. Groups of 4 bits do
+not fit the last layer."""
 
 
 @pytest.mark.parametrize("precision", ENCODED)
@@ -351,7 +351,7 @@ def test_a_precision_cannot_be_chosen_when_loading(net, tmp_path):
 def test_a_finite_weight_that_would_become_infinite_is_refused(net, precision, held, refused):
     """The largest numbers that the narrow types hold are 65504 and 0x1.fep127; half a step further is an infinity."""
     model, inputs = net
-    model.linear.weight[3, 4], model.linear.weight[0, 0] = -held, float("-inf")  # what is infinite already may stay so
+    model.linear.weight[3, 4], model.linear.weight[0, 0] = -held, float("-inf")  # infinities of the model stay
     compiled(model, inputs, precision)
     model.linear.weight[3, 4] = -refused
     with pytest.raises(ConfigError, match=rf"{precision}: weight 'linear.weight' has an element of magnitude .*cannot"):

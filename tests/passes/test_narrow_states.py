@@ -138,6 +138,20 @@ def test_what_a_state_held_is_returned_as_float32():
     torch.testing.assert_close(found, x.bfloat16().float(), rtol=0, atol=0)
 
 
+def test_what_a_state_of_a_bfloat16_model_held_is_returned_as_bfloat16():
+    class Squares(Before):
+        def forward(self, x):
+            return super().forward(x * x)
+
+    x = torch.tensor([1.0, 0.3, -2.7, 1e-3]).bfloat16()
+    program = engine.compile(Squares().bfloat16().eval(), (x,))
+    state = program.new_state()
+    program(x, state=state)
+    found = program(x, state=state)
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, (x.float() * x.float()).bfloat16())  # rounded once, where it is returned
+
+
 def test_weights_may_have_a_precision_beside():
     (first, *_) = calls(1)
     for precision in ("fp32", "bf16", "int8_weight"):

@@ -104,26 +104,6 @@ def test_states_become_float32_and_begin_with_the_same_numbers():
     assert array.dtype == np.float32
 
 
-def test_what_a_state_held_is_returned_in_the_type_of_the_model():
-    class Before(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("held", torch.zeros(4))
-
-        def forward(self, x):
-            before = self.held.clone()
-            self.held.copy_(x * x)
-            return before
-
-    x = torch.tensor([1.0, 0.3, -2.7, 1e-3]).bfloat16()
-    program = compiled(Before().bfloat16(), x)
-    state = program.new_state()
-    program(x, state=state)
-    found = program(x, state=state)
-    assert found.dtype == torch.bfloat16
-    assert torch.equal(found, (x.float() * x.float()).bfloat16())  # the square is rounded where it is returned
-
-
 def test_a_constant_tells_the_narrow_type_of_all_arrays_that_it_is_made_of():
     graph = Graph()
     narrow = [np.ones((2, 3), dtype) for dtype in (ml_dtypes.bfloat16, np.float16)]

@@ -18,7 +18,7 @@ _ESCAPES = re.compile(
 )
 _SCRATCH = re.compile(r"[^\s'\"=:]*/enginebench-[^\s'\":,;)]*")
 _GENERATED = re.compile(r"[^\s'\"=:]*/torchinductor_[^/\s'\"]*(?=/)")
-"""The folder where inductor keeps what it generates. Its name has that of the user."""
+"""The folder in which inductor stores generated code. The name of the user is part of its name."""
 _ADVICE = re.compile(
     r"\s*(?:Set TORCHDYNAMO_VERBOSE=1 for |For even more developer context, set TORCH_LOGS=|"
     r"You can suppress this exception and fall back to eager by setting:\s)[^\n]*(?:\n {4}[^\n]*)*"
