@@ -61,6 +61,15 @@ def test_parts_of_a_value_have_columns_of_their_own_and_unknown_is_missing(tmp_p
         assert pd.isna(eager[name]), name
 
 
+def test_several_comparisons_of_a_row_are_json_in_one_column(tmp_path):
+    old = Compared(backend="engine@../old", ratio=Ratio(1.0, 0.97, 1.04), verdict="same", detectable=float("inf"))
+    write(tmp_path, "20261121T120604Z_abc_tiny", engine_row(versions=[old]), records.summary(latency=LATENCY))
+    engine, eager = suites.load_runs(tmp_path)["versions"]
+    (told,), ratio = json.loads(engine), {"value": 1.0, "low": 0.97, "high": 1.04}
+    assert (told["backend"], told["ratio"], told["detectable"]) == ("engine@../old", ratio, "inf")
+    assert pd.isna(eager)
+
+
 def test_columns_have_the_types_that_the_page_says(tmp_path):
     write(tmp_path, "20261121T120604Z_abc_tiny", engine_row())
     rows = suites.load_runs(tmp_path)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.record import machine, migrations
@@ -257,6 +257,8 @@ def _encode(record: Record) -> str:
 
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it. It has no NaN and no Inf: they become their names as text, not null."""
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
