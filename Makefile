@@ -62,7 +62,7 @@ lint: $(STAMP)
 
 # A file at a time: its tests share what is made once. In the order of tests/conftest.py, the longest file first.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
