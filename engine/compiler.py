@@ -27,7 +27,7 @@ from engine.runtime.decoder import ENTRIES, FACTS, Decoder
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
-from engine.runtime.warn import warn
+from engine.runtime.warn import name_some, warn, warn_of_left
 from engine.suggest import unknown
 
 if TYPE_CHECKING:
@@ -174,7 +174,9 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         exported.parameters,
     )
     _warn_of_decoded(exported.graph)
-    artifact = program.from_graph(exported.graph, signature, passes.run_common(exported.graph, config))
+    log = passes.run_common(exported.graph, config)
+    warn_of_left(exported.graph.name, passes.precision.find_left(exported.graph))
+    artifact = program.from_graph(exported.graph, signature, log)
     if settled := artifact.scope.settled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
@@ -191,17 +193,14 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
 
 def _warn_of_decoded(graph: Graph) -> None:
     """A warning that names the weights that the model has quantised and the program stores decoded."""
-    names = [value.name for value in passes.precision.find_decoded(graph)]
+    names = [graph.stem(value.name) for value in passes.precision.find_decoded(graph)]
     if names:
-        listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         warn(
             f"{graph.name}: {len(names)} quantised weight(s) are stored as floats, because their ops have no fast "
-            f"kernel for integers: {listed}. Results do not change; these weights use the memory of unquantised ones.",
+            f"kernel for integers: {name_some(names)}. Results do not change; these weights use the memory of "
+            "unquantised ones.",
             DecodedWeightsWarning,
         )
-
-
-_NAMED = 4
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:

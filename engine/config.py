@@ -239,11 +239,15 @@ class Recipe(Setting):
     def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
         if value is None:
             return None
+        if value == "":
+            raise ConfigError(f"{name}: expected a path of a TOML file, got an empty text")
         if isinstance(value, str | Path):
             value = _read_recipe(Path(value))
         pairs = tuple(value.items()) if isinstance(value, Mapping) else value
         is_list = isinstance(pairs, tuple | list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in pairs)
-        if not is_list or not pairs:
+        if is_list and not pairs:
+            raise ConfigError(f"{name}: it is empty; expected at least one pattern, or None for no recipe")
+        if not is_list:
             raise ConfigError(
                 f'{name}: expected a path of a TOML file or a dict such as {{"lm_head": "int8_weight"}}, got {value!r}'
             )
@@ -263,7 +267,9 @@ def _read_recipe(path: Path) -> Mapping[str, Any]:
         reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {error}"
         raise ConfigError(f"recipe: {path}: {reason}") from None
     layers = content.get("layers")
-    if not isinstance(layers, dict) or not layers or len(content) > 1:
+    if layers == {} and len(content) == 1:
+        raise ConfigError(f"recipe: {path}: its table [layers] is empty; expected at least one pattern")
+    if not isinstance(layers, dict) or len(content) > 1:
         raise ConfigError(
             f'recipe: {path}: expected one table [layers] with lines such as "encoder.layer.*" = "bf16", '
             f"got {', '.join(content) or 'an empty file'}"

@@ -86,6 +86,10 @@ class DecodedWeightsWarning(EngineWarning):
     """Some quantised weights of the model are stored decoded, as floats. The message names them."""
 
 
+class PlainWeightsWarning(EngineWarning):
+    """Some weights stay in float, although `Config.precision` or a recipe says otherwise. The message names them."""
+
+
 class StaleWeightsWarning(EngineWarning):
     """The weights of a model have changed since it was compiled; the program keeps those of then.
 

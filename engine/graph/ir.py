@@ -215,6 +215,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []
         self._names: dict[str, int] = {}
+        self._stems: dict[str, str] = {}
 
     # --- making values and nodes -------------------------------------------------------------------------------
 
@@ -222,7 +223,15 @@ class Graph:
         """A name that no value has yet, made from `stem`."""
         count = self._names.get(stem, 0)
         self._names[stem] = count + 1
-        return stem if count == 0 else self.unique(f"{stem}_{count}")
+        if count == 0:
+            return stem
+        name = self.unique(f"{stem}_{count}")
+        self._stems[name] = self.stem(stem)
+        return name
+
+    def stem(self, name: str) -> str:
+        """The name from which `unique` made `name`: that of a weight of the model, for a copy of it."""
+        return self._stems.get(name, name)
 
     def add_input(self, name: str, type_: TensorType) -> Value:
         """Add a graph input after the existing ones."""

@@ -162,7 +162,7 @@ def _encode(graph: Graph, name: str, weight: Weight, encoding: Encoding, stored:
     runs = joined_sizes(form, weight.channel) if PRECISIONS[name].one_scale else ()
     key = identity(form), encoding, runs
     if key not in stored:
-        _check_range(name, weight.value, encoding)
+        _check_range(graph, name, weight.value, encoding)
         stored[key] = graph.encode(weight.value, encoding, runs)
     return stored[key]
 
@@ -204,7 +204,7 @@ def _axes(node: Node) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def _check_range(name: str, weight: Value, encoding: Encoding) -> None:
+def _check_range(graph: Graph, name: str, weight: Value, encoding: Encoding) -> None:
     """ConfigError if the encoding cannot store an element of the weight.
 
     Integers store no infinity and no NaN. A narrow float type stores both, but turns large numbers into infinities.
@@ -212,7 +212,8 @@ def _check_range(name: str, weight: Value, encoding: Encoding) -> None:
     elements = weight.elements.astype(np.float32, copy=False)
     if encoding.is_integer:
         if not np.isfinite(elements).all():
-            raise ConfigError(f"precision: {name}: weight {weight.name!r} is not finite, and integers cannot say so")
+            what = f"weight {graph.stem(weight.name)!r} is not finite, and integers cannot say so"
+            raise ConfigError(f"precision: {name}: {what}")
         return
     limit = _OVERFLOWS.get(encoding.stored, math.inf)
     # Infinities and NaN may stay as they are. Looking for them takes a copy, so it is done only if there are any.
@@ -221,9 +222,27 @@ def _check_range(name: str, weight: Value, encoding: Encoding) -> None:
         largest = np.abs(elements[np.isfinite(elements)]).max(initial=0)
     if largest >= limit:
         raise ConfigError(
-            f"precision: {name}: weight {weight.name!r} has an element of magnitude {largest:g}, which "
+            f"precision: {name}: weight {graph.stem(weight.name)!r} has an element of magnitude {largest:g}, which "
             f"{encoding.stored} cannot store; a recipe can give this layer another precision"
         )
+
+
+def find_left(graph: Graph) -> list[str]:
+    """Weights that `apply` left in float32 although a precision of fewer bits was chosen for them, with their readers.
+
+    Such as those of transposed convolutions, and stacks of matrices, of which each multiplies a part of a batch. Call
+    it after `apply`. Other constants, such as masks and tables of positions, count only if a recipe chose for them.
+    """
+    left: dict[Value, str] = {}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value is None or not value.is_plain or value.dtype not in ("float64", "float32"):
+                continue
+            is_weight = node.op.name in ("conv_transpose", "matmul") and sum(size != 1 for size in value.shape) > 1
+            chosen = value.precision if len(value.shape) > 1 else None
+            if (chosen or (graph.precision if is_weight else None)) not in (None, "fp32"):
+                left[value] = f"{graph.stem(value.name)} ({node.op.name})"
+    return list(left.values())
 
 
 def find_quantised(graph: Graph) -> list[Value]:
@@ -245,8 +264,8 @@ def _check_float32(graph: Graph) -> None:
     """ConfigError if a node computes in another floating-point type, or the model has quantised weights."""
     if quantised := find_quantised(graph):
         raise ConfigError(
-            f"precision: fp32: weight {quantised[0].name!r} is stored as {quantised[0].type.encoding} in the model; "
-            "precision=None runs it as it is"
+            f"precision: fp32: weight {graph.stem(quantised[0].name)!r} is stored as {quantised[0].type.encoding} in "
+            "the model; precision=None runs it as it is"
         )
     for node in graph.nodes:
         dtype = node.output.dtype

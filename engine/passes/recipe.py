@@ -7,11 +7,11 @@ the weights afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from engine.errors import ConfigError
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Value, is_decoded
 from engine.suggest import find_nearest
 
 MOST_LISTED = 12
@@ -35,14 +35,16 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
     used: set[str] = set()
     made: dict[tuple[Value, str], Value] = {}
     count = 0
-    for node in list(graph.nodes):
+    for node, weights in list(_find_weights(graph)):
         chosen: dict[str, Value | None] = {}
-        for name, value, weight in _weights(node):
+        for name, value, weight in weights:
             names = _names(node, weight)
             layers[names[0]] = None
             used |= {pattern for pattern, _ in recipe if _matches(pattern, names)}
             precision = next((one for pattern, one in recipe if _matches(pattern, names)), None)
-            if precision is not None:
+            if precision is not None and _is_quantised(weight):
+                _check_quantised(names[0], precision)
+            elif precision is not None:
                 chosen[name] = _with_precision(graph, node, value, precision, made)
         if chosen:
             graph.replace(node.output, graph.emit_again(node, chosen))
@@ -56,23 +58,40 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
 
 def list_layers(graph: Graph) -> tuple[str, ...]:
     """The names of the layers with weights, in the order in which they run, for the patterns of a recipe."""
-    found = (_names(node, weight)[0] for node in graph.nodes for _, _, weight in _weights(node))
+    found = (_names(node, weight)[0] for node, weights in _find_weights(graph) for _, _, weight in weights)
     return tuple(dict.fromkeys(found))
 
 
-def _weights(node: Node) -> Iterator[tuple[str, Value, Value]]:
-    """Name of an input, its value, and the constant that it is a view of, for each weight of at least 2 axes.
+def _find_weights(graph: Graph) -> Iterator[tuple[Node, list[tuple[str, Value, Value]]]]:
+    """Each node with the weights of at least 2 axes that it reads, where it reads any.
 
-    Both factors of a product count, because a pass may exchange them.
+    A weight is the name of an input, its value, and the constant from which the value is made: by views, or by an
+    expression of constants alone, such as that of a weight norm, which is folded later. Of several constants, the
+    largest. Both factors of a product count, because a pass may exchange them.
     """
-    encoded = node.op.encoded
-    for name in ("a", "b") if node.op.name == "matmul" else encoded:
-        value = node[name]
-        weight = value
-        while weight is not None and weight.node is not None and weight.node.op.view is not None:
-            weight = weight.node.operand("x")
-        if value is not None and weight is not None and weight.is_plain and len(weight.shape) > 1:
-            yield name, value, weight
+    made_of: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if (largest := _find_largest(node, made_of)) is not None:
+            made_of |= dict.fromkeys(node.outputs, largest)
+            continue
+        found = []
+        for name in ("a", "b") if node.op.name == "matmul" else node.op.encoded:
+            value = node[name]
+            weight = value if value is None or value.is_constant else made_of.get(value)
+            if value is not None and weight is not None and len(value.shape) > 1:
+                found.append((name, value, weight))
+        if found:
+            yield node, found
+
+
+def _find_largest(node: Node, made_of: Mapping[Value, Value]) -> Value | None:
+    """The largest constant from which `node` computes its results; None if they depend on more than constants."""
+    inputs = [value for value in node.inputs if value is not None]
+    if not inputs or any(name.endswith("*") for name in node.op.inputs):  # those cannot be exchanged by name
+        return None
+    constants = [value if value.is_constant else made_of.get(value) for value in inputs]
+    known = [constant for constant in constants if constant is not None]
+    return max(known, key=lambda constant: constant.type.nbytes) if len(known) == len(inputs) else None
 
 
 def _names(node: Node, weight: Value) -> tuple[str, ...]:
@@ -91,13 +110,34 @@ def _matches(pattern: str, names: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
+def _is_quantised(weight: Value) -> bool:
+    """True if the model itself has quantised this constant."""
+    is_float = weight.dtype in ("float64", "float32", "float16", "bfloat16")
+    return not is_float or not weight.is_plain or (weight.form is not None and is_decoded(weight.form))
+
+
+def _check_quantised(layer: str, precision: str) -> None:
+    """ConfigError if `precision` changes a weight that the model itself has quantised."""
+    if precision != "int8_weight":
+        raise ConfigError(
+            f"recipe: {layer!r}: {precision}: the model has quantised the weight of this layer itself, and it stays as "
+            f'it is; put "{layer}" = "int8_weight" first, which leaves it so, or use patterns that do not match it'
+        )
+
+
 def _with_precision(
-    graph: Graph, node: Node, value: Value, precision: str, made: dict[tuple[Value, str], Value]
+    graph: Graph, reader: Node, value: Value, precision: str, made: dict[tuple[Value, str], Value]
 ) -> Value:
-    """`value`, a constant or a view of one, over a constant with `precision`. `made` caches the constants."""
+    """`value`, a constant or made from constants alone, for `reader`, over constants with `precision`.
+
+    `made` caches the constants.
+    """
     if value.node is not None:
-        below = _with_precision(graph, node, value.node.operand("x"), precision, made)
-        return graph.emit_again(value.node, {"x": below}, before=node)
+        node, operands = value.node, dict[str, Value | None]()
+        for name in node.op.input_names:
+            if (operand := node[name]) is not None:
+                operands[name] = _with_precision(graph, reader, operand, precision, made)
+        return graph.emit_again(node, operands, before=reader)
     if (value, precision) not in made:
         assert value.form is not None  # noqa: S101  # `_weights` yields constants
         constant = made[value, precision] = graph.later(value.form, value.type, value.name)

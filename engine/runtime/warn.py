@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+
+from engine.errors import PlainWeightsWarning
 
 _ENGINE = str(Path(__file__).parents[1])
 _ISSUED: set[type[Warning]] = set()
+
+
+_NAMED = 4
+
+
+def name_some(names: Sequence[str], most: int = _NAMED) -> str:
+    """The first names, with three dots for those that follow."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def warn(message: str, category: type[Warning], *, once: bool = False) -> None:
@@ -25,3 +36,13 @@ def warn(message: str, category: type[Warning], *, once: bool = False) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_left(name: str, weights: Sequence[str]) -> None:
+    """A `PlainWeightsWarning` for the weights of program `name` that the chosen precision does not reach, if any."""
+    if weights:
+        warn(
+            f"{name}: {len(weights)} weight(s) stay in float32, whatever precision or recipe say, because their ops "
+            f"read floats alone: {name_some(weights)}",
+            PlainWeightsWarning,
+        )

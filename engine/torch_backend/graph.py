@@ -16,12 +16,13 @@ from torch.fx import GraphModule, Node
 
 from engine import sizes
 from engine.config import Config
-from engine.errors import ShapeError, UnsupportedOp
+from engine.errors import PlainWeightsWarning, ShapeError, UnsupportedOp
 from engine.exporter import traced
 from engine.exporter.torch_internals import version
 from engine.runtime.cache import LatestUsed
 from engine.runtime.program import Program
 from engine.runtime.report import Report
+from engine.runtime.warn import name_some, warn
 from engine.torch_backend import optimizer_steps
 from engine.torch_backend.layouts import ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.segments import Segmented, compile_flat
@@ -145,9 +146,21 @@ class CompiledGraph:
                     self._static.remove(position)
             # An inference tensor does not tell when it is written to, so each call brings it.
             weights = {p: args[p] for p in self._static if not args[p].is_inference()}
+            self._warn_of_inputs([p for p in self._static if p not in weights])
             self._watched = [WatchedWeight(p, weakref.ref(t), version(t), t.data_ptr()) for p, t in weights.items()]
             self._inputs = [p for p in self._tensors if p not in weights]
             self._programs.clear()
+
+    def _warn_of_inputs(self, positions: Sequence[int]) -> None:
+        """Parameters and buffers that are inputs of the programs have no precision but their own."""
+        chosen = [name for name in ("precision", "recipe") if getattr(self._config, name) not in (None, "fp32")]
+        if positions and chosen:
+            warn(
+                f"{self.name}: {len(positions)} parameter(s) and buffer(s) stay as they are, whatever {chosen[0]} "
+                "says, because they were made under torch.inference_mode(): "
+                f"{name_some([self._nodes[p].name for p in positions])}; make the model outside of it",
+                PlainWeightsWarning,
+            )
 
     def forget(self, tensors: Collection[int]) -> None:
         """Take the weights with these ids for changed, whatever their versions say."""

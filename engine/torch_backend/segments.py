@@ -28,6 +28,7 @@ from engine.exporter.weights import to_numpy
 from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
+from engine.runtime.warn import warn_of_left
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.tracing import count_calls, trace_calls
@@ -46,8 +47,10 @@ def compile_flat(traced_graph: Traced, config: Config) -> Program:
         tuple(range(outputs)),
         names,
     )
+    log = passes.run_common(graph, config, is_whole=False)
+    warn_of_left(graph.name, passes.precision.find_left(graph))
     return Program(
-        from_graph(graph, signature, passes.run_common(graph, config, is_whole=False)),
+        from_graph(graph, signature, log),
         config,
         rebuild=list,
         borrowed=True,

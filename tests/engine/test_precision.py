@@ -364,3 +364,29 @@ def test_weights_that_are_not_finite_have_no_integers(net, bad):
     model.linear.weight[3, 4] = bad
     with pytest.raises(ConfigError, match=r"int8_weight: weight 'linear.weight' is not finite"):
         compiled(model, inputs, "int8_weight")
+
+
+# Rows of x for which a kernel that multiplies integers would lose what matters: the weight ignores the first element.
+ROWS = {
+    "a peak": lambda x: x.index_fill(1, torch.tensor([0]), 1e6),
+    "a peak near the end of float32": lambda x: x.index_fill(1, torch.tensor([0]), 1e30),
+    "tiny numbers": lambda x: x * 3e-35,
+    "numbers of all sizes": lambda x: x * torch.logspace(-20, 20, x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("isa", [None, *native.kernel_isas("f32")])
+@pytest.mark.parametrize("count", [1, 3, 8])
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS.keys())
+def test_weights_of_8_bits_take_rows_of_any_range(rows, count, isa):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net, x = nn.Linear(64, 5, bias=False).eval(), rows(torch.randn(count, 64))
+    weight = net.weight.data
+    weight[:, 0] = 0
+    weight[:, -8:] *= 1e-30  # rounded to 0, too
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    program = engine.compile(net, (x,), engine.Config(precision="int8_weight", isa=isa))
+    expected = x.double() @ ((weight / scale).round() * scale).double().T
+    error = (program(x).double() - expected).norm(dim=1) / expected.norm(dim=1)
+    assert error.max() < 1e-5  # sums of 64 products in float32

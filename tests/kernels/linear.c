@@ -1,4 +1,5 @@
 /* linear and matmul: every edge of the micro-tiles, every epilogue, packed and unpacked weights. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,29 @@ static void add_narrow_specials(case_visitor *v, const narrow_weight *w) {
     }
 }
 
+/* The first element of each row of x is 2^exponent, and the weight ignores it: the others make the result. */
+static void put_ignored_peak(test_case *c, int64_t exponent, int64_t b) {
+    (void)b;
+    const int64_t M = c->operands[EB_IN_LINEAR_X].shape[0], K = c->operands[EB_IN_LINEAR_X].shape[1];
+    const int64_t N = c->operands[EB_IN_LINEAR_WEIGHT].shape[0], element = c->bytes[EB_IN_LINEAR_WEIGHT] / (N * K);
+    for (int64_t m = 0; m < M; m++) ((float *)c->data[EB_IN_LINEAR_X])[m * K] = ldexpf(1, (int)exponent);
+    for (int64_t n = 0; n < N; n++) memset((char *)c->data[EB_IN_LINEAR_WEIGHT] + n * K * element, 0, (size_t)element);
+}
+
+static void add_ignored_peaks(case_visitor *v, const narrow_weight *w) {
+    for (int64_t exponent = 10; exponent <= 100; exponent += 15) {
+        for (int64_t M = 1; M <= 10; M += 3) {
+            test_case c;
+            make_encoded(&c, M, 35, 19, w->encoding, 1, w->compute, 1);
+            case_note(&c, "peak 2^%ld", (long)exponent);
+            c.tolerance = w->largest * sum_tolerance(19);
+            c.constant = 2;
+            case_edit(&c, put_ignored_peak, exponent, 0);
+            visit_case(v, &c);
+        }
+    }
+}
+
 static void time_narrow(case_visitor *v, const narrow_weight *w) {
     static const int64_t layers[][3] = {{1, 768, 3072},  {1, 768, 100000}, {1, 8192, 8192},   {4, 768, 3072},
                                         {32, 768, 3072}, {128, 768, 3072}, {1024, 768, 3072}};
@@ -237,6 +261,7 @@ void cases_linear(case_visitor *v) {
     for (int i = 0; i < NARROW_WEIGHTS; i++) {
         add_all_narrow(v, &narrow_weights[i]);
         add_narrow_specials(v, &narrow_weights[i]);
+        add_ignored_peaks(v, &narrow_weights[i]);
     }
     for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_LINEAR_ACTIVATION_NONE);
     time_layers(v);

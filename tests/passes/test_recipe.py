@@ -161,6 +161,7 @@ FILES = {
     "no such file": (None, "No such file"),
     "no TOML": ("layers = [", "not a TOML file"),
     "empty": ("", "an empty file"),
+    "an empty table": ("[layers]\n", r"its table \[layers\] is empty"),
     "other tables": ('[layer]\n"a" = "bf16"\n', r"expected one table \[layers\]"),
     "one table too many": ('[layers]\n"a" = "bf16"\n[more]\nb = 1\n', "got layers, more"),
     "an unknown precision": ('[layers]\n"a" = "bf17"\n', "unknown precision 'bf17'; did you mean 'bf16'"),
@@ -177,10 +178,74 @@ def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
         engine.Config(recipe=path)
 
 
-@pytest.mark.parametrize("value", [{}, (), 3, ["bf16"], {"": "bf16"}, [("a", "bf16", 1)], {3: "bf16"}])
+@pytest.mark.parametrize("value", [3, ["bf16"], {"": "bf16"}, [("a", "bf16", 1)], {3: "bf16"}])
 def test_other_values_are_refused(value):
     with pytest.raises(engine.ConfigError, match="recipe: expected"):
         engine.Config(recipe=value)
+
+
+@pytest.mark.parametrize("value", [{}, (), ""])
+def test_an_empty_recipe_is_refused(value):
+    with pytest.raises(engine.ConfigError, match="recipe: .*empty"):
+        engine.Config(recipe=value)
+
+
+def test_a_weight_that_is_made_from_other_weights_belongs_to_its_layer():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(32, 16)), nn.Linear(16, 8)).eval()
+    x = torch.linspace(-1, 1, 64).reshape(2, 32)
+    assert engine.list_layers(net, (x,)) == ("0", "1")
+    program = engine.compile(net, (x,), engine.Config(recipe={"0": "int8_weight"}))
+    assert encodings(program) == {"int8_channel": [(16, 32)]}
+    with torch.no_grad():
+        expected = net[1](x @ quantised(net[0].weight).T + net[0].bias)
+    torch.testing.assert_close(program(x), expected, rtol=1e-5, atol=1e-5)  # orders of sums
+
+
+class Quantised(nn.Module):
+    """A linear whose weight is integers with scales, as torchao makes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.arange(-64, 64).reshape(4, 32).to(torch.int8))
+        self.register_buffer("scale", torch.linspace(0.01, 0.02, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [B, 32] -> [B, 4]."""
+        return x @ self.weight.float().T * self.scale
+
+
+def test_a_weight_that_the_model_has_quantised_keeps_what_it_has():
+    net, x = nn.Sequential(nn.Linear(32, 32), Quantised()).eval(), torch.linspace(-1, 1, 64).reshape(2, 32)
+    for precision in ("fp32", "bf16", "int4_weight"):
+        with pytest.raises(engine.ConfigError, match=rf"'1': {precision}: the model has quantised the weight"):
+            engine.compile(net, (x,), engine.Config(recipe={"*": precision}))
+    program = engine.compile(net, (x,), engine.Config(recipe={"1": "int8_weight", "*": "bf16"}))
+    assert encodings(program) == {"bfloat16": [(32, 32)], "int8_channel": [(4, 32)]}
+
+
+class Reads(nn.Module):
+    """A stack of matrices, of which each multiplies a part of a batch, and a linear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack, self.linear = nn.Parameter(torch.ones(4, 32, 16)), nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [4, B, 32] -> [4, B, 16]."""
+        return torch.bmm(self.linear(x), self.stack)
+
+
+@pytest.mark.parametrize("switches", [{"precision": "int8_weight"}, {"recipe": {"*": "bf16"}}])
+def test_weights_that_an_op_reads_as_floats_alone_are_named(switches):
+    config = engine.Config(**switches)
+    with pytest.warns(engine.PlainWeightsWarning, match=r"1 weight\(s\) stay in float32, .*: stack \(matmul\)$"):
+        engine.compile(Reads().eval(), (torch.ones(4, 2, 32),), config)
+    transposed = nn.Sequential(nn.ConvTranspose2d(3, 4, 2)).eval()
+    if config.precision:
+        with pytest.warns(engine.PlainWeightsWarning, match=r": 0.weight \(conv_transpose\)$"):
+            engine.compile(transposed, (torch.ones(1, 3, 4, 4),), config)
 
 
 def test_precisions_that_need_measurements_are_refused(model):

@@ -189,6 +189,16 @@ def test_an_error_names_the_line_where_it_is_known_and_is_silent_where_not(targe
             compiled(model, target=target)(torch.tensor([7]))
 
 
+@pytest.mark.parametrize("options", [{"precision": "bf16"}, {"recipe": {"*": "bf16"}}])
+def test_weights_made_under_inference_mode_have_no_chosen_precision_and_are_named(options):
+    x = torch.ones(2, 8)
+    with torch.inference_mode():
+        model = nn.Linear(8, 3).eval()
+        with pytest.warns(engine.PlainWeightsWarning, match="2 parameter.* stay as they are, whatever (precision|recipe)"):
+            got = torch.compile(model, backend="engine", options=options)(x)
+        torch.testing.assert_close(got, model(x), rtol=1e-6, atol=1e-6)  # float32: only the order of sums differs
+
+
 def test_an_unknown_option_hears_the_nearest_one():
     error = refusal(Scaled(), random(4), 2, options={"thread": 2})
     assert isinstance(error, engine.ConfigError)

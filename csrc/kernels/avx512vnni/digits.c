@@ -27,14 +27,27 @@ static uint32_t find_largest(const eb_rows *rows, int64_t m) {
     return _mm512_reduce_max_epu32(most);
 }
 
-/* The exponent that brings numbers with these bits below 2^30. Tiny rows stay below it, because 2^127 is the largest power. */
-static int choose_shift(uint32_t largest) {
-    const int exponent = (int)(largest >> 23); /* magnitudes are below 2^(exponent - 126) */
-    return exponent ? (int)eb_min(127, 156 - exponent) : 127;
+/* Are at most 1/8 of a row's elements other than 0 below 2^-12 of its largest magnitude? Digits hold the others to 19 bits or
+ * more. A row of one peak and small elements is no such row: where the weight ignores the peak, digits would lose the result. */
+static int is_even_row(const eb_rows *rows, int64_t m, uint32_t largest) {
+    const __m512i zero = _mm512_setzero_si512(), least = _mm512_set1_epi32((int32_t)largest - (12 << 23));
+    int64_t used = 0, small = 0;
+    for (int64_t k = 0; k < rows->K; k += 16) {
+        const __m512i bits = _mm512_and_si512(_mm512_castps_si512(load_elements(rows, m, k)), _mm512_set1_epi32(INT32_MAX));
+        const __mmask16 nonzero = _mm512_cmpgt_epi32_mask(bits, zero);
+        used += __builtin_popcount(nonzero);
+        small += __builtin_popcount(_mm512_mask_cmplt_epi32_mask(nonzero, bits, least));
+    }
+    return 8 * small <= used;
 }
 
+/* Can digits hold a row with this largest magnitude? Infinities and NaN have none, and 2^127 is the largest factor that a float
+ * holds, which is too small for tiny rows. */
+static int is_in_range(uint32_t largest) { return largest == 0 || (largest >= 29u << 23 && largest < 0x7f800000); }
+
 static void write_row(const eb_rows *rows, int64_t m, uint32_t largest, eb_digit_row *out) {
-    const int shift = choose_shift(largest);
+    /* Magnitudes are below 2^(exponent - 126), so this brings numbers below 2^30. */
+    const int exponent = (int)(largest >> 23), shift = largest ? 156 - exponent : 0;
     const __m512 factor = _mm512_set1_ps(ldexpf(1, shift));
     /* The bytes of four numbers in turn: lowest bytes of all four, then the next ones. */
     const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -59,7 +72,7 @@ static void write_row(const eb_rows *rows, int64_t m, uint32_t largest, eb_digit
 int eb_write_digits(const eb_rows *rows, int64_t M, void *out) {
     for (int64_t m = 0; m < M; m++) {
         const uint32_t largest = find_largest(rows, m);
-        if (largest >= 0x7f800000) return 0;
+        if (!is_in_range(largest) || !is_even_row(rows, m, largest)) return 0;
         write_row(rows, m, largest, (eb_digit_row *)((char *)out + m * digit_row_bytes(rows->K)));
     }
     return 1;

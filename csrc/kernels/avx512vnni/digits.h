@@ -8,8 +8,9 @@
  *   y = scale * 2^-shift * sum over j of 256^j * sum[j]
  *
  * An element of x is exact down to 1/128 of the largest magnitude of its row; below that it is off by at most 2^-31 of that
- * magnitude. The sums have no rounding at all, so the result is closer to the definition than sums of floats are. A row with an
- * infinity or a NaN has no such numbers: then all rows of the node are multiplied as floats.
+ * magnitude. The sums have no rounding at all, so the result is closer to the definition than sums of floats are. All rows of the
+ * node are multiplied as floats where digits do not hold one of them well: where it has an infinity or a NaN, where its largest
+ * magnitude is below 2^-98, or where more than 1/8 of its elements other than 0 are below 2^-12 of that.
  *
  * Why: few rows are bound by reading the weight. Widening bytes to floats takes 5.3 cycles for 32 bytes, and memory brings 32
  * bytes in 3.3; four multiplications by digits take 2 cycles for 32 bytes (measured on Zen 4).
@@ -33,7 +34,7 @@ extern const eb_packing eb_quad_panels_packing, eb_quad_gates_packing;
 
 static inline int64_t count_quads(int64_t K) { return eb_ceil_div(K, 4); }
 
-/* A row of x. Behind the last row there is one number, which is 1 if all elements of all rows are finite. */
+/* A row of x. Behind the last row there is one number, which is what eb_write_digits answered. */
 typedef struct {
     int32_t correction[DIGITS]; /* -128 times the sum of each digit */
     float unit;                 /* 2^-shift */
@@ -47,7 +48,7 @@ static inline const eb_digit_row *digit_row(const void *rows, int64_t K, int64_t
     return (const eb_digit_row *)((const char *)rows + m * digit_row_bytes(K));
 }
 
-/* `rows` of x as digits, to `out`; answers whether all elements are finite. If one is not, `out` is not usable. */
+/* `rows` of x as digits, to `out`; answers 1, or 0 if they must be multiplied as floats. Then `out` is not usable. */
 int eb_write_digits(const eb_rows *rows, int64_t M, void *out);
 
 /* As multiply_panel, but for `x`, `b` and `next`: rows as eb_write_digits wrote them, a panel of quads, and EB_NR scales. */
