@@ -20,7 +20,7 @@ from engine.errors import ConfigError, ExecutionError, ShapeError
 from engine.program import Artifact, sharing
 from engine.runtime.generation import Options, Texts, check_options, to_int64
 from engine.runtime.program import Program
-from engine.runtime.report import Report
+from engine.runtime.report import Reports
 from engine.runtime.requests import refuse_to_copy
 from engine.runtime.sampling import check_sampling
 from engine.runtime.state import State
@@ -426,9 +426,9 @@ class Decoder:
 
     # --- reports and files -------------------------------------------------------------------------------------------
 
-    def report(self) -> dict[str, Report]:
-        """The report of each entry point."""
-        return {name: entry.report() for name, entry in zip(ENTRIES, (self._prefill, self._decode), strict=True)}
+    def report(self) -> Reports:
+        """The report of each entry point; printed, one after the other."""
+        return Reports(zip(ENTRIES, (self._prefill.report(), self._decode.report()), strict=True))
 
     def entry(self, name: str) -> Program:
         """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for other names."""

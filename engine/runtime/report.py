@@ -146,6 +146,13 @@ class Report:
         return f"{self.counts.describe_reference_launches()}{slow}."
 
 
+class Reports(dict[str, Report]):
+    """The reports of several programs by their names."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{name}\n{'-' * len(name)}\n{report}" for name, report in self.items())
+
+
 @dataclass(frozen=True)
 class Counts:
     """What one part of a program adds to its report. The fields mean what those of `Report` mean."""

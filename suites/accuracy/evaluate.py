@@ -132,6 +132,10 @@ def evaluate(
         folder = Path(name)
         progress("eager, fp32: the outputs that all are compared with")
         exact, size = _score_exact(model, task, parts, folder)
+        if exact is None:
+            reason = "the outputs of the float32 model are not finite, so nothing can be compared with them"
+            yield from (Row(*labels, "failed", reason, None, {}) for labels in (EXACT, *map(_labels, subjects)))
+            return
         yield Row(*EXACT, "ok", None, size, task.summarise(exact, exact))
         for subject in subjects:
             progress(f"{subject.backend}, {subject.label}")
@@ -139,14 +143,18 @@ def evaluate(
             try:
                 scores, weight_bytes = _run_apart(request)
             except Failed as error:
-                yield Row(subject.backend, subject.label, error.status, error.reason, None, {})
+                yield Row(*_labels(subject), error.status, error.reason, None, {})
             else:
-                estimates = task.summarise(scores, exact)
-                yield Row(subject.backend, subject.label, "ok", None, weight_bytes, estimates)
+                yield Row(*_labels(subject), "ok", None, weight_bytes, task.summarise(scores, exact))
 
 
-def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores, int]:
-    """Write the outputs of eager in float32. Returns their scores and the bytes of the weights."""
+def _labels(subject: Subject) -> tuple[str, str]:
+    """The backend and the precision of a row."""
+    return subject.backend, subject.label
+
+
+def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores | None, int]:
+    """Write the outputs of eager in float32. Returns their scores, None if one is not finite, and bytes of weights."""
     import torch
 
     found: list[Scores] = []
@@ -157,6 +165,8 @@ def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) ->
         for inputs in part.chunks:
             with torch.inference_mode():
                 output = flatten(module(*inputs))[0].float()
+            if not output.isfinite().all():
+                return None, size
             np.save(_path(folder, len(found)), to_numpy(output))
             found.append(task.score(len(found), inputs, output, output))
     return join(found), size
@@ -232,6 +242,8 @@ def _score(request: _Request) -> tuple[Scores, int | None]:
         for inputs in chunks:
             with torch.inference_mode():
                 output = flatten(prepared.call(*inputs))[0].float()
+            if not output.isfinite().all():
+                raise Failed("failed", "its outputs are not finite, and those of the float32 model are")
             exact = read_exact(request.folder, len(found))
             found.append(request.task.score(len(found), inputs, output, exact))
         weight_bytes = prepared.facts.get("weight_bytes")

@@ -88,13 +88,15 @@ def measure(
         pattern: which layers to try, as in a recipe.
 
     Raises:
-        UsageError: no layer matches the pattern.
+        UsageError: no layer matches the pattern, or the model has no layers with a precision.
     """
     part = dataset.parts[0]
     module, _ = models.get(model).build(**part.arguments)
     exported = torch.export.export(module, part.chunks[0])
     names = engine.list_layers(exported, part.chunks[0])
     chosen = [name for name in names if fnmatchcase(name, pattern)]
+    if not names:
+        raise UsageError(f"{model}: no layer has a weight whose precision can be chosen")
     if not chosen:
         raise UsageError(f"--layers: {unknown('layer', pattern, names)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -111,6 +112,7 @@ def test_weights_are_packed_once(decoder):
 
 def test_the_cache_is_written_in_place(decoder):
     """A copy of the cache for each layer would be a launch each."""
+    assert re.match(r"prefill\n-------\nname +.*\n\ndecode\n------\nname ", str(decoder.report()), re.DOTALL)
     for report in decoder.report().values():
         assert report.copies < 3
 

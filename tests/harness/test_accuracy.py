@@ -178,6 +178,45 @@ def test_a_damaged_layer_ranks_first(monkeypatch):
         sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None, "layer.1")
 
 
+class NotFinite(nn.Module):
+    """A NaN in every output of a class."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, 3] -> [B, 4]."""
+        return x @ self.weight.T
+
+
+def factory(largest="nan"):
+    """As `enginebench` builds a model of a file."""
+    weight = torch.ones(4, 3)
+    weight[0, 0] = float(largest)
+    return NotFinite(weight).eval(), (torch.full((2, 3), 3e4),)
+
+
+def test_outputs_that_are_not_finite_are_no_scores(capsys):
+    """NaN in float32: no row has a score. Infinities of float16 alone: that row has none."""
+    assert call("accuracy", f"{__file__}:factory", "--precision", "bf16", "--json") == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["status"], row["estimates"]) for row in rows] == [("failed", {})] * 2
+    assert all("outputs of the float32 model are not finite" in row["reason"] for row in rows)
+    halves = ["--precision", "fp16", "--backends", "eager", "--json"]
+    assert call("accuracy", f"{__file__}:factory?largest=1", *halves) == 1
+    exact, half = json.loads(capsys.readouterr().out)["rows"]
+    assert exact["status"] == "ok"
+    assert half["reason"] == "its outputs are not finite, and those of the float32 model are"
+
+
+def test_a_model_without_layers_has_no_sensitivity(capsys, tmp_path):
+    path = tmp_path / "plain.py"
+    path.write_text("import torch\ndef factory():\n    return torch.nn.ReLU(), (torch.ones(2),)\n")
+    assert call("accuracy", f"{path}:factory", "--sensitivity", "int8_weight") == 2
+    assert "no layer has a weight whose precision can be chosen" in capsys.readouterr().err
+
+
 def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
     recipe = tmp_path / "first.toml"
     recipe.write_text('[layers]\n"*" = "int8_weight"\n')

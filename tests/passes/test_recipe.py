@@ -186,7 +186,7 @@ def test_other_values_are_refused(value):
 
 @pytest.mark.parametrize("value", [{}, (), ""])
 def test_an_empty_recipe_is_refused(value):
-    with pytest.raises(engine.ConfigError, match="recipe: .*empty"):
+    with pytest.raises(engine.ConfigError, match=r"recipe: .*empty"):
         engine.Config(recipe=value)
 
 
