@@ -146,7 +146,8 @@ def _with_precision(
 
 
 def _describe_unknown(pattern: str, layers: Sequence[str]) -> str:
-    near = find_nearest(pattern, layers)
+    owner = pattern.rpartition(".")[0]  # a shared weight has the name that one of its modules gives it
+    near = owner if owner in layers else find_nearest(pattern, layers)
     hint = f"; did you mean {near!r}?" if near is not None else "."
     listed = ", ".join(layers[:MOST_LISTED]) or "none"
     more = f" and {len(layers) - MOST_LISTED} more" if len(layers) > MOST_LISTED else ""

@@ -155,6 +155,8 @@ def test_a_recipe_is_read_from_a_file_and_stays_in_a_saved_program(model, tmp_pa
 def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
     with pytest.raises(engine.ConfigError, match=r"no layer matches 'layers.0.p'; did you mean 'layers.0.[qkvo]'"):
         engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.p": "bf16"}))
+    with pytest.raises(engine.ConfigError, match=r"no layer matches 'head.weight'; did you mean 'head'"):
+        engine.compile(model, (IDS,), engine.Config(recipe={"head.weight": "bf16"}))
 
 
 FILES = {
