@@ -3,7 +3,8 @@
 
 Times nothing; `enginebench run quantization` does. Example:
 
-    python scripts/ablate_quant.py stories15m minilm --backends engine,eager,openvino --into docs/quantization.md
+    python scripts/ablate_quant.py stories15m smollm2 --backends engine,eager,openvino \
+        --recipe smollm2=examples/smollm2_recipe.toml --into docs/quantization.md
 """
 
 from __future__ import annotations
@@ -27,12 +28,23 @@ def main() -> None:
     parser = models_parser(__doc__)
     parser.add_argument("--precision", default=DEFAULT_PRECISIONS, help="separated by commas")
     parser.add_argument("--backends", default="engine,eager", help="separated by commas")
+    parser.add_argument(
+        "--recipe", action="append", default=[], metavar="MODEL=FILE", help="a further row of the engine; repeatable"
+    )
     parser.add_argument("--chunks", type=int, help="calls of each model, otherwise as many as usual")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--into", type=Path, help=f"write the tables between the markers {MARKER} of this file")
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
-    subjects = make_subjects(arguments.precision, arguments.backends, ())
+    recipes = [text.partition("=")[::2] for text in arguments.recipe]
+    if wrong := [model for model, path in recipes if not path or model not in (arguments.model or MODELS)]:
+        parser.error(f"--recipe: expected MODEL=FILE with a model that is scored, got {wrong[0]!r}")
+    subjects = {
+        model: make_subjects(
+            arguments.precision, arguments.backends, [Path(path) for name, path in recipes if name == model]
+        )
+        for model in arguments.model or MODELS
+    }
     progress = console(stderr=True)
     found = [f"Commit `{machine.revision()['commit']}`."]
     for model in arguments.model or MODELS:
@@ -41,7 +53,7 @@ def main() -> None:
             parser.error(f"model {model} is unavailable: {reason}")
         progress.print(model)
         data = datasets.read(model, {}, arguments.chunks)
-        rows = list(evaluate.evaluate(model, data, subjects, arguments.threads, progress.print))
+        rows = list(evaluate.evaluate(model, data, subjects[model], arguments.threads, progress.print))
         found.append(f"### Accuracy of {model}")
         found.append(tables.write_markdown(tables.tabulate(data.task, rows), tables.describe(data.task, model, rows)))
     text = "\n\n".join(found)

@@ -40,8 +40,8 @@ def format_estimate(one: Estimate | Score | None, form: str, *, signed: bool = F
 
 
 def tabulate(task: Task, rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line for each row, with the columns of the task; rows without numbers say why."""
-    return [_line(task.columns, row) for row in rows]
+    """A line for each row, with the columns of the task. What cannot run has none; `describe` says why."""
+    return [_line(task.columns, row) for row in rows if row.status in ("ok", "failed")]
 
 
 def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
@@ -57,14 +57,25 @@ def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
 
 def describe(task: Task, model: str, rows: Sequence[Row] = ()) -> list[str]:
     """The paragraphs below a table: why rows have no numbers, which data it is, what the columns mean."""
-    missing = [row for row in rows if row.status != "ok"]
-    reasons = [f"{row.backend}, {row.precision}: {row.status}: {clean_line(row.reason)}" for row in missing]
     columns = "; ".join(
         f"{one.name}: {one.meaning}" + (f" ({one.better} is better)" if one.better else "") for one in task.columns
     )
     compared = "All rows are compared with eager in float32 on the same inputs."
     data = f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}"
-    return [*reasons, data, f"{columns}."]
+    return [*_describe_missing(rows), data, f"{columns}."]
+
+
+def _describe_missing(rows: Sequence[Row]) -> list[str]:
+    """Why rows have no numbers: one line for each backend, status and reason that differs in more than precision."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        if row.status != "ok":
+            reason = clean_line(row.reason)
+            found.setdefault((row.backend, row.status, reason.replace(row.precision, "?")), []).append(row)
+    return [
+        f"{backend} {status} in {', '.join(row.precision for row in same)}: {clean_line(same[0].reason)}"
+        for (backend, status, _), same in found.items()
+    ]
 
 
 def describe_sensitivity(task: Task, model: str) -> list[str]:

@@ -11,7 +11,7 @@ from scipy import stats
 from torch import nn
 
 from suites import models
-from suites.accuracy import datasets, estimates, evaluate, sensitivity
+from suites.accuracy import datasets, estimates, evaluate, sensitivity, tables
 from suites.accuracy.tasks import ClassTask, LanguageTask, OutputTask, Part, SimilarityTask
 from suites.cli import main
 from suites.harness.declare.case import BackendRef
@@ -208,6 +208,24 @@ def test_outputs_that_are_not_finite_are_no_scores(capsys):
     exact, half = json.loads(capsys.readouterr().out)["rows"]
     assert exact["status"] == "ok"
     assert half["reason"] == "its outputs are not finite, and those of the float32 model are"
+
+
+def test_what_cannot_run_is_told_once_below_the_table():
+    def row(backend, precision, status, reason):
+        found = {"error": estimates.Estimate(0.1)} if status == "ok" else {}
+        return evaluate.Row(backend, precision, status, reason, None, found)
+
+    rows = [row("eager", "fp32", "ok", None), row("engine", "fp32", "failed", "no")]
+    rows += [row("ao", one, "unavailable", f"ao does int8; the case asks for {one}") for one in ("fp32", "bf16")]
+    task = OutputTask("inputs", "3 calls")
+    assert [(line["backend"], line["precision"]) for line in tables.tabulate(task, rows)] == [
+        ("eager", "fp32"),
+        ("engine", "fp32"),
+    ]
+    assert tables.describe(task, "mlp", rows)[:2] == [
+        "engine failed in fp32: no",
+        "ao unavailable in fp32, bf16: ao does int8; the case asks for fp32",
+    ]
 
 
 def test_a_model_without_layers_has_no_sensitivity(capsys, tmp_path):
