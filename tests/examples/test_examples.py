@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import runpy
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
+import engine
 from suites.cli import main
+from suites.models import smollm2
 
 # A line that each example prints.
 PRINTS = {
@@ -21,7 +26,7 @@ PRINTS = {
 
 
 def test_every_example_is_here(root):
-    assert {path.name for path in (root / "examples").glob("*.*")} == {*PRINTS, "own_suite.toml"}
+    assert {path.name for path in (root / "examples").glob("*.*")} == {*PRINTS, "own_suite.toml", "smollm2_recipe.toml"}
 
 
 @pytest.mark.parametrize("name", PRINTS)
@@ -37,6 +42,23 @@ def test_the_suite_has_a_case_for_each_width_of_the_model(root, capsys, tmp_path
     assert not ended.value.code
     text = json.dumps(json.loads(capsys.readouterr().out))
     assert {int(width) for width in re.findall(r"own_model\.py:factory/default/t1/fp32/width=(\d+)", text)} == {64, 256}
+
+
+def test_every_pattern_of_the_recipe_matches_layers_of_its_model(root):
+    with torch.device("meta"):
+        network = LlamaForCausalLM(LlamaConfig(**smollm2.CONFIG))
+    names = [name for name, module in network.named_modules() if isinstance(module, torch.nn.Linear)]
+    recipe = engine.Config(recipe=root / "examples/smollm2_recipe.toml").recipe
+    matched = {pattern: fnmatch.filter(names, pattern) for pattern, _ in recipe}
+    assert {pattern: len(found) for pattern, found in matched.items()} == {
+        "*lm_head": 1,
+        "*v_proj": 30,
+        "*layers.2.mlp.down_proj": 1,
+        "*layers.11.mlp.down_proj": 1,
+        "*layers.28.mlp.down_proj": 1,
+        "*layers.29.mlp.*": 3,
+        "*": 211,
+    }
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/troubleshooting.md", "CONTRIBUTING.md"])
