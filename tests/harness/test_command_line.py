@@ -314,6 +314,22 @@ def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
         assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
 
 
+def test_resume_leaves_a_run_alone_that_is_still_in_progress(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
+    monkeypatch.undo()
+    path = store.new_path(tmp_path, "mini", first)
+    with store.Writer(path) as writer:
+        writer.append(first)
+        before = path.read_bytes()
+        status, out, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+        assert (status, out) == (2, "")
+        told = f"enginebench: {path.name}: this run is still in progress (process {os.getpid()})"
+        assert err.splitlines()[-1] == told
+        assert path.read_bytes() == before
+
+
 def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned, monkeypatch, tmp_path):
     call(capsys, "run", suite, "--results", str(tmp_path))
     plan, _ = planned.pop()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -61,6 +64,35 @@ def test_resuming_drops_the_cut_line_and_starts_a_new_one(tmp_path):
     with store.Writer(path, resume=True) as writer:
         writer.append(LINE.model_copy(update={"generation": 1}))
     assert [line.generation for line in store.read(path).of(Samples)] == [0, 1]
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from suites.harness.record import store
+writer = store.Writer(Path(sys.argv[1]), resume=sys.argv[2] == "resume")
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["new", "resume"])
+def test_a_record_that_another_process_writes_is_left_alone_until_that_process_has_died(tmp_path, root, how):
+    path = tmp_path / "a.jsonl"
+    if how == "resume":
+        written(path, LINE)
+    command = [sys.executable, "-c", HOLD, str(path), how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": "."}) as other:
+        assert other.stdout.readline() == b"open\n"
+        with path.open("ab") as file:
+            file.write(b'{"schema": 1, "kind"')  # half of a line that the other process is writing
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match=rf"a\.jsonl: this run is still in progress \(process {other.pid}\)"):
+            store.Writer(path, resume=True)
+        assert path.read_bytes() == before
+        other.kill()
+    with store.Writer(path, resume=True):
+        assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path):

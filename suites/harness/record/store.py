@@ -5,6 +5,7 @@ What a line holds is declared in `schema`, and described in docs/results-format.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -106,20 +107,33 @@ def all_run_files(results: Path) -> list[Path]:
 class Writer:
     """Appends lines to one file; each is on the disk when `append` returns.
 
+    The file is locked until the writer is closed or its process ends, however that ends.
+
     Args:
         path: the file.
         resume: True to append to an existing file (a cut last line is dropped); False to create it, exclusively.
+
+    Raises:
+        UsageError: the file cannot be written, or another process is writing to it.
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if resume:
-                _drop_cut_line(path)
             self._file = path.open("ab" if resume else "xb", buffering=0)
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        try:
+            _lock(self._file.fileno(), path)
+            if resume:
+                _drop_cut_line(path)
+        except OSError as error:
+            self._file.close()
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        except UsageError:
+            self._file.close()
+            raise
 
     def append(self, *records: Record) -> None:
         """Write `records` in one go, then fsync.
@@ -266,6 +280,35 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
     return value
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Lock an open record for this process.
+
+    Raises:
+        UsageError: another process is writing to it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _find_holder(os.fstat(descriptor).st_ino)
+        process = f" (process {holder})" if holder is not None else ""
+        raise UsageError(f"{path.name}: this run is still in progress{process}") from None
+    except OSError:  # a file system without locks: some network file systems have none
+        return
+
+
+def _find_holder(inode: int) -> int | None:
+    """The process that has locked the file with this inode; None if the system does not tell."""
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:  # 1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF
+        fields = line.split()
+        if len(fields) == 8 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+            return int(fields[4]) if int(fields[4]) > 0 else None
+    return None
 
 
 def _drop_cut_line(path: Path) -> None:

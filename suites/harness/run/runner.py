@@ -85,7 +85,7 @@ def run(
         stopwatch: told what the time is spent on.
 
     Raises:
-        UsageError: nothing to resume.
+        UsageError: nothing to resume, or the run is still in progress in another process.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
     stopwatch = stopwatch or Stopwatch()
@@ -100,6 +100,8 @@ def run(
         with store.Writer(path, resume=resume) as writer, run_folder() as folder:
             if earlier is None:
                 writer.append(environment)
+            else:
+                earlier = store.read(path)  # now that it is locked: another process may have added lines since
             reporter.start(plan.units(), f"suite {plan.suite.name}")
             for block in _cases(plan, earlier, folder, history, environment, reporter, stopwatch):
                 writer.append(*block)
