@@ -314,6 +314,40 @@ def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
         assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
 
 
+UNFINISHED = "Unfinished: 1 of 3 rows. `enginebench run ... --resume` goes on with it."
+
+
+@pytest.mark.parametrize("options", [[], ["--details"], ["--case", "mlp"], ["--markdown"], ["--json"], ["--csv"]])
+def test_an_unfinished_run_is_shown_as_such_in_every_form(capsys, tmp_path, options):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"], "mlp/b2/t1/fp32": ["eager", "engine"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first, records.summary())
+        status, out, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+        assert (status, f"1 of 3 rows. Process {os.getpid()} is still measuring." in out + err) == (0, True)
+    status, out, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+    assert status == 0
+    if options in (["--json"], ["--csv"]):
+        assert err == f"{path.stem}: {UNFINISHED}\n"
+        assert "Unfinished" not in out
+    else:
+        assert (UNFINISHED in out, err) == (True, "")
+    (row,) = json.loads(call(capsys, "list", "runs", "--json", "--results", str(tmp_path))[1])
+    assert (row["rows"], row["state"]) == (1, "1 of 3 rows")
+
+
+def test_a_run_whose_last_line_was_cut_off_is_shown_as_unfinished_and_a_complete_one_is_not(capsys, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first, records.summary())
+    assert "Unfinished" not in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
+    with path.open("a") as file:
+        file.write('{"schema"')
+    told = "Unfinished: 1 of 1 rows, and a line that was cut off."
+    assert told in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
+
+
 def test_resume_leaves_a_run_alone_that_is_still_in_progress(capsys, suite, planned, monkeypatch, tmp_path):
     call(capsys, "run", suite, "--results", str(tmp_path))
     plan, _ = planned.pop()

@@ -62,6 +62,15 @@ class Run:
         """The last summary of each case and backend: a resumed run may have written one again."""
         return list({(line.case, line.backend): line for line in self.of(Summary)}.values())
 
+    @property
+    def unfinished(self) -> str:
+        """How much of an unfinished run is stored, such as ``3 of 15 rows``; empty for a complete run."""
+        planned = sum(map(len, self.environment.plan.cases.values()))
+        done = len(self.summaries())
+        if done >= planned and not self.cut:
+            return ""
+        return f"{done} of {planned} rows{', and a line that was cut off' if self.cut else ''}"
+
 
 def read_start(name: str) -> datetime | None:
     """When the run of that name began; None for a file that somebody renamed."""
@@ -291,16 +300,17 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _find_holder(os.fstat(descriptor).st_ino)
+        holder = find_holder(path)
         process = f" (process {holder})" if holder is not None else ""
         raise UsageError(f"{path.name}: this run is still in progress{process}") from None
     except OSError:  # a file system without locks: some network file systems have none
         return
 
 
-def _find_holder(inode: int) -> int | None:
-    """The process that has locked the file with this inode; None if the system does not tell."""
+def find_holder(path: Path) -> int | None:
+    """The process that is writing to the record at `path`; None if there is none, or if the system does not tell."""
     try:
+        inode = path.stat().st_ino
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
