@@ -1,5 +1,7 @@
 """The command line: ``enginebench``. Parses, calls the harness, prints; every answer is also there as JSON.
 
+Importing the module imports nothing heavy, so that Ctrl-C has its meaning from the start.
+
 Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error or a package that is not installed,
 70 a defect of the engine, 130 interrupted.
 """
@@ -8,11 +10,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Mapping, Sequence
-
-from engine.errors import EngineError, InternalError
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
@@ -53,6 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(EXIT_USAGE)
 
 
+@contextmanager
+def _ending_at_interrupt() -> Iterator[None]:
+    """In this block Ctrl-C ends the process at once: inside of an import, KeyboardInterrupt may be taken for another
+    error, or be printed with a traceback.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _correct_columns() -> None:
     """Give COLUMNS a value in which text can be printed: the usual width for 0, which names none, else the least."""
     columns = os.environ.get("COLUMNS", "")
@@ -62,9 +81,11 @@ def _correct_columns() -> None:
 
 def _run(given: list[str]) -> None:
     """Run the command line with these arguments and exit."""
-    _correct_columns()
-    from suites.cli.app import app
-    from suites.harness.run.runner import Interrupted
+    with _ending_at_interrupt():
+        _correct_columns()
+        from engine.errors import EngineError, InternalError
+        from suites.cli.app import app
+        from suites.harness.run.runner import Interrupted
 
     try:
         app(args=given, prog_name="enginebench")

@@ -96,6 +96,28 @@ def test_a_package_that_is_not_installed_is_one_line_with_the_extra_that_has_it(
     assert (done.returncode, done.stdout) == (2, "")
 
 
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores Ctrl-C
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from suites.cli import main
+main(["show", "last"])
+"""
+
+
+@pytest.mark.parametrize("module", ["engine", "numpy", "typer", "rich.console", "pydantic"])
+def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root):
+    command = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_module_that_no_extra_installs_is_a_traceback(monkeypatch):
     monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: __import__("no_such_module"))
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
