@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage er
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
@@ -41,8 +42,8 @@ USUAL_COLUMNS = 80
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
-    A user's mistake, or a package that is not installed, is one message on standard error; a defect of the engine is a
-    traceback there.
+    A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
+    error; a defect of the engine is a traceback there.
     """
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -54,6 +55,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
         advice = f"pip install 'enginebench[{extra}]'"
         print(f"enginebench: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    except (OSError, SystemExit) as ended:  # what is left of an answer is written only now
+        fault = _flush_output(is_suspected=isinstance(ended, OSError) and ended.filename is None)
+        if fault is None:
+            raise
+        if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
+            sys.exit(1)
+        print(f"enginebench: standard output: cannot be written: {fault.strerror}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def _flush_output(*, is_suspected: bool) -> OSError | None:
+    """Write out what standard output has buffered.
+
+    Args:
+        is_suspected: True after an error that names no file, and may be of standard output. Then a line end is written,
+            too, because what failed may not be in the buffer any more.
+
+    Returns:
+        Why nothing can be written; None if it can. In the first case, what is left is dropped.
+    """
+    if sys.stdout is None:  # it is closed
+        return None
+    try:
+        sys.stdout.flush()
+        if is_suspected:
+            print(flush=True)
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes once more at its end
+        os.close(nowhere)
+        return error
+    return None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +117,32 @@ def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root
     command = [sys.executable, "-c", INTERRUPTED, module]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["show", "last"], ["show", "last", "--csv"], ["show", "last", "--json"], ["--help"]]
+)
+def test_an_answer_that_cannot_be_written_is_one_line(arguments, unbuffered, root, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    with store.Writer(store.new_path(tmp_path / "results", "tiny", first)) as writer:
+        writer.append(first, records.summary())
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "suites.cli", *arguments]
+    with Path("/dev/full").open("w") as full:
+        pipe = subprocess.PIPE
+        done = subprocess.run(
+            command, stdout=full, stderr=pipe, text=True, timeout=120, check=False, cwd=tmp_path, env=environment
+        )
+    told = "enginebench: standard output: cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_path):
+    monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: (tmp_path / "none").read_text())
+    with pytest.raises(FileNotFoundError, match="none"):
+        main([])
 
 
 def test_a_module_that_no_extra_installs_is_a_traceback(monkeypatch):
