@@ -130,7 +130,9 @@ def _run(given: list[str]) -> None:
         sys.exit(EXIT_USAGE)
     except Interrupted as stop:
         again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
-        print(f"interrupted; stored so far: {stop.path}\nto continue: enginebench {again}", file=sys.stderr)
+        text = "nothing was stored" if stop.path is None else f"stored so far: {stop.path}"
+        text += "" if stop.path is None or stop.is_complete else f"\nto continue: enginebench {again}"
+        print(f"interrupted; {text}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)

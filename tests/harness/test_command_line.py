@@ -397,6 +397,32 @@ def test_a_run_whose_last_line_was_cut_off_is_shown_as_unfinished_and_a_complete
     assert told in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
 
 
+def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command.roofs, "measure", interrupt)
+    status, out, err = call(capsys, "run", suite, "--results", str(tmp_path))
+    assert (status, out) == (130, "")
+    assert err.splitlines()[-1] == "interrupted; nothing was stored"
+    assert not store.run_files(tmp_path)
+
+
+def test_ctrl_c_between_two_runs_names_the_complete_one_and_no_command_that_would_continue_it(
+    capsys, suite, monkeypatch, tmp_path
+):
+    path = tmp_path / "stored.jsonl"
+
+    def run(plan, *_arguments, **_options):
+        if plan.suite.name == "mini":
+            return runner.Outcome(path, records.environment(), [records.summary()])
+        raise runner.Interrupted(None)
+
+    monkeypatch.setattr(runner, "run", run)
+    status, _, err = call(capsys, "run", suite, "mlp", "--results", str(tmp_path))
+    assert (status, err.splitlines()[-1]) == (130, f"interrupted; stored so far: {path}")
+
+
 def test_resume_leaves_a_run_alone_that_is_still_in_progress(capsys, suite, planned, monkeypatch, tmp_path):
     call(capsys, "run", suite, "--results", str(tmp_path))
     plan, _ = planned.pop()
