@@ -179,6 +179,12 @@ def test_every_mistake_is_told_at_once():
 def test_an_unknown_suite_gets_the_nearest_name():
     with pytest.raises(UsageError, match="did you mean 'transformer'"):
         spec.find("transfomer")
+
+
+def test_a_folder_with_the_name_of_a_suite_file_is_called_a_folder(tmp_path):
+    (tmp_path / "d.toml").mkdir()
+    with pytest.raises(UsageError, match=r"d\.toml: is a folder; expected the file of a suite"):
+        spec.find(str(tmp_path / "d.toml"))
     with pytest.raises(UsageError, match="no such file"):
         spec.find("nowhere/mine.toml")
 

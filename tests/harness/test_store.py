@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -95,21 +96,44 @@ def test_a_record_that_another_process_writes_is_left_alone_until_that_process_h
         assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path):
+@contextmanager
+def full_after(size):
+    """As on a full disk: no file can be longer than `size` bytes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("how", ["new", "resume"])
+def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path, how):
     path = tmp_path / "run.jsonl"
+    if how == "resume":
+        written(path, LINE)
+    with store.Writer(path, resume=how == "resume") as writer:
+        if how == "new":
+            writer.append(FIRST, LINE)
+        whole = path.read_bytes()
+        told = r"cannot be written: .*; all that was measured before is stored, and --resume goes on"
+        with full_after(len(whole) + 100), pytest.raises(UsageError, match=told):
+            writer.append(records.samples(seconds=[[0.1] * 1000]))
+    assert path.read_bytes() == whole
+
+
+def test_a_disk_that_is_full_before_the_first_row_keeps_nothing_and_no_empty_record(tmp_path):
+    path = tmp_path / "run.jsonl"
+    told = "cannot be written: .*; nothing had been measured before$"
+    with store.Writer(path) as writer, full_after(100), pytest.raises(UsageError, match=told):
+        writer.append(FIRST)
+    assert not path.exists()
     with store.Writer(path) as writer:
         writer.append(FIRST)
-        whole = path.read_bytes()
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, limits[1]))
-        try:
-            with pytest.raises(UsageError, match=r"cannot be written: .*--resume"):
-                writer.append(records.samples(seconds=[[0.1] * 1000]))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-            signal.signal(signal.SIGXFSZ, handler)
-    assert path.read_bytes() == whole
+        with full_after(path.stat().st_size + 100), pytest.raises(UsageError, match=told):
+            writer.append(records.samples(seconds=[[0.1] * 1000]))
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path):

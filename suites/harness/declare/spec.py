@@ -276,6 +276,8 @@ def find(name: str) -> Path:
     given = Path(name)
     if given.suffix == ".toml" and given.is_file():
         return given
+    if given.suffix == ".toml" and given.is_dir():
+        raise UsageError(f"{name}: is a folder; expected the file of a suite")
     known = shipped()
     if given.suffix == ".toml" and given.stem not in known:
         raise UsageError(f"{name}: no such file")

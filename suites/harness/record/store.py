@@ -128,6 +128,7 @@ class Writer:
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
+        self._has_rows = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab" if resume else "xb", buffering=0)
@@ -136,7 +137,7 @@ class Writer:
         try:
             _lock(self._file.fileno(), path)
             if resume:
-                _drop_cut_line(path)
+                self._has_rows = _drop_cut_line(path) > 1
         except OSError as error:
             self._file.close()
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
@@ -148,7 +149,8 @@ class Writer:
         """Write `records` in one go, then fsync.
 
         Raises:
-            UsageError: the write fails, for example because the disk is full. The file is as long as it was before.
+            UsageError: the write fails, for example because the disk is full. The file is as long as it was before; a
+                new one without a line is deleted.
         """
         text = "".join(_encode(record) for record in records)
         before = os.fstat(self._file.fileno()).st_size
@@ -159,8 +161,12 @@ class Writer:
             os.fsync(self._file.fileno())
         except OSError as error:
             os.ftruncate(self._file.fileno(), before)
+            if not before:
+                self.path.unlink(missing_ok=True)
             kept = "all that was measured before is stored, and --resume goes on from there"
+            kept = kept if self._has_rows else "nothing had been measured before"
             raise UsageError(f"{self.path}: cannot be written: {error.strerror}; {kept}") from None
+        self._has_rows |= any(not isinstance(record, Environment) for record in records)
 
     def __enter__(self) -> Self:
         return self
@@ -321,9 +327,14 @@ def find_holder(path: Path) -> int | None:
     return None
 
 
-def _drop_cut_line(path: Path) -> None:
-    """Cut the file after its last complete line, so that the next one starts on a line of its own."""
+def _drop_cut_line(path: Path) -> int:
+    """Cut the file after its last complete line, so that the next one starts on a line of its own.
+
+    Returns:
+        How many complete lines it has.
+    """
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     if end < len(raw):
         os.truncate(path, end)
+    return raw.count(b"\n")
