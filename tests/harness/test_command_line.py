@@ -464,6 +464,17 @@ def test_resume_of_a_run_of_other_code_and_another_plan_names_it(capsys, suite, 
     assert "Start a new run without --resume" in err
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--json"]])
+def test_more_threads_than_processors_are_told_before_anything_is_measured(capsys, planned, options, tmp_path):
+    usable = count_processors()
+    asked = ["run", "mlp", "--threads", f"{usable},1000", "--results", str(tmp_path)]
+    _, out, err = call(capsys, *asked, *options)
+    told = f"cases with 1000 threads will be unavailable: this process may use {usable} processor"
+    assert [line.rstrip("s") for line in err.splitlines() if "may use" in line] == [told]
+    assert "may use" not in out
+    assert bool(planned) == (not options)
+
+
 def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):
     for only, told in (("batch == 2", "mini: 1 case, "), ("batch > 0", "mini: 2 cases, ")):
         status, out, _ = call(capsys, "run", suite, "--only", only, "--dry-run", "--results", str(tmp_path))
