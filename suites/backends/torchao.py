@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from suites.backends.base import Generator, Prepared, Scheme
 from suites.backends.torch_compile import TorchCompile
 from suites.harness.errors import Unavailable
+from suites.quiet import silence_torchao
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -32,6 +33,7 @@ class TorchAo(TorchCompile):
     def load(self) -> None:
         """Set torch's threads and import the part of torchao that quantises, so that this counts as load time."""
         super().load()
+        silence_torchao()
         import torchao.quantization  # noqa: F401  # so that its import is timed here
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:

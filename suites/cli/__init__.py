@@ -1,18 +1,22 @@
 """The command line: ``enginebench``. Parses, calls the harness, prints; every answer is also there as JSON.
 
+Importing the module imports nothing heavy, so that Ctrl-C has its meaning from the start.
+
 Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error or a package that is not installed,
 70 a defect of the engine, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Mapping, Sequence
-
-from engine.errors import EngineError, InternalError
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
@@ -38,8 +42,8 @@ USUAL_COLUMNS = 80
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
-    A user's mistake, or a package that is not installed, is one message on standard error; a defect of the engine is a
-    traceback there.
+    A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
+    error; a defect of the engine is a traceback there.
     """
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -51,6 +55,54 @@ def main(arguments: Sequence[str] | None = None) -> None:
         advice = f"pip install 'enginebench[{extra}]'"
         print(f"enginebench: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    except (OSError, SystemExit) as ended:  # what is left of an answer is written only now
+        fault = _flush_output(is_suspected=isinstance(ended, OSError) and ended.filename is None)
+        if fault is None:
+            raise
+        if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
+            sys.exit(1)
+        print(f"enginebench: standard output: cannot be written: {fault.strerror}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def _flush_output(*, is_suspected: bool) -> OSError | None:
+    """Write out what standard output has buffered.
+
+    Args:
+        is_suspected: True after an error that names no file, and may be of standard output. Then a line end is written,
+            too, because what failed may not be in the buffer any more.
+
+    Returns:
+        Why nothing can be written; None if it can. In the first case, what is left is dropped.
+    """
+    if sys.stdout is None:  # it is closed
+        return None
+    try:
+        sys.stdout.flush()
+        if is_suspected:
+            print(flush=True)
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes once more at its end
+        os.close(nowhere)
+        return error
+    return None
+
+
+@contextmanager
+def _ending_at_interrupt() -> Iterator[None]:
+    """In this block Ctrl-C ends the process at once: inside of an import, KeyboardInterrupt may be taken for another
+    error, or be printed with a traceback.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _correct_columns() -> None:
@@ -62,9 +114,11 @@ def _correct_columns() -> None:
 
 def _run(given: list[str]) -> None:
     """Run the command line with these arguments and exit."""
-    _correct_columns()
-    from suites.cli.app import app
-    from suites.harness.run.runner import Interrupted
+    with _ending_at_interrupt():
+        _correct_columns()
+        from engine.errors import EngineError, InternalError
+        from suites.cli.app import app
+        from suites.harness.run.runner import Interrupted
 
     try:
         app(args=given, prog_name="enginebench")
@@ -76,7 +130,9 @@ def _run(given: list[str]) -> None:
         sys.exit(EXIT_USAGE)
     except Interrupted as stop:
         again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
-        print(f"interrupted; stored so far: {stop.path}\nto continue: enginebench {again}", file=sys.stderr)
+        text = "nothing was stored" if stop.path is None else f"stored so far: {stop.path}"
+        text += "" if stop.path is None or stop.is_complete else f"\nto continue: enginebench {again}"
+        print(f"interrupted; {text}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)

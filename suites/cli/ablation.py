@@ -12,7 +12,17 @@ import typer
 from suites import backends, models
 from suites.backends import versions
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, print_table, whole_number
+from suites.cli.output import (
+    JsonFlag,
+    ResultsOption,
+    check_writable,
+    console,
+    count,
+    print_json,
+    print_table,
+    whole_number,
+    write_file,
+)
 from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
@@ -78,14 +88,14 @@ def command(
     folder = store.results_folder(results)
     request = ablate.Request(suite, cases, taken, MODES[mode], pairs, words, asked)
     if csv is not None:
-        _check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
+        check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
     if dry_run:
         _dry_run(request, folder, as_json=as_json)
         return
     with progress.reporter() as reporter:
         outcome = ablate.run(request, folder, reporter, resume=resume)
     if csv is not None:
-        _write(csv, ablation_table.write_csv(outcome.lines))
+        write_file(csv, ablation_table.write_csv(outcome.lines))
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
@@ -174,19 +184,3 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
         f"{suite.generations} generations; about {minutes} if each changes the program, less where one does not; pairs "
         "are not counted"
     )
-
-
-def _check_writable(path: Path) -> None:
-    """UsageError if the file cannot be written. Leaves it as it is, or absent."""
-    is_new = not path.exists()
-    _write(path, "", mode="a")
-    if is_new:
-        path.unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str, mode: str = "w") -> None:
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

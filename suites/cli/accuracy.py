@@ -16,7 +16,16 @@ from suites.accuracy import evaluate, tables
 from suites.accuracy.evaluate import EXACT, Subject
 from suites.backends.base import Backend
 from suites.cli import targets
-from suites.cli.output import JsonFlag, console, print_json, print_table, stdout_as_stderr, whole_number
+from suites.cli.output import (
+    JsonFlag,
+    check_writable,
+    console,
+    print_json,
+    print_table,
+    stdout_as_stderr,
+    whole_number,
+    write_file,
+)
 from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
@@ -69,10 +78,8 @@ def command(
         raise UsageError(f"--sensitivity: {unknown('precision', sensitivity, config.PRECISIONS)}")
     if sensitivity is None and layers != "*":
         raise UsageError("--layers is for --sensitivity")
-    if markdown is not None and not markdown.parent.is_dir():
-        raise UsageError(f"--markdown: {markdown.parent} is no folder")
-    if markdown is not None and markdown.is_dir():
-        raise UsageError(f"--markdown: {markdown} is a folder; expected the path of a file")
+    if markdown is not None:
+        _check_page(markdown)  # so that minutes of measuring do not end in finding that it cannot be written
     from suites.accuracy import datasets  # here, because it imports torch, as few commands do
     from suites.accuracy import sensitivity as sensitivities
 
@@ -101,8 +108,6 @@ def command(
         below = [f"All layers in {found.precision}: {found.measure} {tables.format_estimate(found.whole, 'e')}."]
         below += tables.describe_sensitivity(dataset.task, model)
         answer = found.to_dict()
-    if markdown is not None:
-        _write(markdown, tables.write_markdown(lines, below))
     if as_json:
         print_json(
             {"model": model, "data": dataset.task.data, "items": dataset.task.items, "threads": threads, **answer}
@@ -111,8 +116,19 @@ def command(
         print_table(lines)
         for line in below:
             console().print(line, markup=False, highlight=False)
+    if markdown is not None:  # last: if it cannot be written after all, the answer is not lost
+        write_file(markdown, f"{tables.write_markdown(lines, below)}\n")
     if sensitivity is None and any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
+
+
+def _check_page(path: Path) -> None:
+    """UsageError if the file that the Markdown goes to cannot be written. Leaves it as it is, or absent."""
+    if not path.parent.is_dir():
+        raise UsageError(f"--markdown: {path.parent} is no folder")
+    if path.is_dir():
+        raise UsageError(f"--markdown: {path} is a folder; expected the path of a file")
+    check_writable(path)
 
 
 def _check_model(model: str) -> None:
@@ -145,10 +161,3 @@ def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> lis
         registry.check(ref)
         found.append(Subject(ref, "fp32", path.name))
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--markdown: {path}: {error.strerror}") from None

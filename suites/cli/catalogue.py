@@ -139,12 +139,8 @@ def _runs(results: Path) -> Iterator[Row]:
         except UsageError as error:
             yield {**about, "rows": None, "state": str(error), "superseded": None}
             continue
-        planned = run.environment.plan.cases
-        rows_planned = sum(len(labels) for labels in planned.values())
-        done = {(line.case, line.backend) for line in run.summaries()}
-        state = "complete" if len(done) >= rows_planned else f"{len(done)} of {rows_planned} rows"
         concerned = [f"{', '.join(one.backends)}: {one.reason}" for one in faults.of_run(run.name)] or None
-        yield {**about, "rows": len(done), "state": state, "superseded": concerned}
+        yield {**about, "rows": len(run.summaries()), "state": run.unfinished or "complete", "superseded": concerned}
 
 
 _KINDS: dict[str, Callable[[Path], Iterable[Row]]] = {

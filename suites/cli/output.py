@@ -53,6 +53,23 @@ ResultsOption = Annotated[
 ]
 
 
+def check_writable(path: Path) -> None:
+    """UsageError if the file cannot be written. Leaves it as it is, or absent."""
+    is_new = not path.exists()
+    write_file(path, "", mode="a")
+    if is_new:
+        path.unlink(missing_ok=True)
+
+
+def write_file(path: Path, text: str, mode: str = "w") -> None:
+    """Write text to a file; UsageError if that fails."""
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+
+
 def print_json(answer: Any) -> None:
     """An answer for machines."""
     print(json.dumps(answer, indent=2))

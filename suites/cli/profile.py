@@ -105,7 +105,8 @@ def _plan(
     labels = split_labels(backends)
     if not labels:
         raise UsageError("--backends names none; leave it out to profile the engine alone")
-    suite = targets.suite_of_model(model, chosen, threads, precision, backends=[ENGINE, *labels], baseline=ENGINE)
+    labels = list(dict.fromkeys([ENGINE, *labels]))
+    suite = targets.suite_of_model(model, chosen, threads, precision, backends=labels, baseline=ENGINE)
     return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}), None, suite.backends, None, config)
 
 

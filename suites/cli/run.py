@@ -129,6 +129,8 @@ def command(
                 f"{name} is a suite and a model: this is the suite. The model alone: enginebench run {name} --threads 1"
             )
             print(hint, file=sys.stderr)
+    for line in _list_excess_threads(plans):
+        print(line, file=sys.stderr)
     folder = store.results_folder(results)
     if dry_run:
         _dry_run(plans, folder, as_json=as_json)
@@ -147,6 +149,14 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _list_excess_threads(plans: Sequence[plan.RunPlan]) -> list[str]:
+    """A note for each number of threads that is larger than the number of processors; its rows will have no time."""
+    usable = count_processors()
+    counts = sorted({case.threads for one in plans for case, _ in one.cases if case.threads > usable})
+    may_use = f"this process may use {count(usable, 'processor')}"
+    return [f"cases with {number} threads will be unavailable: {may_use}" for number in counts]
 
 
 def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:

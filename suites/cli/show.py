@@ -82,6 +82,7 @@ def command(
     found = lookup.find_run(store.results_folder(results), name, is_suitable, wanted)
     is_ablation = bool(found.of(AblationRecord))
     if as_csv:
+        _warn_of_missing_rows(found)
         print(frame.of_run(found, AblationRecord if is_ablation else Summary).to_csv(index=False), end="")
         return
     warn_of_faults(found)
@@ -92,25 +93,29 @@ def command(
         _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
         return
     if not lookup.is_shown(found):
-        planned = sum(map(len, found.environment.plan.cases.values()))
-        raise UsageError(f"{found.name}: no case is finished (0 of {planned} rows); continue the run with --resume")
+        raise UsageError(f"{found.name}: no case is finished ({found.unfinished}); continue the run with --resume")
     chosen = choose_cases(found.summaries(), case)
     if svg is not None:
+        _warn_of_missing_rows(found)
         picture.draw(svg, chosen, found.environment, found.started)
     elif into is not None:
         markdown.write_between(into, marker, _write_markdown(chosen, found, into))
     elif as_json:
+        _warn_of_missing_rows(found)
         print_json(runner.Outcome(found.path, found.environment, chosen).to_dict() | describe_accuracy(found))
     elif as_markdown:
         print(_write_markdown(chosen, found, None))
     elif as_plot:
+        _print_missing_rows(found)
         plot.print_leads(console(), chosen, found.environment, found.started)
     elif with_details or case is not None:
         print(f"run {found.name}\n")
+        _print_missing_rows(found)
         print_cases(chosen, found.environment, found.started)
         print_tradeoffs(chosen, found, is_short=False)
     else:
         print(f"run {found.name}\n")
+        _print_missing_rows(found)
         print_run(chosen, found.environment, found.started)
         print_tradeoffs(chosen, found)
 
@@ -191,6 +196,29 @@ def warn_of_faults(run: store.Run) -> None:
         print(f"superseded: {run.name}: {fault.reason} (mended in {fault.fixed})", file=sys.stderr)
 
 
+def describe_missing_rows(run: store.Run) -> str:
+    """How much of an unfinished run is stored, and how it goes on, in one line; empty for a complete run."""
+    if not run.unfinished:
+        return ""
+    writer = store.find_holder(run.path)
+    if writer is not None:
+        return f"Unfinished: {run.unfinished}. Process {writer} is still measuring."
+    command = "ablate" if lookup.is_ablation(run) else "run"
+    return f"Unfinished: {run.unfinished}. `enginebench {command} ... --resume` goes on with it."
+
+
+def _print_missing_rows(run: store.Run) -> None:
+    if described := describe_missing_rows(run):
+        overview_terminal.write_paragraph(console(), described, style="bold")
+        print()
+
+
+def _warn_of_missing_rows(run: store.Run) -> None:
+    """Say on standard error that rows are missing: forms for programs have no place for the line."""
+    if described := describe_missing_rows(run):
+        print(f"{run.name}: {described}", file=sys.stderr)
+
+
 def link_to(guide: str, page: Path | None) -> str:
     """The link to a page of this checkout, from the page at `page`; as it is where the page is somewhere else."""
     root = machine.checkout()
@@ -211,7 +239,8 @@ def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | N
         for one in found
     ]
     legend = [tables.TRADEOFF_LEGEND.replace(tables.FRONT, f"\\{tables.FRONT}", 1)] if found else []
-    return "\n\n".join([text.rstrip(), *blocks, *legend]) + "\n"
+    unfinished = describe_missing_rows(run)
+    return "\n\n".join([*([f"**{unfinished}**"] if unfinished else []), text.rstrip(), *blocks, *legend]) + "\n"
 
 
 def _show_ablation(
@@ -219,11 +248,15 @@ def _show_ablation(
 ) -> None:
     records = run.of(AblationRecord)
     text = ablation_table.write_markdown(records, run.environment, link_to(ablation_table.GUIDE, into))
+    if described := describe_missing_rows(run):
+        text = f"**{described}**\n\n{text}"
     if into is not None:
         markdown.write_between(into, marker, text)
     elif as_json:
+        _warn_of_missing_rows(run)
         print_json(ablation.to_dict([run.path], run.environment, records))
     elif as_markdown:
         print(text)
     else:
+        _print_missing_rows(run)
         ablation_terminal.print_ablation(console(), records, run.environment, run.started, with_details=with_details)

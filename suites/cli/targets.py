@@ -40,6 +40,13 @@ ConfigOption = Annotated[
     typer.Option("--config", help="field=value of engine.Config, for every row of the engine, such as fallback=torch."),
 ]
 
+_CONFIG_ONLY = {
+    "target": "each target is a backend of its own, such as engine_interpreter",
+    "states": "no case says in which type states are stored, and results are checked as if it were the model's",
+    "plans": "the sizes of a case do not differ from call to call",
+}
+"""Field of engine.Config that no option of a backend sets -> why."""
+
 
 def is_suite(target: str) -> bool:
     """True if `target` is the path of a suite or the name of one in the package."""
@@ -229,6 +236,9 @@ def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapp
         said_by_case = ("precision", "threads") if of_case else ("precision",)
         known = [name for name in backends.BACKENDS["engine"].switches if name not in said_by_case]
         if not any(field == name or (name.endswith(".") and field.startswith(name)) for name in known):
+            if field in _CONFIG_ONLY:
+                reason = f"{field} is a field of engine.Config that this option does not set: {_CONFIG_ONLY[field]}"
+                raise UsageError(f"--config {text!r}: {reason}. It sets: {', '.join(sorted(known))}")
             raise UsageError(f"--config {text!r}: {unknown('field', field, known)}")
         if field in found:
             raise UsageError(f"--config {text!r}: {field} is given twice; give it once, lists as a+b")

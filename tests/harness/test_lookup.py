@@ -46,6 +46,15 @@ def test_a_run_is_found_by_its_name_its_beginning_and_as_the_last_of_a_suite(res
     assert lookup.find_run(results, name).name == RUNS[number]
 
 
+def test_the_only_run_is_named_where_another_is_asked_for(tmp_path):
+    path = store.runs_folder(tmp_path) / f"{RUNS[0]}.jsonl"
+    with store.Writer(path) as writer:
+        writer.append(records.environment())
+    with pytest.raises(UsageError) as raised:
+        lookup.find_run(tmp_path, "nosuch")
+    assert str(raised.value) == f"unknown run 'nosuch'; the only run under {tmp_path} is {RUNS[0]}"
+
+
 def test_a_run_is_found_by_its_path(results):
     path = store.run_files(results)[1]
     assert lookup.find_run(results / "elsewhere", str(path)).path == path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import gguf
@@ -44,6 +46,15 @@ def reason_of(case, ref, folder, references=None):
 
 def mlp(precision="int8_weight"):
     return Case("mlp", {"batch": 4}, precision=precision, options={"widths": "256-512-256"})
+
+
+def test_loading_torchao_writes_nothing(root):
+    if missing := backends.unavailable(BackendRef("torchao")):
+        pytest.skip(missing)
+    code = "from suites.backends.torchao import TorchAo; TorchAo(1, {}).load()"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=root)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_the_bound_of_an_own_scheme_is_a_multiple_of_the_error_that_the_precision_makes():

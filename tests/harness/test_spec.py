@@ -139,6 +139,12 @@ def test_commas_in_brackets_do_not_split_labels():
         (("attention =", "atention ="), "models[0].options: unknown key 'atention'; did you mean 'attention'?"),
         (("[1, 2], seq", "[], seq"), "models[0].shape.batch: expected at least one value, got []"),
         (('["eager", "onnxruntime"]', "[]"), "backends: expected at least one value, got []"),
+        (("[1, 2], seq", "[1, 1], seq"), "models[0].shape.batch: expected each value once, got [1, 1]"),
+        (('"sdpa", "manual"', '"sdpa", "sdpa"'), "models[0].options.attention: expected each value once"),
+        (('["eager", "onnxruntime"]', '["eager", "eager"]'), "backends: expected each value once"),
+        (("threads = [1, 2]", "threads = [1, 1]"), "threads: expected each value once, got [1, 1]"),
+        (("threads = [1, 2]", 'precision = ["fp32", "fp32"]'), "precision: expected each value once"),
+        (("[[models]]", "[[models]]\nswitches = [{}, {}]"), "models[0].switches: expected each value once"),
         (("[1, 2], seq", "[0], seq"), "batch=0 is no integer of at least 1"),
         (('"sdpa", "manual"', '"magic"'), "attention='magic' is not one of"),
         (("threads = [1, 2]", "threads = [0]"), "threads[0]: expected at least 1, got 0"),
@@ -173,6 +179,12 @@ def test_every_mistake_is_told_at_once():
 def test_an_unknown_suite_gets_the_nearest_name():
     with pytest.raises(UsageError, match="did you mean 'transformer'"):
         spec.find("transfomer")
+
+
+def test_a_folder_with_the_name_of_a_suite_file_is_called_a_folder(tmp_path):
+    (tmp_path / "d.toml").mkdir()
+    with pytest.raises(UsageError, match=r"d\.toml: is a folder; expected the file of a suite"):
+        spec.find(str(tmp_path / "d.toml"))
     with pytest.raises(UsageError, match="no such file"):
         spec.find("nowhere/mine.toml")
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import resource
 import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -63,21 +67,73 @@ def test_resuming_drops_the_cut_line_and_starts_a_new_one(tmp_path):
     assert [line.generation for line in store.read(path).of(Samples)] == [0, 1]
 
 
-def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path):
+HOLD = """
+import sys, time
+from pathlib import Path
+from suites.harness.record import store
+writer = store.Writer(Path(sys.argv[1]), resume=sys.argv[2] == "resume")
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["new", "resume"])
+def test_a_record_that_another_process_writes_is_left_alone_until_that_process_has_died(tmp_path, root, how):
+    path = tmp_path / "a.jsonl"
+    if how == "resume":
+        written(path, LINE)
+    command = [sys.executable, "-c", HOLD, str(path), how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, env={**os.environ, "PYTHONPATH": "."}) as other:
+        assert other.stdout.readline() == b"open\n"
+        with path.open("ab") as file:
+            file.write(b'{"schema": 1, "kind"')  # half of a line that the other process is writing
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match=rf"a\.jsonl: this run is still in progress \(process {other.pid}\)"):
+            store.Writer(path, resume=True)
+        assert path.read_bytes() == before
+        other.kill()
+    with store.Writer(path, resume=True):
+        assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+@contextmanager
+def full_after(size):
+    """As on a full disk: no file can be longer than `size` bytes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("how", ["new", "resume"])
+def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path, how):
     path = tmp_path / "run.jsonl"
+    if how == "resume":
+        written(path, LINE)
+    with store.Writer(path, resume=how == "resume") as writer:
+        if how == "new":
+            writer.append(FIRST, LINE)
+        whole = path.read_bytes()
+        told = r"cannot be written: .*; all that was measured before is stored, and --resume goes on"
+        with full_after(len(whole) + 100), pytest.raises(UsageError, match=told):
+            writer.append(records.samples(seconds=[[0.1] * 1000]))
+    assert path.read_bytes() == whole
+
+
+def test_a_disk_that_is_full_before_the_first_row_keeps_nothing_and_no_empty_record(tmp_path):
+    path = tmp_path / "run.jsonl"
+    told = "cannot be written: .*; nothing had been measured before$"
+    with store.Writer(path) as writer, full_after(100), pytest.raises(UsageError, match=told):
+        writer.append(FIRST)
+    assert not path.exists()
     with store.Writer(path) as writer:
         writer.append(FIRST)
-        whole = path.read_bytes()
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, limits[1]))
-        try:
-            with pytest.raises(UsageError, match=r"cannot be written: .*--resume"):
-                writer.append(records.samples(seconds=[[0.1] * 1000]))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-            signal.signal(signal.SIGXFSZ, handler)
-    assert path.read_bytes() == whole
+        with full_after(path.stat().st_size + 100), pytest.raises(UsageError, match=told):
+            writer.append(records.samples(seconds=[[0.1] * 1000]))
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path):

@@ -9,10 +9,11 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
+from engine.config import settings
 from suites import backends
 from suites.backends._buffers import Buffers
 from suites.backends.base import flatten
-from suites.cli import main
+from suites.cli import main, targets
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
@@ -208,6 +209,9 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "mlp", "--config", "isa=avx2", "--config", "isa=avx2"], "isa is given twice"),
         (["run", "mlp", "--config", "planner=in_order", "--backends", "eager"], "rows of the engine, and mlp has none"),
         (["profile", "mlp", "--config", "planer=none"], "did you mean 'planner'"),
+        (["profile", "mlp", "--config", "states=bfloat16"], "states is a field of engine.Config that this option does"),
+        (["run", "mlp", "--config", "target=interpreter"], "each target is a backend of its own"),
+        (["run", "mlp", "--config", "plans=2"], "It sets: activations, disable, dispatch, "),
         (["ablate", "mlp", "--config", "disable=fuse_gelo"], "did you mean 'fuse_gelu'"),
         (["ablate", "mlp", "--backend", "onnxruntime", "--config", "isa=avx2"], "--config is for the engine"),
     ],
@@ -220,6 +224,11 @@ def test_a_mistake_is_one_line_and_exit_2(capsys, folder, arguments, told):
     assert len(err.splitlines()) == 1
     assert out == ""
     assert not (folder / "results").exists(), "told before anything is measured"
+
+
+def test_every_field_of_the_config_that_no_option_sets_has_a_reason():
+    missing = {name for name, setting in settings().items() if not setting.option}
+    assert missing == set(targets._CONFIG_ONLY)
 
 
 # --- --config --------------------------------------------------------------------------------------------------------

@@ -96,6 +96,46 @@ def test_what_a_client_complains_of_is_told(source, monkeypatch):
     assert data.missing("made")
 
 
+PIP = """\
+WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'NewConnectionError({})': /made/
+ERROR: Could not find a version that satisfies the requirement made==1.0 (from versions: none)
+ERROR: No matching distribution found for made==1.0
+"""
+REFUSED = "'<HTTPConnection object at 0x7f>: Failed to establish a new connection: [Errno 111] Connection refused'"
+UNRESOLVED = '"HTTPSConnection(host=x): Failed to resolve x ([Errno -3] Temporary failure in name resolution)"'
+NPM = """\
+npm error code {}
+npm error syscall getaddrinfo
+npm error errno {}
+npm error network request to http://example.invalid/made failed, reason: getaddrinfo
+npm error network This is a problem related to network connectivity.
+npm error A complete log of this run can be found in: /tmp/npm.log
+"""
+MISSING = """\
+npm error code ETARGET
+npm error notarget No matching version found for made@1.0.
+npm error A complete log of this run can be found in: /tmp/npm.log
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "text", "reason"),
+    [
+        ("pip", PIP.format(REFUSED), "could not reach the package index (Connection refused)"),
+        ("pip", PIP.format(UNRESOLVED), "could not reach the package index (Temporary failure in name resolution)"),
+        ("pip", PIP.format("<object>, 'Read timed out.'"), "could not reach the package index (timed out)"),
+        ("pip", "\n".join(PIP.splitlines()[1:]), "ERROR: No matching distribution found for made==1.0"),
+        ("npm", NPM.format("ENOTFOUND", "ENOTFOUND"), "could not reach the package registry (ENOTFOUND)"),
+        ("npm", NPM.format("EAI_AGAIN", "EAI_AGAIN"), "could not reach the package registry (EAI_AGAIN)"),
+        ("npm", "npm ERR! code ECONNREFUSED", "could not reach the package registry (ECONNREFUSED)"),
+        ("npm", MISSING, "ETARGET: notarget No matching version found for made@1.0."),
+        ("npm", "", ""),
+    ],
+)
+def test_a_client_without_a_network_is_explained_by_the_network(client, text, reason):
+    assert fetch.explain(client, text.splitlines()) == reason
+
+
 def test_without_npm_a_message_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(fetch.shutil, "which", lambda _: None)
     with pytest.raises(DataError, match="resnet50-imagenet is an npm package: install npm"):

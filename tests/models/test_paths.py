@@ -81,7 +81,7 @@ def test_a_model_of_a_file_can_be_exported(file):
         ("number", r"mine\.py: number is no function"),
         ("text", r"text\(\) must return \(torch\.nn\.Module, inputs\), .*, got str"),
         ("half", r"half\(\): expected at least one tensor among the inputs, got \(str\)"),
-        ("broken", r"broken\(\) raised ZeroDivisionError: by design"),
+        ("broken", r"broken\(\) raised ZeroDivisionError: by design \(mine\.py, line \d+\)$"),
     ],
 )
 def test_a_faulty_factory_is_named_with_its_fault(file, factory, message):
@@ -94,6 +94,15 @@ def test_a_file_that_does_not_compile_is_named(tmp_path):
     path.write_text("def make(:\n")
     with pytest.raises(models.ModelError, match=r"broken\.py:make.*SyntaxError"):
         models.get(f"{path}:make").build()
+
+
+def test_a_file_that_fails_when_it_is_imported_is_named_with_its_line_and_its_factory_is_not(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text('raise ValueError("at import\\nsecond line")\n\n\ndef factory():\n    return None\n')
+    with pytest.raises(models.ModelError) as raised:
+        models.get(f"{path}:factory").build()
+    told = "importing bad.py raised ValueError: at import second line (bad.py, line 1)"
+    assert str(raised.value) == f"model '{path}:factory': {told}"
 
 
 @pytest.mark.parametrize("name", ["nowhere.py:make", "nowhere.py", "nowhere.py:"])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,6 +24,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from engine.errors import EngineError
 from engine.suggest import unknown
@@ -46,10 +48,19 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str | int | float | bool) else value
 
 
-Sizes = Annotated[list[Annotated[int, Field(ge=0, strict=True)]], BeforeValidator(_as_list), Field(min_length=1)]
-Choices = Annotated[list[str | int | float | bool], BeforeValidator(_as_list), Field(min_length=1)]
-Threads = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], BeforeValidator(_as_list), Field(min_length=1)]
-Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
+def _check_distinct(values: list[Any]) -> list[Any]:
+    """The values; an error if one is given twice. True and 1 are two values."""
+    keys = [repr(value) for value in values]
+    if len(set(keys)) < len(keys):
+        raise PydanticCustomError("repeated", "each value once")
+    return values
+
+
+_EACH_ONCE = (BeforeValidator(_as_list), AfterValidator(_check_distinct), Field(min_length=1))
+Sizes = Annotated[list[Annotated[int, Field(ge=0, strict=True)]], *_EACH_ONCE]
+Choices = Annotated[list[str | int | float | bool], *_EACH_ONCE]
+Threads = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], *_EACH_ONCE]
+Names = Annotated[list[str], *_EACH_ONCE]
 
 
 class _Strict(BaseModel):
@@ -68,7 +79,7 @@ class Timeouts(_Strict):
 
 
 class ModelSweep(_Strict):
-    """One ``[[models]]`` entry: every combination of its lists is a case.
+    """One ``[[models]]`` entry: every combination of its lists is a case. A list has each value once.
 
     Attributes:
         name: a model of ``enginebench list models``, or a file: ``path.py:factory``, ``path.pt2``, ``path.onnx``. What
@@ -87,7 +98,7 @@ class ModelSweep(_Strict):
     name: str
     shape: dict[str, Sizes] = {}
     options: dict[str, Choices] = {}
-    switches: Annotated[list[dict[str, str]], Field(min_length=1)] = [{}]
+    switches: Annotated[list[dict[str, str]], AfterValidator(_check_distinct), Field(min_length=1)] = [{}]
     threads: Threads | None = None
     precision: Names | None = None
     device: Names | None = None
@@ -265,6 +276,8 @@ def find(name: str) -> Path:
     given = Path(name)
     if given.suffix == ".toml" and given.is_file():
         return given
+    if given.suffix == ".toml" and given.is_dir():
+        raise UsageError(f"{name}: is a folder; expected the file of a suite")
     known = shipped()
     if given.suffix == ".toml" and given.stem not in known:
         raise UsageError(f"{name}: no such file")
@@ -397,6 +410,7 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "a table",
     "model_type": "a table",
+    "repeated": "each value once",
     "string_pattern_mismatch": "letters, digits, - and _, beginning with a letter or a digit",
 }
 """Type of a pydantic error -> what the key takes; the error fills in its limits."""

@@ -64,6 +64,8 @@ def find_run(
         raise UsageError(f"run {name!r} is the beginning of {len(found)} names: {names}. Give more of one")
     if not files:
         raise UsageError(f"unknown run {name!r}: there are no runs under {results}")
+    if len(files) == 1:
+        raise UsageError(f"unknown run {name!r}; the only run under {results} is {next(iter(files))}")
     near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=0.0)
     raise UsageError(
         f"unknown run {name!r}; did you mean {' or '.join(near)}? `enginebench list runs` shows all {len(files)}"

@@ -5,6 +5,7 @@ What a line holds is declared in `schema`, and described in docs/results-format.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -61,6 +62,15 @@ class Run:
         """The last summary of each case and backend: a resumed run may have written one again."""
         return list({(line.case, line.backend): line for line in self.of(Summary)}.values())
 
+    @property
+    def unfinished(self) -> str:
+        """How much of an unfinished run is stored, such as ``3 of 15 rows``; empty for a complete run."""
+        planned = sum(map(len, self.environment.plan.cases.values()))
+        done = len(self.summaries())
+        if done >= planned and not self.cut:
+            return ""
+        return f"{done} of {planned} rows{', and a line that was cut off' if self.cut else ''}"
+
 
 def read_start(name: str) -> datetime | None:
     """When the run of that name began; None for a file that somebody renamed."""
@@ -106,26 +116,41 @@ def all_run_files(results: Path) -> list[Path]:
 class Writer:
     """Appends lines to one file; each is on the disk when `append` returns.
 
+    The file is locked until the writer is closed or its process ends, however that ends.
+
     Args:
         path: the file.
         resume: True to append to an existing file (a cut last line is dropped); False to create it, exclusively.
+
+    Raises:
+        UsageError: the file cannot be written, or another process is writing to it.
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
+        self._has_rows = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if resume:
-                _drop_cut_line(path)
             self._file = path.open("ab" if resume else "xb", buffering=0)
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        try:
+            _lock(self._file.fileno(), path)
+            if resume:
+                self._has_rows = _drop_cut_line(path) > 1
+        except OSError as error:
+            self._file.close()
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        except UsageError:
+            self._file.close()
+            raise
 
     def append(self, *records: Record) -> None:
         """Write `records` in one go, then fsync.
 
         Raises:
-            UsageError: the write fails, for example because the disk is full. The file is as long as it was before.
+            UsageError: the write fails, for example because the disk is full. The file is as long as it was before; a
+                new one without a line is deleted.
         """
         text = "".join(_encode(record) for record in records)
         before = os.fstat(self._file.fileno()).st_size
@@ -136,8 +161,12 @@ class Writer:
             os.fsync(self._file.fileno())
         except OSError as error:
             os.ftruncate(self._file.fileno(), before)
+            if not before:
+                self.path.unlink(missing_ok=True)
             kept = "all that was measured before is stored, and --resume goes on from there"
+            kept = kept if self._has_rows else "nothing had been measured before"
             raise UsageError(f"{self.path}: cannot be written: {error.strerror}; {kept}") from None
+        self._has_rows |= any(not isinstance(record, Environment) for record in records)
 
     def __enter__(self) -> Self:
         return self
@@ -268,9 +297,44 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _drop_cut_line(path: Path) -> None:
-    """Cut the file after its last complete line, so that the next one starts on a line of its own."""
+def _lock(descriptor: int, path: Path) -> None:
+    """Lock an open record for this process.
+
+    Raises:
+        UsageError: another process is writing to it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = find_holder(path)
+        process = f" (process {holder})" if holder is not None else ""
+        raise UsageError(f"{path.name}: this run is still in progress{process}") from None
+    except OSError:  # a file system without locks: some network file systems have none
+        return
+
+
+def find_holder(path: Path) -> int | None:
+    """The process that is writing to the record at `path`; None if there is none, or if the system does not tell."""
+    try:
+        inode = path.stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:  # 1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF
+        fields = line.split()
+        if len(fields) == 8 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+            return int(fields[4]) if int(fields[4]) > 0 else None
+    return None
+
+
+def _drop_cut_line(path: Path) -> int:
+    """Cut the file after its last complete line, so that the next one starts on a line of its own.
+
+    Returns:
+        How many complete lines it has.
+    """
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     if end < len(raw):
         os.truncate(path, end)
+    return raw.count(b"\n")

@@ -58,11 +58,17 @@ class Outcome:
 
 
 class Interrupted(Exception):
-    """Ctrl-C during a run; `path` holds what was stored."""
+    """Ctrl-C during a run.
 
-    def __init__(self, path: Path) -> None:
+    Attributes:
+        path: the file that holds what was stored; None if nothing was.
+        is_complete: True if that run lacks nothing, because the one after it was interrupted before it began.
+    """
+
+    def __init__(self, path: Path | None, *, is_complete: bool = False) -> None:
         super().__init__(str(path))
         self.path = path
+        self.is_complete = is_complete
 
 
 def run(
@@ -85,27 +91,30 @@ def run(
         stopwatch: told what the time is spent on.
 
     Raises:
-        UsageError: nothing to resume.
+        UsageError: nothing to resume, or the run is still in progress in another process.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
     stopwatch = stopwatch or Stopwatch()
     earlier = _unfinished(plan, results) if resume else None
-    reporter.say(f"records go to {store.runs_folder(results).resolve()}")
-    with stopwatch.time("machine and roofs"):
-        environment = earlier.environment if earlier else _environment(plan, measure_roofs)
-    path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
-    history = History(results, exclude=path)
+    path = earlier.path if earlier else None
     summaries: list[Summary] = []
     try:
-        with store.Writer(path, resume=resume) as writer, run_folder() as folder:
+        reporter.say(f"records go to {store.runs_folder(results).resolve()}")
+        with stopwatch.time("machine and roofs"):
+            environment = earlier.environment if earlier else _environment(plan, measure_roofs)
+        path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
+        history = History(results, exclude=path)
+        with run_folder() as folder, store.Writer(path, resume=resume) as writer:
             if earlier is None:
                 writer.append(environment)
+            else:
+                earlier = store.read(path)  # now that it is locked: another process may have added lines since
             reporter.start(plan.units(), f"suite {plan.suite.name}")
             for block in _cases(plan, earlier, folder, history, environment, reporter, stopwatch):
                 writer.append(*block)
                 summaries += [one for one in block if isinstance(one, Summary)]
     except KeyboardInterrupt:
-        raise Interrupted(path) from None
+        raise Interrupted(path if path is not None and path.exists() else None) from None
     known = {line.case: None for line in summaries}
     finished = [one for one in earlier.of(Summary) if one.case not in known] if earlier else []
     return Outcome(path, environment, in_order(finished + summaries, plan))
@@ -133,7 +142,13 @@ def run_all(
             outcomes.append(Outcome(done.path, done.environment, in_order(done.summaries(), plan)))
             continue
         resumes = resume and (is_unfinished or not any(unfinished))
-        outcomes.append(run(plan, results, reporter, resume=resumes, measure_roofs=measure_roofs, stopwatch=stopwatch))
+        try:
+            outcome = run(plan, results, reporter, resume=resumes, measure_roofs=measure_roofs, stopwatch=stopwatch)
+        except Interrupted as stop:
+            if stop.path is None and outcomes:
+                raise Interrupted(outcomes[-1].path, is_complete=True) from None
+            raise
+        outcomes.append(outcome)
     return outcomes
 
 

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import random
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -144,15 +145,25 @@ def _option(parameter: ast.arg, default: ast.expr | None) -> Option:
 
 def _call(name: str, file: Path, entry: str, options: Arguments) -> tuple[Any, tuple[torch.Tensor, ...]]:
     """The model, ready to be called with tensors, and these tensors."""
+    doing = f"importing {file.name}"
     try:
         function = _function(name, file, entry)
         _check_options(name, file, function, options)
+        doing = f"{entry}()"
         made = function(**options)
     except (ModelError, _DEFECT):
         raise
     except (Exception, SystemExit) as error:  # a file may call sys.exit
-        raise ModelError(f"model {name!r}: {entry}() raised {type(error).__name__}: {error}") from error
+        raise ModelError(f"model {name!r}: {doing} raised {_describe(error, file)}") from error
     return inputs.arranged(f"model {name!r}: {entry}()", made)
+
+
+def _describe(error: BaseException, file: Path) -> str:
+    """The class and the text of an error, in one line, and the innermost line of the file that it passed through."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [one.lineno for one in frames if Path(one.filename).resolve() == file.resolve()]
+    return f"{text} ({file.name}, line {lines[-1]})" if lines else text
 
 
 def _check_options(name: str, file: Path, function: Callable[..., Any], options: Arguments) -> None:
