@@ -1,0 +1,105 @@
+"""What the command line writes if it is interrupted early, if its output cannot be written, and of unfinished runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suites.cli import main
+from suites.harness.record import store
+from tests.harness import records
+
+
+def call(capsys, *arguments):
+    """Exit status, standard output, standard error of ``enginebench ARGUMENTS``."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores Ctrl-C
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from suites.cli import main
+main(["show", "last"])
+"""
+
+
+@pytest.mark.parametrize("module", ["engine", "numpy", "typer", "rich.console", "pydantic"])
+def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root):
+    command = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["show", "last"], ["show", "last", "--csv"], ["show", "last", "--json"], ["--help"]]
+)
+def test_an_answer_that_cannot_be_written_is_one_line(arguments, unbuffered, root, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    with store.Writer(store.new_path(tmp_path / "results", "tiny", first)) as writer:
+        writer.append(first, records.summary())
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "suites.cli", *arguments]
+    with Path("/dev/full").open("w") as full:
+        pipe = subprocess.PIPE
+        done = subprocess.run(
+            command, stdout=full, stderr=pipe, text=True, timeout=120, check=False, cwd=tmp_path, env=environment
+        )
+    told = "enginebench: standard output: cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_path):
+    monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: (tmp_path / "none").read_text())
+    with pytest.raises(FileNotFoundError, match="none"):
+        main([])
+
+
+UNFINISHED = "Unfinished: 1 of 3 rows. `enginebench run ... --resume` goes on with it."
+
+
+@pytest.mark.parametrize("options", [[], ["--details"], ["--case", "mlp"], ["--markdown"], ["--json"], ["--csv"]])
+def test_an_unfinished_run_is_shown_as_such_in_every_form(capsys, tmp_path, options):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"], "mlp/b2/t1/fp32": ["eager", "engine"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first, records.summary())
+        status, out, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+        assert (status, f"1 of 3 rows. Process {os.getpid()} is still measuring." in out + err) == (0, True)
+    status, out, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+    assert status == 0
+    if options in (["--json"], ["--csv"]):
+        assert err == f"{path.stem}: {UNFINISHED}\n"
+        assert "Unfinished" not in out
+    else:
+        assert (UNFINISHED in out, err) == (True, "")
+    (row,) = json.loads(call(capsys, "list", "runs", "--json", "--results", str(tmp_path))[1])
+    assert (row["rows"], row["state"]) == (1, "1 of 3 rows")
+
+
+def test_a_run_whose_last_line_was_cut_off_is_shown_as_unfinished_and_a_complete_one_is_not(capsys, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first, records.summary())
+    assert "Unfinished" not in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
+    with path.open("a") as file:
+        file.write('{"schema"')
+    told = "Unfinished: 1 of 1 rows, and a line that was cut off."
+    assert told in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
