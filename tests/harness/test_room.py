@@ -11,7 +11,7 @@ from suites.harness.declare import spec
 from suites.harness.judge import reference
 from suites.harness.record import store
 from suites.harness.record.schema import Samples
-from suites.harness.run import plan, room, runner
+from suites.harness.run import checks, plan, room, runner
 from suites.harness.run.reporter import Reporter
 
 FAKES = Path(__file__).with_name("fakes.py")
@@ -65,6 +65,19 @@ def test_a_case_without_a_declared_limit_is_divided_when_memory_is_short(tmp_pat
     assert line.startswith("mlp/b1/t1/fp32/widths=16-16: memory has no room for 5 processes with ")
     assert line.endswith(", so the backends take turns in 2 parts")
     assert listener.done == listener.units == 14
+
+
+def test_backends_that_cannot_run_a_case_take_no_room(monkeypatch):
+    text = TEXT.replace('"' + f'{FAKES}:Slower"', '"torchao", "onnxruntime_dynamic"')  # neither runs an mlp in float32
+    made = plan.make(spec.parse(text, "large.toml"))
+    ((case, refs),) = made.cases
+    idle = [ref for ref in refs if checks.unavailable(case, ref)]
+    assert [ref.name for ref in idle] == ["torchao", "onnxruntime_dynamic"]
+    has_room_for(4, monkeypatch)
+    fit = room.count_that_fit(WEIGHTS)
+    assert [len(part) for part in made.parted(case, refs, fit)] == [4, 4]
+    (whole,) = made.parted(case, refs, fit, idle)
+    assert sorted(ref.label for ref in whole) == sorted(ref.label for ref in refs)
 
 
 def test_memory_that_is_enough_or_unknown_divides_nothing(monkeypatch):

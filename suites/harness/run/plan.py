@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -91,18 +91,27 @@ class RunPlan:
         names = {ref.name: None for _, refs in self.cases for ref in refs if versions.is_version(ref.name)}
         return {name: dict(versions.get(name).facts) for name in names}
 
-    def parted(self, case: Case, refs: Sequence[BackendRef], fit: int | None = None) -> list[list[BackendRef]]:
+    def parted(
+        self,
+        case: Case,
+        refs: Sequence[BackendRef],
+        fit: int | None = None,
+        idle: Collection[BackendRef] = (),
+    ) -> list[list[BackendRef]]:
         """The backends of a case, by who takes turns with whom.
 
         Args:
             case: one of the plan.
             refs: its backends.
             fit: how many processes memory has room for; counts where the suite sets no limit. None: any number.
+            idle: those of the backends that cannot run the case, and need no room.
         """
         if case.id in self.parts:
             parts = self.parts[case.id]
         elif fit is not None and case.id not in self.suite.together():
-            parts = _parts(refs, self.suite.baseline, max(LEAST_TOGETHER, fit))
+            running = [ref for ref in refs if ref not in idle]
+            parts = _parts(running, self.suite.baseline, max(LEAST_TOGETHER, fit))
+            parts[-1] += [ref.label for ref in refs if ref in idle]
         else:
             return [list(refs)]
         of = {ref.label: ref for ref in refs}

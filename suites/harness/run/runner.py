@@ -223,9 +223,10 @@ def _divide(
             weight_bytes = references.get(case)[0].weight_bytes
     except WorkerFailed:
         return planned  # each row will state the reason
-    parts = plan.parted(case, refs, room.count_that_fit(weight_bytes))
+    idle = [ref for ref in refs if checks.unavailable(case, ref)]
+    parts = plan.parted(case, refs, room.count_that_fit(weight_bytes), idle)
     if len(parts) > len(planned):
-        size = f"{len(refs)} processes with {weight_bytes / 1e9:.1f} GB of weights each"
+        size = f"{len(refs) - len(idle)} processes with {weight_bytes / 1e9:.1f} GB of weights each"
         reporter.say(f"{case.id}: memory has no room for {size}, so the backends take turns in {len(parts)} parts")
         reporter.start((sum(map(len, parts)) - len(refs)) * plan.suite.generations, "further parts")
     return parts
