@@ -4,7 +4,7 @@
 Times nothing; `enginebench run quantization` does. Example:
 
     python scripts/ablate_quant.py stories15m smollm2 --backends engine,eager,openvino \
-        --recipe smollm2=examples/smollm2_recipe.toml --into docs/quantization.md
+        --recipe smollm2=examples/smollm2_recipe.toml --into docs/quantization-results.md
 """
 
 from __future__ import annotations
