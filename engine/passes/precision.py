@@ -230,8 +230,8 @@ def _check_range(graph: Graph, name: str, weight: Value, encoding: Encoding) -> 
 def find_left(graph: Graph) -> list[str]:
     """Weights that `apply` left in float32 although a precision of fewer bits was chosen for them, with their readers.
 
-    Such as those of transposed convolutions, and stacks of matrices, of which each multiplies a part of a batch. Call
-    it after `apply`. Other constants, such as masks and tables of positions, count only if a recipe chose for them.
+    These are the weights of transposed convolutions and of batched matrix products. Other constants, such as masks and
+    tables of positions, count only if a recipe names their layer. Call this after `apply`.
     """
     left: dict[Value, str] = {}
     for node in graph.nodes:

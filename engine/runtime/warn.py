@@ -13,12 +13,13 @@ _ENGINE = str(Path(__file__).parents[1])
 _ISSUED: set[type[Warning]] = set()
 
 
-_NAMED = 4
+MOST_NAMED = 4
+"""Names in a warning; a model may have hundreds."""
 
 
-def name_some(names: Sequence[str], most: int = _NAMED) -> str:
-    """The first names, with three dots for those that follow."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def name_some(names: Sequence[str]) -> str:
+    """The first names, and three dots if there are more."""
+    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
 
 
 def warn(message: str, category: type[Warning], *, once: bool = False) -> None:

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         advice = f"pip install 'enginebench[{extra}]'"
         print(f"enginebench: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
-    except (OSError, SystemExit) as ended:  # what is left of an answer is written only now
+    except (OSError, SystemExit) as ended:  # the rest of the answer is still in the buffer, and is written here
         fault = _flush_output(is_suspected=isinstance(ended, OSError) and ended.filename is None)
         if fault is None:
             raise
@@ -73,7 +73,7 @@ def _flush_output(*, is_suspected: bool) -> OSError | None:
             too, because what failed may not be in the buffer any more.
 
     Returns:
-        Why nothing can be written; None if it can. In the first case, what is left is dropped.
+        The error if standard output cannot be written, otherwise None. After an error the buffer is dropped.
     """
     if sys.stdout is None:  # it is closed
         return None

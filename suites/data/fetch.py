@@ -124,7 +124,7 @@ def explain(client: str, lines: Sequence[str]) -> str:
 
     Args:
         client: ``pip`` or ``npm``.
-        lines: what it wrote. The last line of pip does not say that there is no connection, and that of npm is advice.
+        lines: what it wrote. The last line is no reason: pip's does not mention the connection, and npm's is advice.
     """
     text = "\n".join(lines)
     if client == "pip":
