@@ -88,7 +88,9 @@ class OpenVino(Backend):
         """Export, convert, compile for the CPU; an ONNX file needs only the last."""
         import torch
 
-        compiled, export_s, compile_s = self._compiled(model, inputs)
+        compiled, export_s, compile_s = self._compiled(
+            model, inputs, change=lambda converted: _reshape(converted, [list(tensor.shape) for tensor in inputs])
+        )
         request, count = compiled.create_infer_request(), len(compiled.outputs)
 
         def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
@@ -222,6 +224,15 @@ def _share(tensor: Tensor) -> Any:
     return openvino.Tensor(tensor.contiguous().view(torch.int16).numpy(), list(tensor.shape), openvino.Type.bf16)
 
 
+def _reshape(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
+    """Give the inputs of the model these shapes; -1 varies. The converter leaves every size open, and a program with
+    open sizes has other, slower kernels.
+    """
+    import openvino
+
+    converted.reshape(dict(zip(converted.inputs, map(openvino.PartialShape, shapes), strict=True)))
+
+
 def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
     """Turn every input but the first, and every output but the first, into state that starts empty.
 
@@ -229,10 +240,9 @@ def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
         converted: the model, with as many outputs as inputs.
         shapes: of its inputs; -1 varies.
     """
-    import openvino
     from openvino._offline_transformations import apply_make_stateful_transformation
 
-    converted.reshape(dict(zip(converted.inputs, map(openvino.PartialShape, shapes), strict=True)))
+    _reshape(converted, shapes)
     pairs = {}
     for number, (past, present) in enumerate(zip(converted.inputs[1:], converted.outputs[1:], strict=True)):
         pairs[f"past_{number}"] = f"present_{number}"

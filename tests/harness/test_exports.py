@@ -39,6 +39,19 @@ def test_an_exported_model_is_read_by_the_next_process(name, tmp_path):
     assert torch.equal(first.call(x)[0], again.call(x)[0])
 
 
+def test_openvino_compiles_for_the_sizes_of_the_inputs(tmp_path):
+    class Scaled(torch.nn.Module):
+        def forward(self, x, factor, unused):
+            return x * factor
+
+    inputs = (torch.randn(3, 8), torch.tensor(2.0), torch.randn(4))
+    first, again = (backend("openvino", tmp_path).prepare(model, inputs) for model in (Scaled(), None))
+    for prepared in (first, again):
+        torch.testing.assert_close(prepared.call(*inputs)[0], inputs[0] * 2)
+        with pytest.raises(RuntimeError, match="incompatible"):
+            prepared.call(torch.randn(4, 8), *inputs[1:])
+
+
 @pytest.mark.parametrize("name", ["engine", "onnxruntime", "openvino"])
 def test_a_process_that_reads_what_another_one_kept_does_not_build_the_model(name, tmp_path, monkeypatch):
     case, ref = Case("mlp", {"batch": 1}, options={"widths": "16-16"}), BackendRef(name)

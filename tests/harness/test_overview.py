@@ -485,6 +485,18 @@ def test_details_say_where_the_times_of_preparing_are():
     assert text not in written.getvalue()
 
 
+def test_a_backend_that_lacks_two_precisions_has_one_note():
+    cases = [
+        records.summary(
+            case=f"a/b1/t1/{precision}", model="a", precision=precision, backend="torchao", status="unavailable",
+            reason=f"torchao does int8_weight on cpu; the case asks for {precision} on cpu",
+        )
+        for precision in ("fp32", "bf16")
+    ]  # fmt: skip
+    told = list(notes.explain_missing(standing.judge_cases(cases), names.shorten_names(cases)))
+    assert told == ["torchao unavailable (all cases): torchao does int8_weight on cpu"]
+
+
 def test_cases_that_share_a_precision_are_named_by_it():
     cases = [
         records.summary(

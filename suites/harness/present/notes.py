@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ LETTERS: Mapping[Mark | str, str] = {
 """Mark -> its sign in a table."""
 LONG_REASON = 120
 """A reason of more characters is given once, and named where it occurs again."""
+_ASKED = re.compile(r"; the case asks for \w+ on \w+")
 Reasons = dict[tuple[str, str], str]
 """Status and reason -> the first case that had them."""
 _COVERED: Mapping[Mark | str, Mark] = {"unclear neighbours": "neighbours"}
@@ -175,12 +177,16 @@ def _collect(
 
 
 def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    """One note a status and reason of rows without a time, with the backends and the cases."""
+    """One note a status and reason of rows without a time, with the backends and the cases.
+
+    What a case asked for is left out of the reason: the names of the cases say it, and so one note covers them all.
+    """
     cases: dict[tuple[str, str, str], list[str]] = {}
     for one in standings:
         for row in one.rows.values():
             if row.latency is None:
-                cases.setdefault((row.backend, row.status, reasons.clean_line(row.reason)), []).append(short[one.case])
+                reason = _ASKED.sub("", reasons.clean_line(row.reason))
+                cases.setdefault((row.backend, row.status, reason), []).append(short[one.case])
     backends: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (backend, status, reason), where in cases.items():
         backends.setdefault((status, reason, tuple(where)), []).append(backend)
