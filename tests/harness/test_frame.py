@@ -179,7 +179,7 @@ def test_the_committed_list_of_faults_names_runs_that_exist_and_concerns_some_ro
 
     stored = {path.stem: path for path in store.all_run_files(root / "results")}
     faults = superseded.known(root / "results")
-    assert len(faults.fault) == 2
+    assert len(faults.fault) == 3
     for fault in faults.fault:
         for run in fault.runs:
             assert any(fault.concerns(run, line) for line in store.read(stored[run]).summaries()), run
