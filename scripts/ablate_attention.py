@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 import suites
-from suites.cli.scripts import chosen_models, measured
+from suites.cli import guard
+from suites.cli.scripts import measured, no_arguments
 from suites.harness.present import rows
 from suites.harness.run import ablate
 from suites.harness.run.reporter import Reporter
@@ -45,5 +46,5 @@ def show() -> Table:
 
 
 if __name__ == "__main__":
-    chosen_models(__doc__, ())
-    Console(width=190).print(show())
+    no_arguments(__doc__)
+    guard(lambda: Console(width=190).print(show()), "ablate_attention")

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 import engine
 import suites
+from engine.exporter import export_with_torch
 from suites import models
-from suites.cli import scripts
+from suites.cli import guard, scripts
 from suites.harness.judge import stats
 from suites.harness.present import rows, units
 from suites.harness.record.schema import Ratio
@@ -56,7 +56,7 @@ def layers(program: Any) -> list[str]:
 def measured(model: str) -> tuple[Times, Counter[str], dict[str, str]]:
     """Times, how often each layer occurs, and the variant that each gets by itself."""
     module, inputs = models.get(model).build()
-    exported = torch.export.export(module, inputs)
+    exported = export_with_torch(module, inputs).program
     configs = {"": engine.Config()} | {v: engine.Config(variant={"conv": v}) for v in VARIANTS}
     programs = {v: engine.compile(exported, inputs, config=configs[v]) for v in configs}
     names, times, chosen = layers(programs[""]), defaultdict[str, dict[str, list[float]]](dict), dict[str, str]()
@@ -108,7 +108,12 @@ def whole(model: str) -> Table:
     return rows.make_table(lines, f"{model}: the whole", CAPTION)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Take each model apart and print its table."""
     for chosen_model in scripts.chosen_models(__doc__, ("resnet18", "resnet50")):
         Console(width=120).print(by_layer(chosen_model))
         Console(width=120).print(whole(chosen_model))
+
+
+if __name__ == "__main__":
+    guard(main, "ablate_conv")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from suites.cli import guard
 from suites.cli.scripts import measured, show_rows
 from suites.harness.present import rows, units
 
@@ -34,10 +35,15 @@ LEGEND = (
 )
 
 
-def measure(model: str) -> Path:
+def measure(model: str, results: Path | None) -> Path:
     """Run one model with each planner and the competitors."""
-    return measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}]).path
+    return measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}], results).path
+
+
+def main() -> None:
+    """Measure, or read what was measured; print the tables or write them between their markers."""
+    show_rows(__doc__, ("transformer", "minilm", "resnet18"), measure, CELLS, LEGEND, "ablate-memory")
 
 
 if __name__ == "__main__":
-    show_rows(__doc__, ("transformer", "minilm", "resnet18"), measure, CELLS, LEGEND, "ablate-memory")
+    guard(main, "ablate_memory")

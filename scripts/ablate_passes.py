@@ -8,11 +8,18 @@ Attention is spelled by hand where a model offers that, so that there is somethi
 
 from __future__ import annotations
 
+from suites.cli import guard
 from suites.cli.ablation import show
 from suites.cli.scripts import chosen_models, taken_apart
 
 SPELLED = {"transformer": {"attention": "manual"}, "bert": {"attention": "eager"}, "gpt2": {"attention": "eager"}}
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Take each model apart and print its table."""
     for model in chosen_models(__doc__, ("transformer", "bert", "gpt2", "resnet18")):
         show(taken_apart("ablate_passes", model, SPELLED.get(model), switches=["pass"]))
+
+
+if __name__ == "__main__":
+    guard(main, "ablate_passes")

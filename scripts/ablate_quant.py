@@ -13,9 +13,10 @@ from pathlib import Path
 
 from suites import models
 from suites.accuracy import datasets, evaluate, tables
+from suites.cli import guard
 from suites.cli.accuracy import DEFAULT_PRECISIONS, make_subjects
 from suites.cli.output import console
-from suites.cli.scripts import check_models, models_parser
+from suites.cli.scripts import check_models, check_page, models_parser, positive
 from suites.harness.present import markdown
 from suites.harness.record import machine
 
@@ -31,8 +32,8 @@ def main() -> None:
     parser.add_argument(
         "--recipe", action="append", default=[], metavar="MODEL=FILE", help="a further row of the engine; repeatable"
     )
-    parser.add_argument("--chunks", type=int, help="calls of each model, otherwise as many as usual")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--chunks", type=positive, help="calls of each model, otherwise as many as usual")
+    parser.add_argument("--threads", type=positive, default=1)
     parser.add_argument("--into", type=Path, help=f"write the tables between the markers {MARKER} of this file")
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
@@ -45,12 +46,14 @@ def main() -> None:
         )
         for model in arguments.model or MODELS
     }
-    progress = console(stderr=True)
-    found = [f"Commit `{machine.revision()['commit']}`."]
-    for model in arguments.model or MODELS:
+    check_page(arguments.into, MARKER)
+    for model in subjects:
         reason = models.get(model).unavailable() or datasets.missing(model)
         if reason is not None:
             parser.error(f"model {model} is unavailable: {reason}")
+    progress = console(stderr=True)
+    found = [f"Commit `{machine.revision()['commit']}`."]
+    for model in arguments.model or MODELS:
         progress.print(model)
         data = datasets.read(model, {}, arguments.chunks)
         rows = list(evaluate.evaluate(model, data, subjects[model], arguments.threads, progress.print))
@@ -64,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "ablate_quant")

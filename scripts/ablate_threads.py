@@ -8,9 +8,16 @@ next node begins, so that no two nodes run side by side and each one has memory 
 
 from __future__ import annotations
 
+from suites.cli import guard
 from suites.cli.ablation import show
 from suites.cli.scripts import chosen_models, taken_apart
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Take each model apart and print its table."""
     for model in chosen_models(__doc__, ("transformer", "minilm", "resnet18")):
         show(taken_apart("ablate_threads", model, switches=["threads", "dispatch"], threads=2))
+
+
+if __name__ == "__main__":
+    guard(main, "ablate_threads")

@@ -25,16 +25,19 @@ from typing import Any
 
 from engine.processors import allowed_processors
 from suites import backends
+from suites.cli import guard
+from suites.cli.scripts import check_page, positive
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
 from suites.harness.present import markdown
 from suites.harness.record import store
-from suites.harness.run.session import Worker, WorkerFailed
+from suites.harness.run.session import Worker, WorkerFailed, scratch_folder
 
 MODELS: tuple[tuple[str, dict[str, int], dict[str, int]], ...] = (
     ("transformer", {"batch": 1, "sequence": 128}, {"width": 512, "heads": 8}),
     ("bert", {"batch": 1, "sequence": 128}, {}),
 )
+MARKER = "contention"
 THREADS = (1, 2)
 TURN_SECONDS = 0.5
 """About how long one process is sampled in one turn: many scheduler slices."""
@@ -65,9 +68,8 @@ def measure(model: str, shape: dict[str, int], options: dict[str, int], names: l
         for threads in THREADS:
             case = Case(model, shape, threads, options=options)
             for name in names:
-                scratch = Path(folder) / f"{name}_{threads}"
-                scratch.mkdir()
-                worker = stack.enter_context(Worker(case, BackendRef(name), scratch, Path(folder), pinned=False))
+                scratch = scratch_folder(Path(folder), f"{len(workers)}_{threads}")
+                worker = stack.enter_context(Worker(case, BackendRef.parse(name), scratch, Path(folder), pinned=False))
                 try:
                     for command in ("load", "prepare"):
                         worker.ask(command, 120)
@@ -132,14 +134,17 @@ def write_table(table: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="rounds for each model (5)")
+    parser.add_argument("--rounds", type=positive, default=5, help="rounds for each model (5)")
     parser.add_argument("--only", nargs="+", metavar="BACKEND", help="these backends; default: all that are installed")
     parser.add_argument("--models", nargs="+", choices=[name for name, _, _ in MODELS], help="default: both")
     parser.add_argument("--json", type=Path, help="write the rows here")
     parser.add_argument("--into", type=Path, help="write the table between the markers `contention` of this file")
     arguments = parser.parse_args()
     candidates = arguments.only or ["engine", "eager", "torch_compile", "onnxruntime", "openvino"]
-    names = [name for name in candidates if backends.unavailable(BackendRef(name)) is None]
+    for name in candidates:
+        backends.check(BackendRef.parse(name))
+    names = [name for name in candidates if backends.unavailable(BackendRef.parse(name)) is None]
+    check_page(arguments.into, MARKER)
     cores = allowed_processors()
     if len(cores) < 2 or not hasattr(os, "sched_setaffinity"):
         sys.exit("needs two cores to contend for, and a system that lets processes be placed")
@@ -153,8 +158,8 @@ def main() -> None:
         arguments.json.write_text(json.dumps(table, indent=1) + "\n")
     if arguments.into:
         heading = markdown.heading(store.here())
-        markdown.write_between(arguments.into, "contention", f"{heading}\n\n{write_table(table)}")
+        markdown.write_between(arguments.into, MARKER, f"{heading}\n\n{write_table(table)}")
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "bench_contention")

@@ -37,6 +37,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine import dtypes, torch_ops
+from suites.cli import guard
+from suites.cli.scripts import check_page
 from suites.harness.present import markdown, units
 from suites.harness.record import store
 
@@ -91,7 +93,7 @@ class Roofs(NamedTuple):
         """(which roof binds the case, the least seconds that it allows); ("", 0) where none is known."""
         if case.bytes >= BEYOND_CACHES:
             return "memory", max(case.read / self.read, case.bytes / max(self.read, self.copy))
-        return ("FMA", case.flops / self.fma) if case.op in PRODUCTS else ("", 0.0)
+        return ("FMA", case.flops / self.fma) if case.op in PRODUCTS and self.fma else ("", 0.0)
 
 
 class Times(NamedTuple):
@@ -417,10 +419,16 @@ def main() -> None:
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--into", type=Path, help="write the Markdown between the markers of this file")
     options = parser.parse_args()
+    if options.into and options.filter:
+        parser.error("--into replaces the whole table, so it needs all kernels: leave out --filter")
+    check_page(options.into, MARKER.format(isa=options.isa))
     torch.set_num_threads(1)
     keep_memory()
     with tempfile.TemporaryDirectory() as folder:
         roofs, found = measure(options.isa, options.filter, build(folder))
+    if not found:
+        named = f" whose name contains {options.filter!r}" if options.filter else ""
+        sys.exit(f"bench_kernels: this machine runs no kernel of {options.isa}{named}")
     if options.json:
         print(
             json.dumps({"isa": options.isa, "roofs": roofs._asdict(), "rows": [asdict(row) for row in found]}, indent=1)
@@ -445,4 +453,4 @@ def _read(stream: IO[str] | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "bench_kernels")

@@ -21,10 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from suites.cli import guard
+from suites.cli.scripts import check_models, check_page, positive
 from suites.harness.present import markdown, units
 from suites.harness.record import store
 
 MODELS = "bert,qwen3"
+MARKER = "load"
 WAYS = {
     "compile": "compile, after torch.export",
     "full": "load()",
@@ -53,7 +56,7 @@ def _maker(way: str, name: str, path: str) -> Callable[[], Any]:
 
     torch.set_num_threads(1)
     model, inputs = models.get(name).build()
-    exported = torch.export.export(model, inputs)
+    exported = engine.exporter.export_with_torch(model, inputs).program
     return lambda: engine.compile(exported, inputs)
 
 
@@ -73,6 +76,15 @@ def one(way: str, name: str, path: str) -> dict[str, float]:
     return found
 
 
+def _run(command: list[str]) -> dict[str, float]:
+    """What a process of `one` answers; its error ends the script."""
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
 def row(name: str, way: str, rounds: list[dict[str, float]]) -> str:
     """A line of the table: medians of the times, the largest peak."""
     first = rounds[0]
@@ -87,31 +99,30 @@ def main() -> None:
     """Measure, then print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=MODELS, help=f"names of models of the suites, with commas ({MODELS})")
-    parser.add_argument("--rounds", type=int, default=3, help="processes for each line (3)")
+    parser.add_argument("--rounds", type=positive, default=3, help="processes for each line (3)")
     parser.add_argument("--into", type=Path, help="write the table between the markers `load` of this file")
     parser.add_argument("--one", nargs=3, metavar=("WAY", "MODEL", "PATH"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(one(*options.one)))
         return
+    names = options.models.split(",")
+    check_models(parser, names)
+    check_page(options.into, MARKER)
     lines = [
         "| model | | own time | the system's | weights | largest of them | peak | (peak - largest) / weights |",
         "|---|---|---|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.models.split(","):
+        for number, name in enumerate(names):
             for way in WAYS:
-                command = [sys.executable, __file__, "--one", way, name, f"{folder}/{name}.engine"]
-                rounds = [
-                    json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-                    for _ in range(options.rounds)
-                ]
-                lines.append(row(name, way, rounds))
+                command = [sys.executable, __file__, "--one", way, name, f"{folder}/{number}.engine"]
+                lines.append(row(name, way, [_run(command) for _ in range(options.rounds)]))
                 print(lines[-1], flush=True)
     if options.into:
         text = "\n".join(lines)
-        markdown.write_between(options.into, "load", f"{markdown.heading(store.here())}\n\n{text}")
+        markdown.write_between(options.into, MARKER, f"{markdown.heading(store.here())}\n\n{text}")
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "bench_load")

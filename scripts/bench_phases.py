@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from suites.cli import guard
 from suites.cli.output import console
 from suites.cli.scripts import check_models, models_parser
 from suites.harness.declare.spec import of_model
@@ -74,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "bench_phases")

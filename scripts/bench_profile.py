@@ -18,6 +18,7 @@ from pathlib import Path
 
 import engine
 from suites import models
+from suites.cli import guard
 from suites.harness.judge import stats
 from suites.harness.present import markdown, units
 from suites.harness.record import store
@@ -91,4 +92,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "bench_profile")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from suites import backends
+from suites.cli import guard
 from suites.cli.scripts import measured, show_rows
 from suites.harness.declare.case import BackendRef
 from suites.harness.present import rows
@@ -30,11 +31,16 @@ LEGEND = (
 )
 
 
-def measure(model: str) -> Path:
+def measure(model: str, results: Path | None) -> Path:
     """Run one model with the installed backends; eager is the baseline."""
     installed = [name for name in backends.BACKENDS if backends.unavailable(BackendRef(name)) is None]
-    return measured("compare_backends", installed, [{"name": model}]).path
+    return measured("compare_backends", installed, [{"name": model}], results).path
+
+
+def main() -> None:
+    """Measure, or read what was measured; print the tables or write them between their markers."""
+    show_rows(__doc__, ["minilm"], measure, CELLS, LEGEND, "compare-backends")
 
 
 if __name__ == "__main__":
-    show_rows(__doc__, ["minilm"], measure, CELLS, LEGEND, "compare-backends")
+    guard(main, "compare_backends")

@@ -10,7 +10,6 @@ Exits with 1 where anything differs or fails; what only one of the two reports i
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from engine.errors import EngineError
 from suites import models
 from suites.backends import versions
+from suites.cli import guard
 from suites.cli.output import print_table
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import of_model
@@ -113,4 +113,4 @@ def packages(old: BackendRef) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guard(main, "compare_engines")

@@ -16,6 +16,7 @@ import torch
 
 import engine
 from suites import models
+from suites.cli import guard
 from suites.harness.present import markdown
 from suites.harness.record import store
 from suites.models.nets import labelled
@@ -72,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "compare_labels")

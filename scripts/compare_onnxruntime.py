@@ -13,7 +13,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suites.cli.scripts import check_models, find_stored, load_latest, output_parser, run
+from suites.cli import guard
+from suites.cli.scripts import check_models, check_output, find_stored, load_latest, output_parser, run
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import ModelSweep, Suite
@@ -95,6 +96,7 @@ def main() -> None:
     parser = output_parser(__doc__, MARKER)
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
+    check_output(parser, arguments, MARKER)
     paths = find_stored(arguments) or [run(suite_of(arguments.model), arguments.results).path]
     text = write_markdown(load_latest(paths), [markdown.heading(store.read(path).environment) for path in paths])
     if arguments.into:
@@ -104,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "compare_onnxruntime")

@@ -10,6 +10,7 @@ precision's own scheme in the same call; the row has the largest ratio. A fault 
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,8 +21,10 @@ import numpy as np
 import torch
 
 from engine.encodings import INT8_CHANNEL
+from engine.suggest import unknown
 from suites import backends, models
 from suites.backends.base import to_numpy
+from suites.cli import guard
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import Refused
 from suites.harness.judge import reference
@@ -62,8 +65,14 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def main(names: Sequence[str]) -> None:
+def main() -> None:
     """Print one line a model and scheme, then one a model and fault."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="*", help=f"some of {', '.join(CASES)}; default: all")
+    names = parser.parse_args().model
+    for name in names:
+        if name not in CASES:
+            parser.error(unknown("model", name, CASES))
     print("| model | precision | error as defined | scheme | ratio |\n| --- | --- | --- | --- | --- |")
     for name in names or CASES:
         for precision in ("int8_weight", "int8_dynamic"):
@@ -134,4 +143,4 @@ def plant(case: Case, change: Fault) -> list[list[np.ndarray]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    guard(main, "compare_schemes")

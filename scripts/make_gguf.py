@@ -14,6 +14,7 @@ import sys
 from engine.errors import EngineError
 from suites import models
 from suites.backends.llama_cpp import ENCODINGS, keep_file
+from suites.cli import guard
 from suites.harness.declare.precision import convert_model
 
 
@@ -36,4 +37,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "make_gguf")

@@ -22,11 +22,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import mannwhitneyu
 
+from suites.cli import guard
+from suites.cli.scripts import check_page
 from suites.harness.judge import simulate, stats
 from suites.harness.present import markdown
 
 GENERATIONS = (2, 3, 4, 5, 6, 8, 10, 20)
 ROUNDS, SAMPLES, PAST = 10, 3, 40
+FAMILY = 10
+"""Comparisons that Holm's rule judges together."""
+MARKER = "simulated"
 EFFECT = math.log(1.03)
 
 
@@ -97,7 +102,8 @@ def row(generations: int, trials: int) -> Row:
         p_values.append(stats.p_value(estimate))
         boot += bootstrap_claims(generator, one.logs)
         ranks += mannwhitneyu(one.mine, one.theirs).pvalue < 0.002
-    families = [min(stats.holm(p_values[n : n + 10])) < 0.05 for n in range(0, trials - 9, 10)]
+    starts = range(0, trials - FAMILY + 1, FAMILY)
+    families = [min(stats.holm(p_values[n : n + FAMILY])) < 0.05 for n in starts]
     return Row(
         generations,
         claims / trials,
@@ -178,6 +184,9 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="write the table between the markers `simulated` of this file")
     parser.add_argument("--figures", type=Path, help="draw the pictures into this folder")
     options = parser.parse_args()
+    if options.trials < FAMILY:
+        parser.error(f"--trials: expected {FAMILY} or more, one family of comparisons, got {options.trials}")
+    check_page(options.into, MARKER)
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     print("\n".join(lines))
     rows = []
@@ -188,8 +197,8 @@ def main() -> None:
     if options.figures:
         draw(rows, options.trials, options.figures)
     if options.into:
-        markdown.write_between(options.into, "simulated", "\n".join(lines))
+        markdown.write_between(options.into, MARKER, "\n".join(lines))
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "simulate_machines")

@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from engine.encodings import INT4, INT8_CHANNEL
+from suites.cli import guard
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge.verify import MOST_TOLERANCE, Reference
 from suites.harness.present import markdown
@@ -370,4 +371,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard(main, "simulate_tolerance")

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from suites import data, models
-from suites.accuracy.tasks import ClassTask, LanguageTask, OutputTask, Part, SimilarityTask, Task
+from suites.accuracy.tasks import PHASES, SIZES, ClassTask, LanguageTask, OutputTask, Part, SimilarityTask, Task
 from suites.data import images, pairs, texts
+from suites.harness.errors import UsageError
 
 LENGTH = 256
 """Tokens of a text."""
@@ -52,18 +53,39 @@ def missing(model: str) -> str | None:
     return f"run enginebench data fetch {' '.join(lacks)}" if lacks else None
 
 
+def check_arguments(model: str, arguments: Mapping[str, Any]) -> None:
+    """UsageError for a size or option that cannot be chosen, because the data or the scores say it.
+
+    Args:
+        model: a name that `suites.models` knows.
+        arguments: sizes and options that the user chose.
+    """
+    for name in arguments:
+        if name in PHASES:
+            raise UsageError(f"--set {name}: accuracy is that of one call over a whole text; leave it out")
+        if model in _READERS and name in SIZES:
+            raise UsageError(f"--set {name}: {model} reads data of its own, which has its own sizes; leave it out")
+        if model in _READERS and name == "logits":
+            raise UsageError("--set logits: accuracy is that of the logits of all positions; leave it out")
+
+
 def read(model: str, arguments: Mapping[str, Any], chunks: int | None) -> Dataset:
     """The task of a model and its inputs.
 
     Args:
         model: a name that `suites.models` knows.
-        arguments: sizes and options of the model; a model with data of its own has the sizes of that data.
+        arguments: sizes and options of the model. A model with data of its own has the sizes of that data, and logits
+            of all positions.
         chunks: number of calls; None: as many as usual.
 
     Raises:
         DataError: the data was not fetched.
     """
-    reader = _READERS.get(model, _OUTPUTS)
+    reader = _READERS.get(model)
+    if reader is None:
+        reader = _OUTPUTS
+    else:
+        arguments = {key: value for key, value in arguments.items() if key != "logits"}
     return reader.read(model, arguments, chunks or reader.chunks)
 
 

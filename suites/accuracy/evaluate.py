@@ -19,24 +19,21 @@ import numpy as np
 
 from suites import backends, models
 from suites.accuracy.estimates import Estimate
-from suites.accuracy.tasks import Part, Scores, Task
+from suites.accuracy.tasks import PHASES, SIZES, Part, Scores, Task
 from suites.backends.base import flatten, to_numpy
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.precision import convert_inputs, convert_model
 from suites.harness.errors import Refused
 from suites.harness.record.reasons import tidy
+from suites.harness.run import checks
 
 if TYPE_CHECKING:
     import torch
 
     from suites.accuracy.datasets import Dataset
 
-SIZES = ("batch", "sequence", "size")
-"""Arguments of a model that are sizes of its inputs; the others are options."""
 EXACT = ("eager", "fp32")
 """Backend and precision of the row that all others are compared with."""
-PHASES = ("phase", "steps")
-"""Options of language models that say how text is generated. Accuracy is that of one call over a whole text."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +128,10 @@ def evaluate(
     with tempfile.TemporaryDirectory(prefix="enginebench_accuracy_") as name:
         folder = Path(name)
         progress("eager, fp32: the outputs that all are compared with")
-        exact, size = _score_exact(model, task, parts, folder)
-        if exact is None:
-            reason = "the outputs of the float32 model are not finite, so nothing can be compared with them"
+        try:
+            exact, size = _score_exact(model, task, parts, folder)
+        except Failed as error:
+            reason = f"the float32 model, with which all are compared, {error.reason}"
             yield from (Row(*labels, "failed", reason, None, {}) for labels in (EXACT, *map(_labels, subjects)))
             return
         yield Row(*EXACT, "ok", None, size, task.summarise(exact, exact))
@@ -153,23 +151,35 @@ def _labels(subject: Subject) -> tuple[str, str]:
     return subject.backend, subject.label
 
 
-def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores | None, int]:
-    """Write the outputs of eager in float32. Returns their scores, None if one is not finite, and bytes of weights."""
-    import torch
-
+def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores, int]:
+    """Write the outputs of eager in float32. Returns their scores and the bytes of the weights. Raises Failed."""
     found: list[Scores] = []
     size = 0
     for part in parts:
         module, _ = models.get(model).build(**part.arguments)
         size = sum(tensor.nbytes for tensor in {*module.parameters(), *module.buffers()})
         for inputs in part.chunks:
-            with torch.inference_mode():
-                output = flatten(module(*inputs))[0].float()
-            if not output.isfinite().all():
-                return None, size
+            output = _call_exact(module, inputs)
             np.save(_path(folder, len(found)), to_numpy(output))
             found.append(task.score(len(found), inputs, output, output))
     return join(found), size
+
+
+def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The first output of the float32 model. Raises Failed if it has none, or one that is not finite."""
+    import torch
+
+    try:
+        with torch.inference_mode():
+            outputs = flatten(module(*inputs))
+    except Exception as error:  # noqa: BLE001  # whatever a user's model raises is the reason of the rows
+        raise Failed("failed", f"raises {tidy(f'{type(error).__name__}: {error}')}") from None
+    if not outputs:
+        raise Failed("failed", "returns no tensor")
+    output = outputs[0].float()
+    if not output.isfinite().all():
+        raise Failed("failed", "has outputs that are not finite")
+    return output
 
 
 def strip_phase(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +240,7 @@ def _score(request: _Request) -> tuple[Scores, int | None]:
         shape = {key: value for key, value in part.arguments.items() if key in SIZES}
         options = {key: value for key, value in part.arguments.items() if key not in SIZES}
         case = Case(request.model, shape, request.threads, subject.precision, options)
-        reason = backends.unable(subject.ref, case, made)
+        reason = backends.unable(subject.ref, case, made) or checks.cannot_convert(spec, subject.precision)
         if reason is not None:
             raise Failed("unavailable", reason)
         backend = made(request.threads, dict(subject.ref.options))

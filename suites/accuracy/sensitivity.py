@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import engine
+from engine.exporter import export_with_torch
 from engine.suggest import unknown
 from suites import models
 from suites.accuracy.datasets import Dataset
@@ -92,7 +93,7 @@ def measure(
     """
     part = dataset.parts[0]
     module, _ = models.get(model).build(**part.arguments)
-    exported = torch.export.export(module, part.chunks[0])
+    exported = export_with_torch(module, part.chunks[0]).program
     names = engine.list_layers(exported, part.chunks[0])
     chosen = [name for name in names if fnmatchcase(name, pattern)]
     if not names:

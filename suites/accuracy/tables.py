@@ -13,6 +13,7 @@ from suites.harness.present import markdown, units
 from suites.harness.record.reasons import clean_line
 
 if TYPE_CHECKING:
+    from suites.accuracy.datasets import Dataset
     from suites.accuracy.sensitivity import Sensitivity
     from suites.harness.record.schema import Score
 
@@ -78,10 +79,19 @@ def _describe_missing(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def describe_sensitivity(task: Task, model: str) -> list[str]:
+def count_inputs(dataset: Dataset) -> str:
+    """Number and kind of the inputs that a table of sensitivity is made from: those of the first shape."""
+    if len(dataset.parts) == 1:
+        return dataset.task.items
+    return f"the {len(dataset.parts[0].chunks)} calls of the first of its {len(dataset.parts)} shapes"
+
+
+def describe_sensitivity(dataset: Dataset, model: str) -> list[str]:
     """The paragraph below a table of sensitivity."""
-    compared = "Every layer is compared with the engine's float32 program on the inputs of the first shape."
-    return [f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}"]
+    compared = "Every layer is compared with the engine's float32 program."
+    return [
+        f"{model} on {dataset.task.data}, {count_inputs(dataset)}. In brackets: 95% bootstrap intervals. {compared}"
+    ]
 
 
 def write_markdown(lines: Sequence[Mapping[str, str]], below: Sequence[str]) -> str:

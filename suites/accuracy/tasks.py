@@ -18,6 +18,10 @@ from suites.accuracy.estimates import Estimate, estimate, mean
 if TYPE_CHECKING:
     from torch import Tensor
 
+SIZES = ("batch", "sequence", "size")
+"""Arguments of a model that are sizes of its inputs; the others are options."""
+PHASES = ("phase", "steps")
+"""Options of language models that say how text is generated. Accuracy is that of one call over a whole text."""
 Scores = Mapping[str, np.ndarray]
 """Name of a score -> an array whose first axis has an element for each item of a chunk."""
 

@@ -309,7 +309,7 @@ def record(ref: BackendRef, versions_here: Mapping[str, str]) -> BackendRecord:
         imported = (*declared.imports, *declared.needs) if declared is not None else ()
         needed = tuple("enginebench" if name == versions.ENGINE else name for name in imported)
     own = {name: packages[name] for name in needed if name in packages}
-    return BackendRecord(name=Path(ref.name).name, role=role(ref), options=dict(ref.options), packages=own)
+    return BackendRecord(name=Path(ref.name).name, role=role(ref), options=ref.named_options, packages=own)
 
 
 def role(ref: BackendRef) -> Role:

@@ -189,17 +189,16 @@ class Engine(Backend):
     def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
-        """As a report tells them. The model is exported once."""
-        import torch
-
+        """As a report tells them. The model is exported once, as `engine.compile` does it."""
         import engine
+        from engine.exporter import export_with_torch
         from suites.backends import stepwise
 
         if stepwise.generates(model):
             return None
         if self._exported is None:
             known = getattr(model, "exported_program", None)
-            self._exported = torch.export.export(model, inputs) if known is None else known
+            self._exported = export_with_torch(model, inputs).program if known is None else known
         other = type(self)(self.threads, options)
         other.precision = self.precision
         config = engine.Config(**other.config())

@@ -96,7 +96,7 @@ def resolve(label: str, folder: Path) -> str:
         raise UsageError(
             f"two backends would both be called {found.name}: {known.roots[0]} and {path}. Commit what differs"
         )
-    return replace(ref, name=found.name).label
+    return replace(ref, name=found.name).spelling
 
 
 def command(interpreter: Path, module: str, *arguments: str) -> list[str]:

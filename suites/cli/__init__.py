@@ -15,8 +15,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
@@ -30,6 +31,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     ),
     "openvino": ("openvino",),
     "plots": ("matplotlib",),
+    "site": ("jinja2", "plotly"),
 }
 """Extra of the distribution -> the modules that its packages provide."""
 
@@ -40,20 +42,31 @@ USUAL_COLUMNS = 80
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit.
+    """Run the command line and exit."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    guard(lambda: _run(given), "enginebench", given)
+
+
+def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = None) -> None:
+    """Call `call` and exit with what it returns, as `sys.exit` reads it.
 
     A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
     error; a defect of the engine is a traceback there.
+
+    Args:
+        call: what to do.
+        program: name of the program in messages.
+        given: arguments, if the program has ``--resume``: after an interrupt, the message has the command that goes on.
     """
     try:
-        _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.exit(_explain(call, program, given))
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         extra = next((extra for extra, modules in EXTRAS.items() if missing in modules), None)
         if extra is None:  # no package of ours: a defect, or the import of a user's file
             raise
         advice = f"pip install 'enginebench[{extra}]'"
-        print(f"enginebench: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
+        print(f"{program}: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except (OSError, SystemExit) as ended:  # the rest of the answer is still in the buffer, and is written here
         fault = _flush_output(is_suspected=isinstance(ended, OSError) and ended.filename is None)
@@ -61,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
             sys.exit(1)
-        print(f"enginebench: standard output: cannot be written: {fault.strerror}", file=sys.stderr)
+        print(f"{program}: standard output: cannot be written: {fault.strerror}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
 
 
@@ -115,23 +128,31 @@ def _correct_columns() -> None:
 def _run(given: list[str]) -> None:
     """Run the command line with these arguments and exit."""
     with _ending_at_interrupt():
+        from suites.cli.app import app
+
+    app(args=given, prog_name="enginebench")
+
+
+def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None) -> Any:
+    """What `call` returns. Exits with a message after an error that the user can understand."""
+    with _ending_at_interrupt():
         _correct_columns()
         from engine.errors import EngineError, InternalError
-        from suites.cli.app import app
         from suites.harness.run.runner import Interrupted
 
     try:
-        app(args=given, prog_name="enginebench")
+        return call()
     except InternalError:
         traceback.print_exc()
         sys.exit(EXIT_DEFECT)
     except EngineError as error:
-        print(f"enginebench: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except Interrupted as stop:
-        again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
         text = "nothing was stored" if stop.path is None else f"stored so far: {stop.path}"
-        text += "" if stop.path is None or stop.is_complete else f"\nto continue: enginebench {again}"
+        if stop.path is not None and not stop.is_complete and given is not None:
+            again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
+            text += f"\nto continue: {program} {again}"
         print(f"interrupted; {text}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except KeyboardInterrupt:

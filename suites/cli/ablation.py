@@ -79,6 +79,12 @@ def command(
     backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))
     named = BackendRef.parse(backend).label
     taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
+    if taken.bare is None and MODES[mode] == (ablation.ADD_ONE_IN,):
+        raise UsageError(
+            f"--mode {mode}: {taken.base.name} has no program without switches to add one to; use --mode leave-one-out"
+        )
+    if pairs == 1:
+        raise UsageError("--pairs 1: one switch makes no pair; expected 0, or 2 and more")
     suite, cases = _declared(target, backend, only, threads, chosen or [], precision, generations)
     asked = targets.list_options(
         {"--backend": named, "--switches": switches, "--mode": mode, "--pairs": pairs, "--only": only}
@@ -133,7 +139,7 @@ def _configured(backend: str, config: Mapping[str, str]) -> str:
         raise UsageError(
             f"--config is for the engine, and --backend is {ref.name}; give its options as {ref.name}[...]"
         )
-    return replace(ref, options={**config, **ref.options}).label
+    return replace(ref, options={**config, **ref.options}).spelling
 
 
 def _declared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from suites import backends as registry
 from suites import models
 from suites.accuracy import evaluate, tables
 from suites.accuracy.evaluate import EXACT, Subject
+from suites.backends import versions
 from suites.backends.base import Backend
 from suites.cli import targets
 from suites.cli.output import (
@@ -74,6 +75,14 @@ def command(
     arguments = targets.arguments_of(model, chosen or [])
     _check_model(model)
     subjects = make_subjects(precision, backends, recipe or [])
+    if sensitivity is not None:
+        _check_unused(
+            {
+                "--precision": precision != DEFAULT_PRECISIONS,
+                "--backends": backends != DEFAULT_BACKENDS,
+                "--recipe": bool(recipe),
+            }
+        )
     if sensitivity is not None and sensitivity not in config.PRECISIONS:
         raise UsageError(f"--sensitivity: {unknown('precision', sensitivity, config.PRECISIONS)}")
     if sensitivity is None and layers != "*":
@@ -84,6 +93,7 @@ def command(
     from suites.accuracy import sensitivity as sensitivities
 
     spec = models.get(model)
+    datasets.check_arguments(spec.name, arguments)
     reason = spec.unavailable() or datasets.missing(spec.name)
     if reason is not None:
         raise UsageError(f"model {model} is unavailable: {reason}")
@@ -106,8 +116,8 @@ def command(
     else:
         lines = tables.tabulate_sensitivity(found)
         below = [f"All layers in {found.precision}: {found.measure} {tables.format_estimate(found.whole, 'e')}."]
-        below += tables.describe_sensitivity(dataset.task, model)
-        answer = found.to_dict()
+        below += tables.describe_sensitivity(dataset, model)
+        answer = found.to_dict() | {"items": tables.count_inputs(dataset)}
     if as_json:
         print_json(
             {"model": model, "data": dataset.task.data, "items": dataset.task.items, "threads": threads, **answer}
@@ -120,6 +130,15 @@ def command(
         write_file(markdown, f"{tables.write_markdown(lines, below)}\n")
     if sensitivity is None and any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
+
+
+def _check_unused(given: Mapping[str, bool]) -> None:
+    """UsageError if an option is given that a table of layers has no use for."""
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"{option} is not for --sensitivity, which compares layers of the engine's own program; leave it out"
+            )
 
 
 def _check_page(path: Path) -> None:
@@ -150,13 +169,18 @@ def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> lis
     for name in names:
         if name not in PRECISIONS:
             raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
-    refs = [BackendRef.parse(label) for label in split_labels(backends)]
+    refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in split_labels(backends)]
     if not refs:
         raise UsageError("--backends names none")
     for ref in refs:
         registry.check(ref)
+        if versions.is_version(ref.name):
+            raise UsageError(f"--backends {ref.name}: accuracy scores the engine of this checkout alone; leave it out")
     found = [Subject(ref, name, name) for name in names for ref in refs if (ref.label, name) != EXACT]
+    names_of_recipes = [path.name for path in recipes]
     for path in recipes:
+        if names_of_recipes.count(path.name) > 1:
+            raise UsageError(f"--recipe: two rows would both be called {path.name}. Rename one file")
         ref = BackendRef("engine", {"recipe": str(path)})
         registry.check(ref)
         found.append(Subject(ref, "fp32", path.name))

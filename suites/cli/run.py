@@ -111,9 +111,10 @@ def command(
     options = targets.list_options(
         {"--only": only, "--backends": targets.shorten_backends(backends)}
         | {"--baseline": targets.shorten_backends(baseline), **of_model}
-        | {"--config": config, "--recipe": recipe, "--generations": generations}
+        | {"--config": targets.shorten_config(config), "--recipe": [path.name for path in recipe or ()]}
+        | {"--generations": generations}
     )
-    rows = [BackendRef("engine", {"recipe": str(path)}).label for path in recipe or ()]
+    rows = [BackendRef("engine", {"recipe": str(path)}).spelling for path in recipe or ()]
     plans = []
     for name in targets_:
         if _is_model(name, given):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import suites
 from engine.errors import EngineError
 from suites import models
-from suites.cli.output import console
+from suites.cli.output import check_writable, console
 from suites.harness.declare.case import Scalar
 from suites.harness.declare.spec import Suite, of_model
 from suites.harness.judge import ablation
@@ -47,6 +47,18 @@ def chosen_models(description: str | None, default: Iterable[str]) -> list[str]:
     return names or list(default)
 
 
+def no_arguments(description: str | None) -> None:
+    """The command line of a script that takes no arguments; ``--help`` prints the description."""
+    argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+
+
+def positive(text: str) -> int:
+    """An argument that is a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
 def _read_folder(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected the path of a folder, got an empty text")
@@ -61,6 +73,20 @@ def output_parser(description: str | None, marker: str) -> argparse.ArgumentPars
     parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {marker} of this file")
     parser.add_argument("--results", type=_read_folder, help="where runs lie, instead of results/")
     return parser
+
+
+def check_output(parser: argparse.ArgumentParser, arguments: argparse.Namespace, marker: str) -> None:
+    """End the script, before it measures, if its options contradict each other or the page has no such markers."""
+    if arguments.model and arguments.stored:
+        parser.error("--stored prints runs that are there; leave out the models")
+    check_page(arguments.into, marker)
+
+
+def check_page(path: Path | None, marker: str) -> None:
+    """UsageError if the page has no such markers or cannot be written; nothing for None."""
+    if path is not None:
+        markdown.read_between(path, marker)
+        check_writable(path)
 
 
 def find_stored(arguments: argparse.Namespace) -> list[Path]:
@@ -95,7 +121,7 @@ def write_tables(paths: Sequence[Path], cells: Mapping[str, Cell], legend: str) 
 def show_rows(
     description: str | None,
     default: Sequence[str],
-    measure: Callable[[str], Path],
+    measure: Callable[[str, Path | None], Path],
     cells: Mapping[str, Cell],
     legend: str,
     marker: str,
@@ -105,7 +131,7 @@ def show_rows(
     Args:
         description: of the script.
         default: models, if the command line names none.
-        measure: model -> the file of a new run.
+        measure: model, and the results folder that ``--results`` names -> the file of a new run.
         cells: as of `write_tables`.
         legend: as of `write_tables`.
         marker: name of the markers of ``--into``.
@@ -113,7 +139,9 @@ def show_rows(
     parser = output_parser(description, marker)
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
-    paths = find_stored(arguments) or [measure(name) for name in arguments.model or default]
+    check_output(parser, arguments, marker)
+    results = arguments.results
+    paths = find_stored(arguments) or [measure(name, results) for name in arguments.model or default]
     if arguments.into:
         markdown.write_between(arguments.into, marker, write_tables(paths, cells, legend))
         return
@@ -122,9 +150,12 @@ def show_rows(
         printer.print(rows.make_table(rows.write_lines(rows.read_rows(part), cells), str(case), legend))
 
 
-def measured(name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], **settings: Any) -> runner.Outcome:
+def measured(
+    name: str, labels: Sequence[str], sweeps: Sequence[Mapping[str, Any]], results: Path | None = None, **settings: Any
+) -> runner.Outcome:
     """A run of a suite that is declared here: ``[[models]]`` entries, and the other keys of a suite file."""
-    return run(Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings}))
+    suite = Suite.model_validate({"name": name, "backends": list(labels), "models": list(sweeps), **settings})
+    return run(suite, results)
 
 
 def run(suite: Suite, results: Path | None = None) -> runner.Outcome:

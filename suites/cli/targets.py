@@ -14,7 +14,7 @@ from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import backends, models
 from suites.backends import versions
-from suites.harness.declare.case import BackendRef, split_labels
+from suites.harness.declare.case import BackendRef, shorten_paths, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.declare.spec import Suite, of_model, shipped
 from suites.harness.errors import UsageError
@@ -205,6 +205,12 @@ def shorten_backends(text: str | None) -> str | None:
         return None
     refs = (BackendRef.parse(versions.resolve(label, Path.cwd())) for label in split_labels(text))
     return ",".join(ref.label for ref in refs)
+
+
+def shorten_config(texts: Sequence[str] | None) -> list[str]:
+    """The texts of ``--config`` with the last part of each path in its place, as records name them."""
+    pairs = (text.partition("=") for text in texts or ())
+    return [f"{field}{equals}{shorten_paths(value)}" for field, equals, value in pairs]
 
 
 def name_command(command: str, target: str, results: Path | None) -> list[str]:

@@ -8,17 +8,22 @@ import io
 import json
 import math
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import engine
+from suites import models
 from suites.backends import stepwise
 from suites.backends.base import BackendSwitch, NotApplicable
 from suites.backends.engine import Engine
 from suites.cli import main
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.spec import of_model
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
@@ -26,7 +31,7 @@ from suites.harness.judge.history import History
 from suites.harness.judge.simulate import Noise, bursts
 from suites.harness.record import store
 from suites.harness.record.schema import AblationRecord, Samples
-from suites.harness.run import ablate
+from suites.harness.run import ablate, plan, runner
 from tests.harness import planted_switches as planted
 from tests.harness import records
 
@@ -291,6 +296,54 @@ def test_a_finished_ablation_is_taken_from_the_record_when_it_is_resumed(outcome
     again = json.loads(enginebench(*ARGUMENTS, *outcome[1], "--json", "--resume"))
     assert again["paths"] == outcome[0]["paths"]
     assert [line["ratio"] for line in again["ablation"]] == [line["ratio"] for line in outcome[0]["ablation"]]
+
+
+def test_an_ablation_that_was_interrupted_before_its_pairs_goes_on_with_them(outcome, tmp_path):
+    results = tmp_path / "results"
+    shutil.copytree(Path(outcome[1][1]), results)
+    singles, pairs = (results / "runs" / Path(path).parent.name / Path(path).name for path in outcome[0]["paths"])
+    pairs.unlink()
+    again = json.loads(enginebench(*ARGUMENTS, "--results", str(results), "--json", "--resume"))
+    assert Path(again["paths"][0]).stem == singles.stem
+    assert line_of([again], "pays20+digest_only", PAIR)["ratio"] is not None
+
+
+def test_who_takes_turns_is_what_the_run_says_that_is_resumed(tmp_path):
+    """It follows from the memory that was free when the run began."""
+    made = plan.make(of_model("mlp", {"batch": 1}, backends=["eager", "engine", "numpy"], baseline="eager"))
+    ((case, _),) = made.cases
+    labels = ["eager", "eager#2", "engine", "numpy"]
+    began = replace(made, parts={case.id: [labels]})
+    environment = runner._environment(began, None)
+    with store.Writer(store.new_path(tmp_path, made.suite.name, environment)) as writer:
+        writer.append(environment)
+    now = replace(made, parts={case.id: [labels[:3], [*labels[:2], "numpy"]]})
+    assert now.digest != began.digest
+    assert runner.adopt_parts(now, tmp_path).digest == began.digest
+    other = replace(now, suite=now.suite.model_copy(update={"rounds": 7}))
+    assert runner.adopt_parts(other, tmp_path) is other
+
+
+def test_facts_are_those_of_the_program_that_is_timed():
+    """Mamba shows the engine an operator that it shows torch.export as a loop."""
+    model, inputs = models.get("mamba-tiny").build()
+    facts = Engine(1, {}).program_facts(model, inputs, {})
+    assert facts["nodes"] == engine.compile(model, inputs).report().to_dict()["nodes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--backend", "onnxruntime", "--mode", "add-one-in"], "onnxruntime has no program without switches"),
+        (["--pairs", "1"], "--pairs 1: one switch makes no pair"),
+    ],
+)
+def test_an_ablation_that_would_measure_nothing_is_refused(options, told, capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["ablate", "mlp", *options, "--results", str(tmp_path / "results")])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):

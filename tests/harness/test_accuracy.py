@@ -202,12 +202,85 @@ def test_outputs_that_are_not_finite_are_no_scores(capsys):
     assert call("accuracy", f"{__file__}:factory", "--precision", "bf16", "--json") == 1
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["status"], row["estimates"]) for row in rows] == [("failed", {})] * 2
-    assert all("outputs of the float32 model are not finite" in row["reason"] for row in rows)
+    assert all(row["reason"].endswith("has outputs that are not finite") for row in rows)
     halves = ["--precision", "fp16", "--backends", "eager", "--json"]
     assert call("accuracy", f"{__file__}:factory?largest=1", *halves) == 1
     exact, half = json.loads(capsys.readouterr().out)["rows"]
     assert exact["status"] == "ok"
     assert half["reason"] == "its outputs are not finite, and those of the float32 model are"
+
+
+def raising():
+    return torch.nn.Linear(4, 3).eval(), (torch.ones(2, 5),)
+
+
+class Empty(torch.nn.Module):
+    def forward(self, x):
+        del x
+        return ()
+
+
+def empty():
+    return Empty(), (torch.ones(2),)
+
+
+class Branching(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.linear(x) if x.sum() > 0 else x
+
+
+def branching():
+    return Branching().eval(), (torch.ones(2, 4),)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("raising", "raises RuntimeError: mat1 and mat2 shapes"), ("empty", "returns no tensor")]
+)
+def test_a_float32_model_that_fails_is_the_reason_of_all_rows(name, reason, capsys):
+    assert call("accuracy", f"{__file__}:{name}", "--precision", "int8_weight", "--chunks", "1", "--json") == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["status"] for row in rows] == ["failed"] * 2
+    assert all(f"with which all are compared, {reason}" in row["reason"] for row in rows)
+
+
+def test_a_model_that_cannot_be_captured_has_no_sensitivity(capsys):
+    assert call("accuracy", f"{__file__}:branching", "--sensitivity", "int8_weight", "--chunks", "1") == 2
+    err = capsys.readouterr().err
+    assert "enginebench: torch.export could not capture the model: its control flow" in err
+    assert "Traceback" not in err
+
+
+def test_a_saved_program_is_not_rounded(capsys, tmp_path):
+    path = tmp_path / "saved.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.ones(2, 4),)), path)
+    assert call("accuracy", str(path), "--precision", "bf16", "--chunks", "1", "--json") == 0
+    (_, row) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["status"] == "unavailable"
+    assert "keeps the element types that it was saved with" in row["reason"]
+
+
+def test_two_recipes_of_one_name_and_other_versions_are_refused(capsys, monkeypatch, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "r.toml").write_text('[layers]\n"*" = "int8_weight"\n')
+    recipes = [word for folder in ("a", "b") for word in ("--recipe", str(tmp_path / folder / "r.toml"))]
+    assert call("accuracy", "mlp", *recipes) == 2
+    assert "two rows would both be called r.toml. Rename one file" in capsys.readouterr().err
+    monkeypatch.setattr("suites.cli.accuracy.versions.resolve", lambda _label, _folder: "engine@0123456789ab")
+    monkeypatch.setattr("suites.cli.accuracy.registry.check", lambda _ref: None)
+    assert call("accuracy", "mlp", "--backends", "engine@../old") == 2
+    assert "accuracy scores the engine of this checkout alone" in capsys.readouterr().err
+
+
+def test_sensitivity_names_the_inputs_that_it_reads():
+    parts = [Part({}, [(torch.ones(1),)] * 3), Part({}, [(torch.ones(2),)])]
+    task = OutputTask("texts and words", "3 texts, 1 word")
+    assert tables.count_inputs(datasets.Dataset(task, parts)) == "the 3 calls of the first of its 2 shapes"
+    assert tables.count_inputs(datasets.Dataset(task, parts[:1])) == "3 texts, 1 word"
 
 
 def test_what_cannot_run_is_told_once_below_the_table():
@@ -293,6 +366,17 @@ MISTAKES = {
     "model": (["mlq"], "did you mean 'mlp'"),
     "sensitivity": (["mlp", "--sensitivity", "int9"], "--sensitivity: unknown precision 'int9'"),
     "layers without sensitivity": (["mlp", "--layers", "a"], "--layers is for --sensitivity"),
+    "precision of layers": (
+        ["mlp", "--sensitivity", "bf16", "--precision", "bf16"],
+        "--precision is not for --sensitivity",
+    ),
+    "backends of layers": (
+        ["mlp", "--sensitivity", "bf16", "--backends", "eager"],
+        "--backends is not for --sensitivity",
+    ),
+    "phase": (["gpt2-tiny", "--set", "phase=decode"], "--set phase: accuracy is that of one call over a whole text"),
+    "sizes of data": (["minilm", "--set", "batch=4"], "--set batch: minilm reads data of its own"),
+    "logits of data": (["stories15m", "--set", "logits=last"], "--set logits: accuracy is that of the logits of all"),
     "no such layer": (["mlp", "--sensitivity", "bf16", "--layers", "nothing", "--chunks", "1"], "unknown layer"),
     "recipe": (["mlp", "--recipe", "none.toml"], "No such file"),
     "folder of the page": (["mlp", "--markdown", "none/x.md"], "is no folder"),

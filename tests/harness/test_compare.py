@@ -79,6 +79,13 @@ def test_counts_of_another_version_gate():
     assert regressed == {"engine", "engine@0123456789ab-dirty"}
 
 
+def test_rows_of_which_only_the_status_is_compared_are_not_said_to_be_as_before():
+    found = compared(run(), run(1))
+    told = {line["backend"]: line["counted"] for line in compare.lines(found)}
+    assert told["engine"] == "as before"
+    assert {told[backend] for backend in told if backend != "engine"} == {"-"}
+
+
 def test_one_launch_more_is_a_regression_and_one_less_is_none():
     found = compared(run(), run(1, counts={"launches": 27}))
     assert found.regressed

@@ -167,6 +167,16 @@ def test_rows_from_before_a_known_fault_say_so(tmp_path, capsys):
     ]
 
 
+def test_faults_are_known_of_a_file_that_is_named_from_its_own_folder(tmp_path, monkeypatch):
+    write(
+        tmp_path, "20261121T120604Z_abc_tiny", engine_row(), records.summary(backend="torch_compile", latency=LATENCY)
+    )
+    (tmp_path / "superseded.toml").write_text(FAULTS)
+    (file,) = tmp_path.rglob("*.jsonl")
+    monkeypatch.chdir(file.parent)
+    assert len(suites.load_runs(file.name, superseded=False)) == 1
+
+
 def test_a_damaged_list_of_faults_is_named(tmp_path):
     write(tmp_path, "20261121T120604Z_abc_tiny", engine_row())
     (tmp_path / "superseded.toml").write_text(FAULTS.replace("reason", "why"))

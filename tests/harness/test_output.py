@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from suites.cli import main
+from suites.cli.output import stdout_as_stderr
 from suites.harness.record import store
 from tests.harness import records
 
@@ -21,6 +22,12 @@ def call(capsys, *arguments):
         main(arguments)
     out, err = capsys.readouterr()
     return ended.value.code or 0, out, err
+
+
+def test_a_model_may_run_while_standard_output_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    with stdout_as_stderr():
+        pass
 
 
 INTERRUPTED = """

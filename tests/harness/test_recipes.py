@@ -169,6 +169,32 @@ options = { widths = "64-96-64" }
 """
 
 
+def test_two_recipes_of_one_name_are_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed.toml").write_text(SUITE)
+    (tmp_path / "other").mkdir()
+    for folder in (tmp_path, tmp_path / "other"):
+        write_recipe(folder, {"*": "int8_weight"})
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "mixed.toml", "--recipe", "recipe.toml", "--recipe", "other/recipe.toml", "--dry-run"])
+    assert ended.value.code == 2
+    assert "two backends would both be called engine[recipe=recipe.toml]" in capsys.readouterr().err
+
+
+def test_a_label_names_no_folder_and_the_spelling_has_it():
+    ref = BackendRef.parse("engine[passes=/home/a/p.py:run+/home/a/q.py:go,recipe=/home/a/r.toml]")
+    assert ref.label == "engine[passes=p.py:run+q.py:go,recipe=r.toml]"
+    assert BackendRef.parse(ref.spelling) == ref
+    assert BackendRef.parse("engine[disable=a+b]").label == "engine[disable=a+b]"
+
+
+def test_an_ablation_keeps_the_path_of_a_pass_and_stores_its_name():
+    base = BackendRef.parse("engine[passes=/home/a/p.py:run]")
+    label = BackendRef("engine", {**base.options, "disable": "fuse_gelu"}).label
+    assert label == "engine[disable=fuse_gelu,passes=p.py:run]"
+    assert ablate._find_ref(label, base).options == {"disable": "fuse_gelu", "passes": "/home/a/p.py:run"}
+
+
 def test_run_has_a_further_row_for_each_recipe_and_one_that_fails_leaves_the_others_alone(
     tmp_path, capsys, monkeypatch
 ):
@@ -177,7 +203,7 @@ def test_run_has_a_further_row_for_each_recipe_and_one_that_fails_leaves_the_oth
     write_recipe(tmp_path, {"no.such.layer": "int8_weight"}).rename("unknown.toml")
     write_recipe(tmp_path, {"*": "int8_weight"})
     with pytest.raises(SystemExit) as ended:
-        main(["run", "mixed.toml", "--recipe", "recipe.toml", "--recipe", "unknown.toml", "--json"])
+        main(["run", "mixed.toml", "--recipe", str(tmp_path / "recipe.toml"), "--recipe", "unknown.toml", "--json"])
     assert ended.value.code == 1
     (outcome,) = json.loads(capsys.readouterr().out)
     rows = {row["backend"]: row for row in outcome["summaries"]}
@@ -189,3 +215,5 @@ def test_run_has_a_further_row_for_each_recipe_and_one_that_fails_leaves_the_oth
     unknown = rows["engine[recipe=unknown.toml]"]
     assert (unknown["status"], "no layer matches 'no.such.layer'" in unknown["reason"]) == ("failed", True)
     assert {"recipe.toml", "unknown.toml"} <= outcome["environment"]["plan"]["files"].keys()
+    (path,) = (tmp_path / "results").rglob("*.jsonl")
+    assert str(tmp_path) not in path.read_text(), "a record names no folder"

@@ -115,9 +115,21 @@ class BackendRef:
 
     @property
     def label(self) -> str:
-        """The name in records and tables."""
-        name = PurePath(self.name).name
-        chosen = ",".join(f"{key}={self.options[key]}" for key in sorted(self.options))
+        """The name in records and tables. It names no folder: of a path it has the last part."""
+        return self._spell(PurePath(self.name).name, self.named_options)
+
+    @property
+    def spelling(self) -> str:
+        """The text that `parse` reads as this very backend, with every path."""
+        return self._spell(self.name, self.options)
+
+    @property
+    def named_options(self) -> dict[str, str]:
+        """The options as records have them."""
+        return {key: shorten_paths(value) for key, value in self.options.items()}
+
+    def _spell(self, name: str, options: Mapping[str, str]) -> str:
+        chosen = ",".join(f"{key}={options[key]}" for key in sorted(options))
         return name + (f"[{chosen}]" if chosen else "") + (f"#{self.copy}" if self.copy > 1 else "")
 
     def again(self, copy: int = 2) -> BackendRef:
@@ -141,6 +153,11 @@ class BackendRef:
                 raise UsageError(f"backend {text!r}: expected key=value in the brackets, got {part!r}")
             options[key.strip()] = value.strip()
         return BackendRef(found["name"].strip(), options, int(found["copy"] or 1))
+
+
+def shorten_paths(value: str) -> str:
+    """The value of an option with the last part of each path in its place: of a recipe, or of files with passes."""
+    return "+".join(PurePath(part).name or part for part in value.split("+"))
 
 
 def split_labels(text: str) -> list[str]:

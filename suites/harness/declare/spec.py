@@ -162,7 +162,7 @@ class Suite(_Strict):
         for sweep in self.models:
             refs = [BackendRef.parse(label) for label in (self.baseline, *(sweep.backends or self.backends))]
             for ref in refs:
-                _one_name("backend", named, ref.label, ref.name)
+                _one_name("backend", named, ref.label, ref.spelling)
             for case in self._expand(sweep):
                 is_new = case.id not in seen
                 _one_name("model", seen, case.id, case.model)

@@ -60,6 +60,7 @@ class Row:
         regressions: names in `changes` that are worse; ``status`` where a row stopped being ok.
         unknown: column -> (before, after), where only one of the two is known: not comparable, and so never worse.
         time: None where one of the two has no time, or is the baseline.
+        is_counted: False for a row of which only the status is compared: a peer's, or one that is not ok in both runs.
     """
 
     case: str
@@ -68,6 +69,7 @@ class Row:
     regressions: tuple[str, ...]
     time: Time | None
     unknown: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    is_counted: bool = True
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def _row(key: Key, old: Summary, new: Summary, time: Time | None) -> Row:
     worse = [name for name, (one, other) in changes.items() if name != "status" and _is_worse(name, one, other)]
     if old.status == "ok" and new.status in ("wrong", "failed", "timeout"):
         worse.insert(0, "status")
-    return Row(case, backend, changes, tuple(worse), time, unknown)
+    return Row(case, backend, changes, tuple(worse), time, unknown, is_counted=bool(names))
 
 
 def _is_worse(name: str, before: int, after: int) -> bool:
@@ -254,7 +256,7 @@ def lines(found: Comparison) -> Iterator[dict[str, str]]:
         yield {
             "case": row.case,
             "backend": row.backend,
-            "counted": ", ".join(counted) or "as before",
+            "counted": ", ".join(counted) or ("as before" if row.is_counted else "-"),
             "time": "-" if time is None else _interval(time.ratio),
             "verdict": "-" if time is None else time.verdict,
         }

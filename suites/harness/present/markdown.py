@@ -23,18 +23,30 @@ def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
 
 def write_between(path: Path, marker: str, text: str) -> None:
     """Replace what lies between ``<!-- marker -->`` and ``<!-- /marker -->`` in a file; UsageError without the pair."""
+    before, _, after = _split(path, marker)
+    opening, closing = f"<!-- {marker} -->", f"<!-- /{marker} -->"
+    try:
+        path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def read_between(path: Path, marker: str) -> str:
+    """What lies between these markers in a file; UsageError without the pair."""
+    return _split(path, marker)[1].strip()
+
+
+def _split(path: Path, marker: str) -> tuple[str, str, str]:
+    """The text before the opening marker, between the markers, and behind the closing one."""
     try:
         page = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_unreadable(error)}; expected a page with the markers") from None
     before, opening, rest = page.partition(f"<!-- {marker} -->")
-    _, closing, after = rest.partition(f"<!-- /{marker} -->")
+    between, closing, after = rest.partition(f"<!-- /{marker} -->")
     if not opening or not closing:
         raise UsageError(f"{path}: expected the markers <!-- {marker} --> and <!-- /{marker} -->")
-    try:
-        path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+    return before, between, after
 
 
 def heading(environment: Surroundings) -> str:

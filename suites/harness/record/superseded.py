@@ -77,7 +77,7 @@ def known(path: Path) -> Faults:
     Raises:
         UsageError: the file is damaged.
     """
-    folder = path if path.is_dir() else path.parent.parent.parent
+    folder = path if path.is_dir() else path.resolve().parent.parent.parent
     file = folder / FILE
     if not file.is_file():
         return Faults()

@@ -32,6 +32,8 @@ from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch
 MOST_TOGETHER, LEAST_TOGETHER = 8, 5
 """Processes that take turns with each other: at most, and what a pair of switches needs."""
 _INAPPLICABLE: Status = "not applicable"
+_PAIRS = "_pairs"
+"""End of the name of a run of pairs."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
             )
             for case in request.cases
         }
-        second = _timed(request, f"{request.suite.name}_pairs", pairs, programs, results, reporter, resume=resume)
+        second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, resume=resume)
     return Outcome([*first.paths, *second.paths], first.environment, [*first.lines, *second.lines])
 
 
@@ -232,7 +234,11 @@ def _timed(
 ) -> Outcome:
     """Time the trials that were reached into one file, and judge all of them."""
     plan = _plan(request, name, trials, {case: made.together for case, made in programs.items()})
+    if resume:
+        plan = runner.adopt_parts(plan, results)
     done = runner.finished(plan, results) if resume else None
+    if done is None and name.endswith(_PAIRS) and runner.find_unfinished(plan, results) is None:
+        resume = False  # the ablation was interrupted among its single switches
     if done is not None and done.of(AblationRecord):
         return Outcome([done.path], done.environment, done.of(AblationRecord))
     if not resume:
@@ -263,6 +269,13 @@ def most(request: Request) -> RunPlan:
     return RunPlan(suite, [(case, refs) for case in request.cases])
 
 
+def _find_ref(label: str, base: BackendRef) -> BackendRef:
+    """The backend of a label, which names no folder, with the paths that `base` has."""
+    ref = BackendRef.parse(label)
+    known = {key: base.options[key] for key, value in base.named_options.items() if ref.options.get(key) == value}
+    return replace(ref, name=base.name, options={**ref.options, **known})
+
+
 def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], together: Mapping[str, int]) -> RunPlan:
     base = request.ablation.base
     suite = request.suite.model_copy(update={"name": name, "baseline": base.label, "backends": [base.label]})
@@ -272,6 +285,5 @@ def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], to
         if reached:
             parts[case.id] = ablation.parts(request.ablation, reached, together[case.id])
             labels = dict.fromkeys(label for part in parts[case.id] for label in part)
-            # a label names no folder, the backend may
-            cases.append((case, [replace(BackendRef.parse(label), name=base.name) for label in labels]))
+            cases.append((case, [_find_ref(label, base) for label in labels]))
     return RunPlan(suite, cases, parts, request.command, request.options)

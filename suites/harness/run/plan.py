@@ -78,10 +78,13 @@ class RunPlan:
         return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
-        """Name -> digest of the content, of each file of a user that has a model, a backend or a recipe."""
+        """Name -> digest of the content, of each file of a user that has a model, a backend, a recipe or a pass."""
         names = {case.device for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
-        paths |= {Path(ref.options["recipe"]) for _, refs in self.cases for ref in refs if "recipe" in ref.options}
+        options = [ref.options for _, refs in self.cases for ref in refs]
+        paths |= {Path(chosen["recipe"]).expanduser() for chosen in options if "recipe" in chosen}
+        passes = [name for chosen in options for name in chosen.get("passes", "").split("+") if ".py:" in name]
+        paths |= {Path(name.rpartition(":")[0]).expanduser() for name in passes}
         paths |= {models.file_of(case.model) for case, _ in self.cases if models.is_path(case.model)}
         contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
         return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
@@ -279,7 +282,7 @@ def configured(suite: Suite, config: Mapping[str, str]) -> Suite:
         ref = replace(ref, options={**config, **ref.options})
         registry.check(ref)
         labels.append(ref.label)
-        return ref.label
+        return ref.spelling
 
     labels: list[str] = []
     found = relabelled(suite, changed)

@@ -55,6 +55,8 @@ def explain_refusal(plan: RunPlan, results: Path) -> str:
         return f"nothing to resume with these options: the unfinished run {run.name} was started with {given}"
     command = shlex.join(["enginebench", *plan.command, *options, "--resume"])
     files = [label for label in _list_labels(run) if "@" in label or ".py:" in label]
+    words = shlex.join(options)
+    files += [name for name in run.environment.plan.files if name in words and not any(name in one for one in files)]
     paths = f" (with the path of {' and of '.join(files)} in place of the name)" if files else ""
     return (
         f"nothing to resume with these options: the unfinished run {run.name} was started with others. "

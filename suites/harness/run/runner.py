@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,7 @@ def run_all(
     With `resume` and at least one unfinished run of several plans, complete runs are returned as they are, unfinished
     ones are continued, and the others are started.
     """
-    unfinished = [resume and len(plans) > 1 and _find_unfinished(one, results) is not None for one in plans]
+    unfinished = [resume and len(plans) > 1 and find_unfinished(one, results) is not None for one in plans]
     outcomes = []
     for plan, is_unfinished in zip(plans, unfinished, strict=True):
         done = finished(plan, results) if any(unfinished) else None
@@ -321,9 +321,23 @@ def _is_complete(run: store.Run, plan: RunPlan) -> bool:
     return list_finished_cases(run) >= {case.id for case, _ in plan.cases}
 
 
+def adopt_parts(plan: RunPlan, results: Path) -> RunPlan:
+    """`plan` with the parts of the newest stored run that asks for the same otherwise; as it is without such a run.
+
+    How many backends take turns with each other follows from the memory that was free when that run began.
+    """
+    for path in reversed(store.run_files(results)):
+        run = store.read_if_possible(path) if path.stem.endswith(f"_{plan.suite.name}") else None
+        if run is not None:
+            other = replace(plan, parts=run.environment.plan.parts)
+            if other.digest == run.environment.plan_digest:
+                return other
+    return plan
+
+
 def _unfinished(plan: RunPlan, results: Path) -> store.Run:
     """The newest run of this plan on this machine that lacks cases; UsageError if this code did not make it."""
-    run = _find_unfinished(plan, results)
+    run = find_unfinished(plan, results)
     if run is None:
         raise UsageError(explain_refusal(plan, results))
     if run.environment.revision != machine.revision():
@@ -333,6 +347,6 @@ def _unfinished(plan: RunPlan, results: Path) -> store.Run:
     return run
 
 
-def _find_unfinished(plan: RunPlan, results: Path) -> store.Run | None:
+def find_unfinished(plan: RunPlan, results: Path) -> store.Run | None:
     """The newest run of this plan on this machine that lacks cases."""
     return next((run for run in _runs(plan, results) if not _is_complete(run, plan)), None)

@@ -61,7 +61,7 @@ def spec(name: str) -> ModelSpec:
     """
     base, _ = split(name)
     path, entry = _parts(base)
-    file = Path(path).expanduser().resolve()
+    file = Path(path).expanduser().absolute()  # not resolved: what a link points to may have no suffix
     if not file.is_file():
         raise UnknownModel(f"model {name!r}: no such file: {file}; expected {EXPECTED}")
     status = file.stat()
