@@ -19,12 +19,13 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-full bench-models test lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+.PHONY: help venv bench bench-full bench-models site test lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
 	@echo "make bench-full    the same with more cases"
 	@echo "make bench-models  the same for every model in its published size (an hour or more)"
+	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
@@ -43,7 +44,7 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > $(VENV)/build-requires.txt
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet -r $(VENV)/build-requires.txt cmake ninja
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --editable ".[suites,openvino,plots,torchao,dev]"
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --editable ".[suites,openvino,plots,site,torchao,dev]"
 	touch $@
 
 bench: $(STAMP)
@@ -54,6 +55,9 @@ bench-full: $(STAMP)
 
 bench-models: $(STAMP)
 	$(BIN)/enginebench run models $(RUN_OPTIONS)
+
+site: $(STAMP)
+	$(BIN)/enginebench site --out site
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, accuracy, catalogue, data, profile, run, show
+from suites.cli import ablation, accuracy, catalogue, data, profile, run, show, site
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text, whole_number
 from suites.harness.judge import compare
 from suites.harness.judge.history import History
@@ -29,6 +29,8 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends engine,onnxruntime,openvino")(
     accuracy.command
 )
+
+app.command("site", epilog="Example: enginebench site --out public")(site.command)
 
 
 def _print_version(is_asked: bool) -> None:

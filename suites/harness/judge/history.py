@@ -35,6 +35,14 @@ class History:
             except UsageError:
                 continue  # a damaged or newer file says nothing here; `enginebench list runs` shows it
 
+    @classmethod
+    def of_runs(cls, runs: Iterable[store.Run]) -> History:
+        """What runs of one machine say, oldest first; only the newest `RUNS_READ` count."""
+        found = cls()
+        for run in list(runs)[-RUNS_READ:]:
+            found._read(run)
+        return found
+
     def add(self, threads: int, medians: Iterable[float], place: str = CPU) -> None:
         """Note the per-generation medians of an A/A pair of a case with `threads` threads on device `place`."""
         self._medians.setdefault((threads, place), []).extend(medians)

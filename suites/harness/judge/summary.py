@@ -69,7 +69,7 @@ def summarise(question: Question, lines: Sequence[Samples], history: History) ->
     peer, others = _best_peer(question, found), _other_versions(question, found)
 
     def over(mine: str, theirs: str) -> Compared:
-        return Compared(backend=theirs, **_judged(question, of[mine], of[theirs], spread, floor))
+        return Compared(backend=theirs, **judge_pair(of[mine], of[theirs], spread, floor, question.same_within))
 
     for ref, line in zip(question.refs, found, strict=True):
         if line.status != "ok" or line.role != "engine":
@@ -132,10 +132,18 @@ def _other_versions(question: Question, found: Sequence[Summary]) -> list[str]:
     ]
 
 
-def _judged(
-    question: Question, mine: Sequence[Samples], theirs: Sequence[Samples], spread: stats.Spread, floor: float | None
+def judge_pair(
+    mine: Sequence[Samples], theirs: Sequence[Samples], spread: stats.Spread, floor: float | None, same_within: float
 ) -> dict[str, Any]:
-    """`ratio`, `verdict` and `detectable` of one backend over another; null where no rounds pair."""
+    """`ratio`, `verdict` and `detectable` of one backend over another; null where no rounds pair.
+
+    Args:
+        mine: samples of one backend in the case, a line a generation.
+        theirs: the same of the other backend.
+        spread: between processes, of this machine.
+        floor: A/A floor of the case as a logarithm; None where it was not measured.
+        same_within: see `stats.verdict`.
+    """
     pair = log_ratios(mine, theirs)
     if not pair:
         return {"ratio": None, "verdict": None, "detectable": None}
@@ -143,7 +151,7 @@ def _judged(
     ratio = stats.interval(estimate)
     return {
         "ratio": ratio,
-        "verdict": stats.verdict(ratio, question.same_within, floor or 0.0),
+        "verdict": stats.verdict(ratio, same_within, floor or 0.0),
         "detectable": math.expm1(stats.detectable(estimate, floor or 0.0)),
     }
 
@@ -169,7 +177,7 @@ def _summary(
         options=dict(case.options),
         threads=case.threads,
         precision=case.precision,
-        switches={**case.switches, **ref.options},
+        switches={**case.switches, **ref.named_options},
         io=case.io,
         device=label(case.device),
         backend=ref.label,
@@ -214,7 +222,7 @@ def _timed(
             "disturbed": _disturbed(mine),
             "s_per_token": per_token,
             "ttft_s": ttft_s,
-            **_judged(question, mine, base, spread, 0.0 if line.backend == question.twin else floor),
+            **judge_pair(mine, base, spread, 0.0 if line.backend == question.twin else floor, question.same_within),
         }
     )
 

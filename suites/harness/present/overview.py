@@ -144,8 +144,8 @@ def _describe_line(
 ) -> Line:
     forms = one.best_forms()
     fastest = one.timed[0] if one.timed else None
-    per_token = fastest is not None and fastest.s_per_token is not None and fastest.s_per_token.decode is not None
-    unit, step = units.time_unit(_get_time(fastest)) if fastest is not None else ("", 1.0)
+    per_token = fastest is not None and is_per_token(fastest)
+    unit, step = units.time_unit(get_time(fastest)) if fastest is not None else ("", 1.0)
     others = {lead.other: lead for lead in one.versions}
     leads = [one.lead] if has_lead else []
     leads += [others.get(label) for label in versions]
@@ -160,7 +160,12 @@ def _describe_line(
     )
 
 
-def _get_time(row: Summary) -> float:
+def is_per_token(row: Summary) -> bool:
+    """True if `get_time` is that of a token."""
+    return row.s_per_token is not None and bool(row.s_per_token.decode)
+
+
+def get_time(row: Summary) -> float:
     """Seconds of a call, or of a token where the case generates text."""
     decode = row.s_per_token.decode if row.s_per_token is not None else None
     return decode or get_latency(row)
@@ -171,7 +176,7 @@ def _write_time(row: Summary | None, fastest: Summary | None, step: float) -> Ti
         return None
     if row.latency is None:
         return Time(_STATUS_WORDS.get(row.status, row.status))
-    return Time(units.digits(_get_time(row) / step), is_best=row is fastest)
+    return Time(units.digits(get_time(row) / step), is_best=row is fastest)
 
 
 def _write_lead(lead: standing.Lead | None) -> LeadCell:

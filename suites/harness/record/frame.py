@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from suites.harness.errors import UsageError
 from suites.harness.record import store, superseded
+from suites.harness.record.collection import collect
 from suites.harness.record.schema import AblationRecord, Ratio, Record, Summary, names
 
 if TYPE_CHECKING:
@@ -110,37 +110,16 @@ def of_run(run: store.Run, kind: type[Record] = Summary) -> pd.DataFrame:
 
 
 def _frame(results: str | Path, kind: type[Record], machine: str | None, suite: str | None) -> pd.DataFrame:
-    path = Path(results)
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or folder")
-    files = [path] if path.is_file() else store.all_run_files(path)
-    found, problems = [], []
-    seen: dict[tuple[str, str], Path] = {}
-    if not files and any(path.glob("*.jsonl")):
-        problems.append(f"{path}: no runs; expected a results folder, with files in {path}/runs/MACHINE")
-    for file in files:
-        try:
-            run = store.read(file, lenient=True)
-        except UsageError as error:
-            problems.append(str(error))
-            continue
-        problems += run.problems
-        known = run.environment
-        key = known.machine, run.name
-        if key in seen:
-            problems.append(f"{file}: left out, because {seen[key]} is the same run")
-            continue
-        seen[key] = file
-        if file.parent.name != known.machine and len(files) > 1:
-            problems.append(f"{file}: its machine is {known.machine}, which its folder does not name")
-        if run.cut:
-            problems.append(f"{file}: its last line is cut, so it lacks a row")
-        if machine in (None, run.environment.machine) and suite in (None, run.environment.suite):
-            found.append(run)
-    for problem in problems:
+    collected = collect(results)
+    for problem in collected.problems:
         warnings.warn(problem, RecordWarning, stacklevel=3)
-    made = _made(found, kind, superseded.known(path))
-    made.attrs["problems"] = problems
+    runs = [
+        run
+        for run in collected.runs
+        if machine in (None, run.environment.machine) and suite in (None, run.environment.suite)
+    ]
+    made = _made(runs, kind, collected.faults)
+    made.attrs["problems"] = list(collected.problems)
     return made
 
 

@@ -1,0 +1,34 @@
+"""``enginebench site``: the results site."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suites.cli.output import JsonFlag, ResultsOption, count, print_json
+from suites.harness.errors import UsageError
+from suites.harness.record import store
+from suites.harness.record.collection import collect
+from suites.site.build import build_site
+
+
+def command(
+    out: Annotated[Path, typer.Option(help="Folder to write; an earlier site in it is replaced.")] = Path("site"),
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Build the results site: static pages of all stored runs, which open from disk and from any web server."""
+    folder = store.results_folder(results)
+    collection = collect(folder)
+    if not collection.runs and not collection.problems:
+        raise UsageError(f"{folder}: no runs; measure something first, for example with: enginebench run default")
+    for problem in collection.problems:
+        sys.stderr.write(f"left out or doubtful: {problem}\n")
+    built = build_site(collection, out)
+    if as_json:
+        print_json({"folder": str(built.folder), "pages": built.pages, "problems": list(built.problems)})
+    else:
+        print(f"{built.folder / 'index.html'}: {count(built.pages, 'page')} of {count(len(collection.runs), 'run')}")

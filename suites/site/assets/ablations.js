@@ -1,0 +1,76 @@
+// What each switch of a program is worth, case by case.
+"use strict";
+(function () {
+  const { cases, machines } = bench.data;
+  if (!bench.find("switches")) return;
+  const key = (one) => `${one.case} ${one.program}`;
+  const of = (chosen) => cases.filter((one) => (!chosen.machine || one.machine === chosen.machine) && (!chosen.model || one.model === chosen.model));
+  const measured = machines.filter((machine) => cases.some((one) => one.machine === machine.name));
+  const known = measured.length ? measured : bench.unique(cases.map((one) => one.machine)).map((name) => ({ name, text: name }));
+  const filters = [
+    { key: "machine", label: "Machine", kind: "select", values: () => known.map((one) => ({ value: one.name, text: one.text === one.name ? one.name : `${one.text} (${one.name})` })) },
+    { key: "model", label: "Model", kind: "select", all: "all models", values: (chosen) => bench.unique(of({ machine: chosen.machine }).map((one) => one.model)).sort().map((one) => ({ value: one, text: one })) },
+    { key: "case", label: "Case and program", kind: "select", values: (chosen) => of(chosen).map((one) => ({ value: key(one), text: `${one.case}, ${one.program}` })) },
+  ];
+
+  function describePoint(row, effect) {
+    const sure = ["pays", "costs"].includes(effect.word);
+    return {
+      name: row.switch,
+      value: effect.value,
+      low: effect.low,
+      high: effect.high,
+      colour: bench.getWordColour({ pays: "ahead", costs: "behind" }[effect.word]),
+      sure,
+      text: `${effect.text} ${effect.word}`,
+    };
+  }
+
+  function drawEffects(one) {
+    const rows = one.switches.filter((row) => (row.left_out && row.left_out.value) || (row.alone && row.alone.value));
+    const figure = bench.find("effects");
+    if (bench.hide(figure, !rows.length)) return;
+    const make = (name, mode, shape) => ({
+      name,
+      points: rows.filter((row) => row[mode] && row[mode].value).map((row) => describePoint(row, row[mode])).map((point) => ({ ...point, symbol: point.sure ? shape : `${shape}-open` })),
+    });
+    const series = [make("left out", "left_out", "circle"), make("alone", "alone", "square")].filter((one) => one.points.length);
+    bench.drawIntervals(figure, series, "switch costs  ←  time without the switch over the time with it  →  switch pays");
+  }
+
+  function drawPairs(one) {
+    const pairs = one.pairs.filter((pair) => pair.value);
+    const figure = bench.find("pairs");
+    if (bench.hide(figure, !pairs.length)) return;
+    const names = bench.unique(pairs.flatMap((pair) => pair.switches));
+    const cell = (a, b) => pairs.find((pair) => pair.switches.includes(a) && pair.switches.includes(b) && a !== b);
+    const z = names.map((a) => names.map((b) => (cell(a, b) ? Math.log2(cell(a, b).value) : null)));
+    const text = names.map((a) => names.map((b) => (cell(a, b) ? `${cell(a, b).short}<br>${cell(a, b).word}` : "")));
+    const most = Math.max(0.05, ...z.flat().filter((value) => value !== null).map(Math.abs));
+    bench.draw(figure, [{ type: "heatmap", x: names, y: names, z, text, texttemplate: "%{text}", hovertemplate: "%{y} and %{x}: %{text}<extra></extra>", zmin: -most, zmax: most, colorscale: [[0, "#0072b2"], [0.5, "#b8bec4"], [1, "#d55e00"]], showscale: false, xgap: 2, ygap: 2 }], {
+      height: 120 + 56 * names.length,
+      yaxis: { autorange: "reversed" },
+      margin: { l: 10, r: 16, t: 8, b: 10 },
+    });
+  }
+
+  function fillSwitches(one) {
+    const counts = bench.unique(one.switches.flatMap((row) => Object.keys(row.counts)));
+    const headings = ["switch", "kind", "left out", "", "alone", "", ...counts].map((text) => ({ text }));
+    const effect = (found) => [bench.make("td", {}, found ? found.text : ""), bench.make("td", { class: `value ${{ pays: "ahead", costs: "behind" }[found && found.word] || ""}` }, found ? found.word : "")];
+    const rows = one.switches.map((row) => bench.make("tr", { "data-switch": row.switch }, bench.make("th", { scope: "row" }, bench.make("code", {}, row.switch)), bench.make("td", {}, row.kind), effect(row.left_out), effect(row.alone), counts.map((name) => bench.make("td", { class: "number" }, row.counts[name] || ""))));
+    const others = [...one.unreached.map((name) => [name, "not reached"]), ...one.inapplicable.map((name) => [name, "not applicable"])];
+    rows.push(...others.map(([name, word]) => bench.make("tr", { class: "unreached" }, bench.make("th", { scope: "row" }, bench.make("code", {}, name)), bench.make("td", { colspan: 5 + counts.length }, word))));
+    bench.fillTable(bench.find("switches"), headings, rows);
+    bench.listNotes(bench.find("notes"), one.notes.filter((note) => !note.startsWith("Not reached") && !note.startsWith("Not applicable")));
+  }
+
+  bench.makeFilters(bench.find("filters"), filters, (chosen) => {
+    const one = of(chosen).find((found) => key(found) === chosen.case) || of(chosen)[0];
+    if (!one) return;
+    bench.find("about").replaceChildren(bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
+    drawEffects(one);
+    drawPairs(one);
+    fillSwitches(one);
+  });
+})();

@@ -1,0 +1,136 @@
+// A model: the backends of one case, and how time grows with the sizes of all its cases.
+"use strict";
+(function () {
+  const { entries, machines, growth, roofs } = bench.data;
+
+  const shared = bench.describeFilters(entries, machines);
+  const filters = [
+    ...shared,
+    { key: "case", label: "Case", kind: "select", values: (chosen) => entries.filter((one) => bench.matches(one, chosen)).map((one) => ({ value: one.case, text: `${one.name}, ${bench.count(one.threads, "thread")}, ${one.precision}${one.io === "torch" ? "" : `, ${one.io}`}` })) },
+  ];
+
+  function drawLatency(entry) {
+    const figure = bench.find("latency");
+    const timed = entry.rows.filter((row) => row.seconds !== null && (row.lead || row.label === entry.engine));
+    if (bench.hide(figure, timed.length < 2)) return;
+    const points = timed.map((row) => ({
+      name: row.label,
+      value: row.lead ? row.lead.value : 1,
+      low: row.lead ? row.lead.low : 1,
+      high: row.lead ? row.lead.high : 1,
+      colour: bench.getColour(row.label),
+      symbol: bench.getShape(row.label),
+      text: `${row.text}${entry.per === "token" ? " a token" : ""}` + (row.lead ? `, ${row.lead.text} ${row.lead.interval} of the engine's time` : ""),
+    }));
+    bench.drawIntervals(figure, [{ name: "time", points }], "time over the engine's");
+  }
+
+  function fillRows(entry) {
+    const headings = ["backend", "latency", "the engine against it", "90th percentile", "shortest", "of roof"].map((text, number) => ({ text, class: number && number !== 2 ? "number" : "" }));
+    const rows = entry.rows.map((row) => {
+      const label = bench.make("th", { scope: "row" }, bench.make("code", {}, row.label), row.fault ? bench.make("small", {}, ` superseded: ${row.fault}`) : null);
+      if (row.seconds === null) return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: ["unavailable", "not applicable"].includes(row.status) ? "nothing" : "wrong" }, row.status), bench.make("td", { colspan: 4, class: "nothing" }, row.reason || ""));
+      const per = entry.per === "token" ? "/token" : "";
+      const number = (text) => bench.make("td", { class: "number" }, text);
+      return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), bench.make("td", {}, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.word}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`));
+    });
+    bench.fillTable(bench.find("rows"), headings, rows);
+    const labels = entry.rows.map((row) => ({ text: row.label, class: "number" }));
+    const quantities = Object.entries(entry.quantities).map(([name, values]) => bench.make("tr", {}, bench.make("th", { scope: "row" }, name), values.map((value) => bench.make("td", { class: "number" }, value))));
+    bench.fillTable(bench.find("quantities"), [{ text: "" }, ...labels], quantities);
+    bench.listNotes(bench.find("notes"), entry.notes);
+  }
+
+  const seconds = (value) => (value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-3 ? `${(value * 1e3).toPrecision(3)} ms` : `${(value * 1e6).toPrecision(3)} us`);
+  const bytes = (value) => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : `${(value / 2 ** 20).toFixed(1)} MiB`);
+
+  function drawPreparation(entry) {
+    const names = { import: "import", export: "export", compile: "compile", first_call: "first call" };
+    const rows = entry.rows.filter((row) => Object.values(row.preparation).some((value) => value !== null));
+    const figure = bench.find("preparation");
+    if (bench.hide(figure, !rows.length)) return;
+    const parts = Object.entries(names).map(([key, name]) => ({ name, values: rows.map((row) => row.preparation[key] || 0), texts: rows.map((row) => (row.preparation[key] === null ? "none" : seconds(row.preparation[key]))) }));
+    bench.drawBars(figure, rows.map((row) => row.label), parts, "seconds");
+  }
+
+  function drawMemory(entry) {
+    const rows = entry.rows.filter((row) => row.peak_bytes || row.weight_bytes);
+    const figure = bench.find("memory");
+    if (bench.hide(figure, !rows.length)) return;
+    const parts = [["peak of the process", "peak_bytes"], ["weights", "weight_bytes"]].map(([name, key]) => ({ name, values: rows.map((row) => (row[key] || 0) / 2 ** 20), texts: rows.map((row) => (row[key] ? bytes(row[key]) : "unknown")) }));
+    bench.drawBars(figure, rows.map((row) => row.label), parts, "MiB", { barmode: "group", height: Math.max(180, 44 * rows.length + 110) });
+  }
+
+  function drawGrowth(chosen) {
+    const found = growth.filter((one) => bench.matches(one, chosen));
+    const figure = bench.find("growth");
+    if (bench.hide(figure, !found.length)) return;
+    const traces = found.map((one) => ({
+      type: "scatter",
+      mode: "lines+markers",
+      name: `${one.backend}, ${one.axis}, ${one.fixed}: ${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]`,
+      x: one.points.map((point) => point.size),
+      y: one.points.map((point) => point.seconds * 1e3),
+      marker: { symbol: bench.getShape(one.backend), size: 9, color: bench.getColour(one.backend) },
+      line: { color: bench.getColour(one.backend) },
+      hovertemplate: `${one.backend}<br>${one.axis} %{x}: %{y:.4g} ms<extra></extra>`,
+    }));
+    bench.draw(figure, traces, {
+      height: 380 + 18 * traces.length,
+      xaxis: { type: "log", title: { text: bench.unique(found.map((one) => one.axis)).join(", ") }, tickvals: bench.unique(found.flatMap((one) => one.points.map((point) => point.size))) },
+      yaxis: { type: "log", title: { text: "milliseconds a call" } },
+      legend: { orientation: "v", x: 0, y: -0.2, yanchor: "top" },
+      margin: { l: 60, r: 16, t: 8, b: 44 },
+    });
+  }
+
+  function drawRoofline(entry, chosen) {
+    const rows = entry.rows.filter((row) => row.rate && row.intensity);
+    const limits = roofs.filter((one) => one.machine === entry.machine && one.threads === entry.threads);
+    const memory = limits.find((one) => one.name === "memory");
+    const figure = bench.find("roofline");
+    if (bench.hide(figure, !rows.length || !memory)) return;
+    const peaks = limits.filter((one) => one.name !== "memory");
+    const most = Math.max(...rows.map((row) => row.intensity), ...peaks.map((one) => one.rate / memory.rate)) * 4;
+    const least = Math.min(...rows.map((row) => row.intensity)) / 4;
+    const line = (one, dash) => {
+      const knee = one.rate / memory.rate;
+      const x = [least, knee, most].filter((value) => value >= least && value <= most);
+      return { type: "scatter", mode: "lines", name: `${one.name} arithmetic`, x, y: x.map((value) => Math.min(one.rate, value * memory.rate) / 1e9), line: { dash, color: "#7a7f85", width: 1.5 }, hoverinfo: "name" };
+    };
+    const traces = [
+      ...peaks.map((one, number) => line(one, ["solid", "dash", "dot"][number % 3])),
+      ...rows.map((row) => ({
+        type: "scatter",
+        mode: "markers",
+        name: row.label,
+        x: [row.intensity],
+        y: [row.rate / 1e9],
+        marker: { size: 11, symbol: bench.getShape(row.label), color: bench.getColour(row.label) },
+        hovertemplate: `${row.label}: %{y:.4g} GFLOP/s${row.roof_share === null ? "" : `, ${Math.round(100 * row.roof_share)}% of the roof`}<extra></extra>`,
+      })),
+    ];
+    bench.draw(figure, traces, {
+      height: 420,
+      xaxis: { type: "log", title: { text: "operations for each byte" } },
+      yaxis: { type: "log", title: { text: "10⁹ operations a second" } },
+      margin: { l: 60, r: 16, t: 8, b: 44 },
+    });
+  }
+
+  bench.makeFilters(bench.find("filters"), filters, (chosen) => {
+    const entry = entries.find((one) => one.machine === chosen.machine && one.case === chosen.case) || entries.find((one) => bench.matches(one, chosen));
+    if (!entry) {
+      bench.find("about").textContent = "No case fits these filters.";
+      return;
+    }
+    const best = entry.best ? ` The engine is ${entry.best.word}: ${entry.best.text} ${entry.best.interval} against ${entry.best.other}.` : "";
+    bench.find("about").replaceChildren(`${entry.title}.${best} Measured ${entry.date} at commit `, bench.make("code", {}, entry.commit || "unknown"), entry.dirty ? " (with changes)" : "", ", run ", bench.make("code", {}, entry.run), ".");
+    drawLatency(entry);
+    fillRows(entry);
+    drawPreparation(entry);
+    drawMemory(entry);
+    drawGrowth(chosen);
+    drawRoofline(entry, chosen);
+  });
+})();

@@ -1,0 +1,105 @@
+// The first page: leads in every case, and the matrix of cases and backends.
+"use strict";
+(function () {
+  const { entries, machines, columns } = bench.data;
+  if (!bench.find("matrix")) return;
+
+  const VERDICTS = [
+    { value: "ahead", text: "▲ ahead" },
+    { value: "behind", text: "▼ behind" },
+    { value: "level", text: "= level" },
+    { value: "unclear", text: "? unclear" },
+  ];
+  const ORDERS = [
+    { value: "model", text: "model" },
+    { value: "lead", text: "lead" },
+  ];
+  const filters = [
+    ...bench.describeFilters(entries, machines),
+    { key: "verdict", label: "Engine", kind: "choice", all: "all", values: () => VERDICTS },
+    { key: "order", label: "Order", kind: "choice", values: () => ORDERS },
+    { key: "find", label: "Case contains", kind: "search" },
+  ];
+
+  function choose(chosen) {
+    const text = chosen.find.toLowerCase();
+    const found = entries.filter(
+      (one) =>
+        bench.matches(one, chosen) &&
+        (!chosen.verdict || (one.best && one.best.word === chosen.verdict)) &&
+        (!text || one.case.toLowerCase().includes(text) || one.name.toLowerCase().includes(text)),
+    );
+    if (chosen.order === "lead") found.sort((a, b) => (b.best ? b.best.value : 0) - (a.best ? a.best.value : 0));
+    return found;
+  }
+
+  /** A case in few words; threads and precision are left out where all cases shown share them. */
+  function nameAll(found) {
+    const many = { threads: bench.unique(found.map((one) => one.threads)).length > 1, precision: bench.unique(found.map((one) => one.precision)).length > 1 };
+    return (one) => [one.name, many.threads ? `t${one.threads}` : "", many.precision ? one.precision : "", one.io === "torch" ? "" : one.io, one.device === "cpu" ? "" : one.device].filter(Boolean).join(" ");
+  }
+
+  function writeTally(found) {
+    const compared = found.filter((one) => one.best);
+    const first = compared.filter((one) => one.first);
+    const behind = compared.filter((one) => !one.first);
+    const sure = (list, word) => list.filter((one) => one.best.word === word).length;
+    const doubtful = compared.filter((one) => one.doubtful && ["ahead", "behind"].includes(one.best.word)).length;
+    if (!compared.length) return found.length ? "No case shown has a time of the engine and of another backend." : "No case fits these filters.";
+    let text = `Engine first in ${first.length} of ${bench.count(compared.length, "case")}, beyond noise in ${sure(first, "ahead")}`;
+    if (behind.length) text += `; another backend first in ${behind.length}, beyond noise in ${sure(behind, "behind")}`;
+    if (doubtful) text += `; ${doubtful} of these with noisy or disturbed times`;
+    return `${text}.`;
+  }
+
+  function drawLeads(found, name) {
+    const shown = found.filter((one) => one.best);
+    const figure = bench.find("leads");
+    if (bench.hide(figure, !shown.length)) return;
+    const points = shown.map((one) => ({
+      name: name(one),
+      value: one.best.value,
+      low: one.best.low,
+      high: one.best.high,
+      colour: bench.getWordColour(one.best.word),
+      symbol: { ahead: "triangle-right", behind: "triangle-left", level: "diamond", unclear: "circle-open" }[one.best.word],
+      text: `${one.best.text} ${one.best.interval} ${one.best.word} of ${one.best.other}`,
+    }));
+    bench.drawIntervals(figure, [{ name: "engine", points }], "engine slower  ←  time of the fastest other backend over the engine's  →  engine faster");
+  }
+
+  function writeCell(entry, column) {
+    const cell = entry.cells[column];
+    if (!cell) return bench.make("td", { class: "nothing" }, "");
+    if (cell.seconds === null) {
+      const isHarmless = ["unavailable", "not applicable"].includes(cell.status);
+      return bench.make("td", { class: isHarmless ? "nothing" : "", title: cell.reason }, bench.make("span", { class: isHarmless ? "" : "wrong" }, isHarmless ? "n/a" : cell.status));
+    }
+    const time = bench.make("small", { class: cell.label === entry.fastest ? "best" : "" }, cell.text, entry.per === "token" ? "/token" : "");
+    const old = cell.fault ? bench.make("span", { class: "old", title: `superseded: ${cell.fault}`, tabindex: "0" }, " old") : null;
+    if (!cell.lead) return bench.make("td", {}, cell.role === "engine" ? "1x" : "", time, old);
+    return bench.make("td", { class: cell.lead.word, title: cell.label === column ? null : cell.label }, bench.writeLead(cell.lead), time, old);
+  }
+
+  function drawMatrix(found, name) {
+    const shown = columns.filter((column) => found.some((one) => one.cells[column]));
+    const headings = [{ text: "case" }, { text: "fastest other" }, ...shown.map((text) => ({ text }))];
+    const rows = found.map((one) => {
+      const link = bench.make("a", { href: `${one.page}#${new URLSearchParams({ machine: one.machine, case: one.case })}` }, name(one));
+      const marks = one.marks ? bench.make("small", { title: one.notes.join("\n") }, `marks: ${one.marks}`) : null;
+      const best = one.best
+        ? bench.make("td", { class: `lead-cell ${one.best.word}` }, bench.writeLead(one.best), bench.make("small", {}, one.best.other))
+        : bench.make("td", { class: "lead-cell nothing" }, "-");
+      return bench.make("tr", { class: one.doubtful ? "doubtful" : "", "data-case": one.case }, bench.make("th", { scope: "row" }, link, bench.make("small", {}, `${one.date}, floor ${one.floor_text || "-"}`), marks), best, shown.map((column) => writeCell(one, column)));
+    });
+    bench.fillTable(bench.find("matrix"), headings, rows);
+  }
+
+  bench.makeFilters(bench.find("filters"), filters, (chosen) => {
+    const found = choose(chosen);
+    const name = nameAll(found);
+    bench.find("tally").textContent = writeTally(found);
+    drawLeads(found, name);
+    drawMatrix(found, name);
+  });
+})();

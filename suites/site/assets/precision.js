@@ -1,0 +1,56 @@
+// Time against the distance from float32, a card for each model.
+"use strict";
+(function () {
+  const { groups, machines } = bench.data;
+  const place = bench.find("groups");
+  if (!place) return;
+  const measured = machines.filter((machine) => groups.some((one) => one.machine === machine.name));
+  const filters = [
+    { key: "machine", label: "Machine", kind: "select", values: () => measured.map((one) => ({ value: one.name, text: `${one.text} (${one.name})` })) },
+    { key: "model", label: "Model", kind: "select", all: "all models", values: (chosen) => bench.unique(groups.filter((one) => one.machine === chosen.machine).map((one) => one.model)).sort().map((one) => ({ value: one, text: one })) },
+  ];
+  const PRECISIONS = ["fp32", "bf16", "fp16", "int8_weight"];
+  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "star"];
+  const LEAST = 1e-7;
+
+  function drawGroup(figure, group) {
+    const scored = group.entries.filter((one) => one.distance !== null);
+    const largest = Math.max(...scored.map((one) => one.bytes || 0), 1);
+    const symbol = (name) => SYMBOLS[Math.max(0, PRECISIONS.indexOf(name) < 0 ? 4 : PRECISIONS.indexOf(name))];
+    const traces = scored.map((one) => ({
+      type: "scatter",
+      mode: "markers",
+      name: `${one.backend} ${one.precision}`,
+      x: [one.time],
+      y: [Math.max(one.distance, LEAST)],
+      error_x: one.low === null ? undefined : { type: "data", symmetric: false, array: [one.high - one.time], arrayminus: [one.time - one.low], thickness: 1, width: 2 },
+      marker: { size: 9 + 13 * Math.sqrt((one.bytes || 0) / largest), symbol: symbol(one.precision) + (one.front ? "" : "-open"), color: bench.getColour(one.backend), line: { width: 2, color: bench.getColour(one.backend) } },
+      hovertemplate: `${one.backend}, ${one.precision}<br>${one.time.toFixed(2)} of the time, ${group.measure === "cosine" ? "1 - cosine" : group.measure} ${one.distance.toExponential(1)}<extra></extra>`,
+    }));
+    bench.draw(figure, traces, {
+      height: 340 + 14 * Math.ceil(traces.length / 2),
+      xaxis: { type: "log", title: { text: `time over ${group.base}` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
+      yaxis: { type: "log", title: { text: group.measure === "cosine" ? "1 - cosine to float32" : `${group.measure} to float32` }, exponentformat: "power" },
+      margin: { l: 60, r: 12, t: 8, b: 44 },
+      legend: { orientation: "h", y: innerWidth < 640 ? -0.4 : -0.22, yanchor: "top", font: { size: 11 } },
+    });
+  }
+
+  function makeCard(group) {
+    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: time and distance from float32` }));
+    const headings = group.table.length ? Object.keys(group.table[0]).map((text) => ({ text: text || "front" })) : [];
+    const table = bench.make("table", { class: "grid" });
+    bench.fillTable(table, headings, group.table.map((row) => bench.make("tr", { "data-row": `${row.backend} ${row.precision}` }, Object.values(row).map((text) => bench.make("td", {}, text)))));
+    const scroll = bench.make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${group.title}, numbers` }, table);
+    const card = bench.make("section", { class: "card", "data-model": group.model }, bench.make("h2", {}, group.title), figure, scroll, bench.make("ul", { class: "notes" }, [...group.notes, `Run ${group.run}, commit ${group.commit}. Filled marks: no other row is faster and at most as far from float32.`].map((one) => bench.make("li", {}, one))));
+    return [card, figure];
+  }
+
+  bench.makeFilters(bench.find("filters"), filters, (chosen) => {
+    const shown = groups.filter((one) => one.machine === chosen.machine && (!chosen.model || one.model === chosen.model));
+    const made = shown.map(makeCard);
+    place.className = "cards";
+    place.replaceChildren(...made.map(([card]) => card));
+    made.forEach(([, figure], number) => drawGroup(figure, shown[number]));
+  });
+})();

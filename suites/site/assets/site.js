@@ -1,0 +1,191 @@
+// What every page shares: its data, elements, filters with a permalink, and the switch between light and dark.
+"use strict";
+const bench = {};
+
+(function () {
+  bench.data = JSON.parse(document.getElementById("data").textContent);
+  bench.SIGNS = { ahead: "▲", behind: "▼", level: "=", unclear: "?" };
+
+  /** An element with attributes and children; strings become text, so nothing in a record is read as HTML. */
+  bench.make = function (name, attributes, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      made.setAttribute(key, value === true ? "" : value);
+    }
+    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+    return made;
+  };
+
+  bench.find = (id) => document.getElementById(id);
+  bench.unique = (values) => [...new Set(values)];
+  bench.count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
+  /** A table with these headings and rows of cells; a cell is text, an element or a list of them. */
+  bench.fillTable = function (table, headings, rows) {
+    const head = bench.make("tr", {}, headings.map((one) => bench.make("th", { scope: "col", class: one.class }, one.text)));
+    table.replaceChildren(bench.make("thead", {}, head), bench.make("tbody", {}, rows));
+  };
+
+  bench.listNotes = function (place, notes) {
+    place.replaceChildren(notes.length ? bench.make("ul", { class: "notes" }, notes.map((one) => bench.make("li", {}, one))) : "");
+  };
+
+  // Filters. Their values stand in the fragment of the address, so that a link shows the same again, also from disk.
+
+  function readFragment() {
+    return new URLSearchParams(location.hash.slice(1));
+  }
+
+  /**
+   * Fill a form with filters and call `show(values)` now and whenever one changes.
+   * A filter is {key, label, kind: "select" | "choice" | "search", values(chosen): [{value, text}], all}; `all` is the
+   * text of the value that leaves nothing out. A filter's values may depend on those chosen before it.
+   */
+  bench.makeFilters = function (form, filters, show) {
+    let chosen = {};
+
+    function choose(wanted) {
+      chosen = {};
+      for (const filter of filters) {
+        if (filter.kind === "search") {
+          chosen[filter.key] = wanted[filter.key] || "";
+          continue;
+        }
+        const values = filter.values(chosen).map((one) => String(one.value));
+        const fallback = filter.all ? "" : values[0] || "";
+        const asked = wanted[filter.key] ?? fallback;
+        chosen[filter.key] = values.includes(asked) || (filter.all && asked === "") ? asked : fallback;
+      }
+    }
+
+    function isUsual(filter) {
+      if (filter.kind === "search" || filter.all) return chosen[filter.key] === "";
+      const values = filter.values(chosen);
+      return values.length > 0 && chosen[filter.key] === String(values[0].value);
+    }
+
+    function writeFragment() {
+      const found = new URLSearchParams();
+      for (const filter of filters) if (!isUsual(filter)) found.set(filter.key, chosen[filter.key]);
+      const text = found.toString();
+      if (text !== location.hash.slice(1)) history.replaceState(null, "", text ? `#${text}` : "#");
+      for (const link of document.querySelectorAll("[data-permalink]")) {
+        const here = new URLSearchParams(found);
+        here.set("show", link.dataset.permalink);
+        link.setAttribute("href", `#${here}`);
+      }
+    }
+
+    function draw() {
+      const focused = document.activeElement && form.contains(document.activeElement) ? document.activeElement.name : null;
+      form.replaceChildren(...filters.map(drawFilter).filter(Boolean), drawReset());
+      if (focused) {
+        const again = form.querySelector(`[name="${CSS.escape(focused)}"]:checked`) || form.querySelector(`[name="${CSS.escape(focused)}"]`);
+        if (again) again.focus();
+      }
+    }
+
+    function drawReset() {
+      const button = bench.make("button", { type: "button" }, "Reset");
+      button.addEventListener("click", () => change({}, true));
+      return button;
+    }
+
+    function drawFilter(filter) {
+      if (filter.kind === "search") {
+        const input = bench.make("input", { type: "search", name: filter.key, value: chosen[filter.key], autocomplete: "off" });
+        input.addEventListener("input", () => change({ [filter.key]: input.value }, false));
+        return bench.make("label", {}, filter.label, input);
+      }
+      const values = filter.values(chosen).map((one) => ({ value: String(one.value), text: one.text }));
+      if (values.length < 2) return null;
+      const options = filter.all ? [{ value: "", text: filter.all }, ...values] : values;
+      if (filter.kind === "select") {
+        const select = bench.make("select", { name: filter.key }, options.map((one) => bench.make("option", { value: one.value, selected: one.value === chosen[filter.key] }, one.text)));
+        select.addEventListener("change", () => change({ [filter.key]: select.value }, true));
+        return bench.make("label", {}, filter.label, select);
+      }
+      const choices = options.map((one) => {
+        const input = bench.make("input", { type: "radio", name: filter.key, value: one.value, checked: one.value === chosen[filter.key] });
+        input.addEventListener("change", () => change({ [filter.key]: one.value }, true));
+        return bench.make("label", {}, input, bench.make("span", {}, one.text));
+      });
+      return bench.make("fieldset", {}, bench.make("legend", {}, filter.label), bench.make("div", { class: "choices" }, choices));
+    }
+
+    function change(wanted, isRedrawn) {
+      choose(Object.keys(wanted).length ? { ...chosen, ...wanted } : {});
+      if (isRedrawn) draw();
+      writeFragment();
+      show(chosen);
+    }
+
+    function readAll() {
+      const fragment = readFragment();
+      choose(Object.fromEntries(fragment));
+      draw();
+      writeFragment();
+      show(chosen);
+      const shown = fragment.get("show");
+      if (shown && bench.find(shown)) bench.find(shown).scrollIntoView();
+    }
+
+    form.addEventListener("submit", (event) => event.preventDefault());
+    window.addEventListener("hashchange", readAll);
+    bench.onTheme(() => show(chosen));
+    readAll();
+  };
+
+  /** Filters that most pages have, over entries with `machine`, `threads` and `precision`. */
+  bench.describeFilters = function (entries, machines) {
+    const of = (chosen) => entries.filter((one) => !chosen.machine || one.machine === chosen.machine);
+    const order = ["fp32", "bf16", "fp16"];
+    const rank = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
+    return [
+      { key: "machine", label: "Machine", kind: "select", values: () => machines.map((one) => ({ value: one.name, text: `${one.text} (${one.name})` })) },
+      { key: "threads", label: "Threads", kind: "choice", all: "all", values: (chosen) => bench.unique(of(chosen).map((one) => one.threads)).sort((a, b) => a - b).map((one) => ({ value: one, text: String(one) })) },
+      { key: "precision", label: "Precision", kind: "choice", all: "all", values: (chosen) => bench.unique(of(chosen).map((one) => one.precision)).sort((a, b) => rank(a) - rank(b) || a.localeCompare(b)).map((one) => ({ value: one, text: one })) },
+    ];
+  };
+
+  bench.matches = (entry, chosen) =>
+    (!chosen.machine || entry.machine === chosen.machine) &&
+    (!chosen.threads || String(entry.threads) === chosen.threads) &&
+    (!chosen.precision || entry.precision === chosen.precision);
+
+  /** The engine against one backend: sign, factor and interval. */
+  bench.writeLead = function (lead) {
+    return [
+      bench.make("span", { class: `sign ${lead.word}`, title: lead.word, "aria-label": lead.word }, bench.SIGNS[lead.word]),
+      bench.make("span", { class: `value ${lead.word}` }, lead.text),
+      " ",
+      bench.make("span", { class: "interval" }, lead.interval),
+    ];
+  };
+
+  // Light and dark.
+
+  const listeners = [];
+  bench.onTheme = (listener) => listeners.push(listener);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  bench.isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+  dark.addEventListener("change", () => listeners.forEach((listener) => listener()));
+  bench.find("theme").addEventListener("click", () => {
+    const wanted = bench.isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = wanted;
+    try {
+      localStorage.setItem("enginebench-theme", wanted);
+    } catch {
+      // Without storage the choice holds for this page.
+    }
+    listeners.forEach((listener) => listener());
+  });
+
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = false;
+  });
+})();

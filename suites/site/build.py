@@ -1,0 +1,178 @@
+"""Writes the site: pages, the raw numbers behind them, styles and scripts. Needs no network, now or later.
+
+Charts are drawn by plotly.js, which comes from the package plotly; pages are laid out by jinja2. The extra `site`
+brings both.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from suites.harness.errors import UsageError
+from suites.harness.record.collection import Collection
+from suites.harness.record.machine import versions
+from suites.harness.record.store import plain
+from suites.site.page import Page, Rows, Site
+from suites.site.pages import ablations, machines, models, overview, precision
+
+PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
+    overview.describe,
+    models.describe,
+    ablations.describe,
+    precision.describe,
+    machines.describe,
+)
+"""What makes the pages, in the order of the navigation."""
+HERE = Path(__file__).parent
+MARK = ".enginebench-site"
+"""A file in every folder that was written here: only such a folder, or an empty one, is overwritten."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        pages: number of pages.
+        problems: what of the records could not be read.
+    """
+
+    folder: Path
+    pages: int
+    problems: Sequence[str]
+
+
+def build_site(collection: Collection, folder: Path) -> Built:
+    """Write the site of all stored runs into `folder`, in place of an earlier site there.
+
+    Raises:
+        UsageError: a package is missing, or the folder has other files or cannot be written.
+    """
+    environment, scripts = _load_templates(), _read_plotly()
+    _check_folder(folder)
+    site = Site(collection)
+    pages = [page for describe in PAGES for page in describe(site)]
+    made_at = datetime.now(UTC)
+    shared = {
+        "links": list(_list_links(pages)),
+        "made_at": f"{made_at:%Y-%m-%d %H:%M} UTC",
+        "version": versions().get("enginebench", "of an unknown version"),
+        "problems": len(collection.problems),
+    }
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # written beside its place and then renamed, so that a failure leaves the earlier site whole
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+            made = Path(scratch) / "site"
+            shutil.copytree(HERE / "assets", made / "assets")
+            (made / "assets" / "plotly.min.js").write_text(scripts, encoding="utf-8")
+            (made / MARK).touch()
+            for page in pages:
+                _write_page(made, page, environment, shared)
+            _replace(folder, made)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
+    return Built(folder, len(pages), collection.problems)
+
+
+def _load_templates() -> Any:
+    jinja2 = _import("jinja2")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["script_json"] = write_script_json
+    return environment
+
+
+def _read_plotly() -> str:
+    return str(_import("plotly.offline").get_plotlyjs())
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(
+            f"the site needs {name.partition('.')[0]} ({error}); install it with: pip install 'enginebench[site]'"
+        ) from None
+
+
+def write_script_json(value: Any) -> str:
+    """JSON that can stand inside of a script element: no text in it can end the element or begin a comment."""
+    text = json.dumps(plain(value), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _list_links(pages: Sequence[Page]) -> Iterator[dict[str, Any]]:
+    """The entries of the navigation: pages, and one entry for all models."""
+    is_listed = False
+    for page in pages:
+        if page.template != "model.html":
+            yield {"file": f"{page.name}.html", "title": _TITLES[page.name], "name": page.name, "models": []}
+        elif not is_listed:
+            is_listed = True
+            found = [{"file": f"{one.name}.html", "title": one.title} for one in pages if one.template == "model.html"]
+            yield {"file": "", "title": "Models", "name": "models", "models": found}
+
+
+_TITLES = {
+    overview.NAME: "Overview",
+    ablations.NAME: "Ablations",
+    precision.NAME: "Precision",
+    machines.NAME: "Machines and method",
+}
+"""Page -> its name in the navigation."""
+
+
+def _write_page(folder: Path, page: Page, environment: Any, shared: dict[str, Any]) -> None:
+    files = {name: f"data/{page.name}-{name}" for name in page.tables}
+    for name, rows in page.tables.items():
+        _write_table(folder / files[name], rows)
+    text = environment.get_template(page.template).render(page=page, files=files, **shared, **page.texts)
+    (folder / f"{page.name}.html").write_text(text, encoding="utf-8")
+
+
+def _write_table(path: Path, rows: Rows) -> None:
+    """The same rows as CSV and as JSON."""
+    path.parent.mkdir(exist_ok=True)
+    values = [plain(dict(row)) for row in rows]
+    path.with_suffix(".json").write_text(json.dumps(values, indent=1, allow_nan=False), encoding="utf-8")
+    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        names = list(values[0]) if values else []
+        writer.writerow(names)
+        writer.writerows([_write_cell(row[name]) for name in names] for row in values)
+
+
+def _write_cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _check_folder(folder: Path) -> None:
+    """UsageError if the folder has files that are not of a site."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder}: expected the path of a folder, or of nothing")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise UsageError(f"{folder}: has files that are not of a site; name an empty or new folder with --out")
+
+
+def _replace(folder: Path, made: Path) -> None:
+    """Put the new site in the place of the old one."""
+    old = made.with_name("old")
+    if folder.exists():
+        folder.rename(old)
+    made.rename(folder)

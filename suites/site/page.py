@@ -1,0 +1,87 @@
+"""What every page of the site is made of. Knows no page."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from suites.harness.present import names
+from suites.harness.record.collection import Collection
+from suites.harness.record.schema import Environment
+from suites.site.places import Place, choose_places
+
+Rows = Sequence[Mapping[str, Any]]
+"""Lines of plain values, all with the same keys: a table of raw numbers."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One file of the site.
+
+    Attributes:
+        name: of the file, without ``.html``.
+        title: its heading.
+        template: file in `templates/` that lays it out.
+        data: what its scripts draw, as JSON can hold it.
+        tables: name -> raw numbers behind a chart or a table, offered as CSV and JSON.
+        texts: what the template itself writes.
+    """
+
+    name: str
+    title: str
+    template: str
+    data: Mapping[str, Any]
+    tables: Mapping[str, Rows]
+    texts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the pages read: all stored runs, and which of them show the cases.
+
+    Attributes:
+        collection: the runs.
+    """
+
+    collection: Collection
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """A measurement of every case on every machine, newest runs first."""
+        return choose_places(self.collection)
+
+    @cached_property
+    def names(self) -> dict[tuple[str, str], str]:
+        """Machine and case -> a short name, which leaves out threads, precision and device."""
+        groups: dict[tuple[object, ...], list[Place]] = {}
+        for place in self.places:
+            row = place.row
+            groups.setdefault((place.machine, row.threads, row.precision, row.io, row.device), []).append(place)
+        found: dict[tuple[str, str], str] = {}
+        for (machine, *_), members in groups.items():
+            short = names.shorten_names([place.row for place in members])
+            found |= {(str(machine), case): name for case, name in short.items()}
+        return found
+
+    @cached_property
+    def machines(self) -> dict[str, Environment]:
+        """Machine -> the first line of its newest run; the machine with the newest run comes first."""
+        runs = sorted(self.collection.runs, key=lambda run: run.name, reverse=True)
+        found: dict[str, Environment] = {}
+        for run in runs:
+            found.setdefault(run.environment.machine, run.environment)
+        return found
+
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """Model, of all that have a measurement -> the name of its page: ASCII letters, digits and dashes."""
+        found: dict[str, str] = {}
+        for model in sorted({place.row.model for place in self.places}):
+            plain = "model-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in model)
+            taken = set(found.values())
+            numbered = (f"{plain}-{number}" for number in itertools.count(2))
+            found[model] = plain if plain not in taken else next(name for name in numbered if name not in taken)
+        return found

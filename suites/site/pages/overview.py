@@ -1,0 +1,45 @@
+"""The first page: every case against every backend, and who is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from suites.site.entries import list_entries, list_numbers
+from suites.site.page import Page, Site
+
+NAME = "index"
+
+
+def describe(site: Site) -> Iterator[Page]:
+    """The page."""
+    entries = list_entries(site)
+    yield Page(
+        name=NAME,
+        title="Who is fastest?",
+        template="overview.html",
+        data={"entries": entries, "machines": describe_machines(site), "columns": _order_columns(entries)},
+        tables={"cases": [line for place in site.places for line in list_numbers(place)]},
+        texts={"empty": not entries},
+    )
+
+
+def describe_machines(site: Site) -> list[dict[str, Any]]:
+    """Name and description of each machine, the one with the newest run first."""
+    return [
+        {"name": name, "text": f"{known.cpu}, {known.cores} cores", "title": name}
+        for name, known in site.machines.items()
+        if any(place.machine == name for place in site.places)
+    ]
+
+
+def _order_columns(entries: list[dict[str, Any]]) -> list[str]:
+    """Competitors by how many cases they are in, then other versions of the engine, then the engine's forms."""
+    roles: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for entry in entries:
+        for column, cell in entry["cells"].items():
+            roles[column] = cell["role"]
+            counts[column] = counts.get(column, 0) + 1
+    places = {"peer": 0, "version": 1, "engine": 2}
+    return sorted(roles, key=lambda column: (places[roles[column]], -counts[column], column))

@@ -1,0 +1,191 @@
+"""The site says what the records say, whatever is in them, and needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import pytest
+
+from suites.cli import main
+from suites.harness.errors import UsageError
+from suites.harness.judge import stats
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import log_ratios
+from suites.harness.record import store
+from suites.harness.record.collection import collect
+from suites.harness.record.schema import Compared, Latency, Ratio, Samples
+from suites.site import build
+from suites.site.places import choose_places
+from tests.harness import records
+
+TIMES = {"engine": 0.001, "openvino": 0.0015, "eager": 0.002}
+
+
+def write_run(results, name, *, backends=TIMES, machine="cpu-2c", case=records.CASE, model="mlp", suite="tiny"):
+    """A stored run whose rounds have these times, each a little different; the engine is against the best peer."""
+    first = records.environment(
+        plan={"baseline": "eager", "cases": {case: list(backends)}}, machine=machine, suite=suite, commit="abc"
+    )
+    lines = [first]
+    for backend, seconds in backends.items():
+        latency = Latency(p50=seconds, p90=seconds, p99=seconds, min=seconds, n=9)
+        lines += [
+            records.samples(
+                case=case,
+                backend=backend,
+                generation=generation,
+                seconds=[[seconds * (1 + 0.01 * (number + generation))] for number in range(3)],
+            )
+            for generation in range(2)
+        ]
+        lines.append(records.summary(case=case, model=model, backend=backend, latency=latency, floor=0.05))
+        if backend == "engine" and len(backends) > 1:
+            peer = min(set(backends) - {"engine"}, key=backends.get)
+            ratio = Ratio(0.625, 0.6, 0.7)
+            lines[-1].best_peer = Compared(backend=peer, ratio=ratio, verdict="faster", detectable=0.04)
+    folder = results / "runs" / machine
+    with store.Writer(folder / f"{name}_abc_{suite}.jsonl") as writer:
+        writer.append(*lines)
+
+
+def read_data(page):
+    """What the scripts of a page read."""
+    text = page.read_text()
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found)
+
+
+def test_the_numbers_of_the_page_are_those_of_the_record(tmp_path):
+    write_run(tmp_path / "results", "20261121T120604Z")
+    build.build_site(collect(tmp_path / "results"), tmp_path / "site")
+    (entry,) = read_data(tmp_path / "site" / "index.html")["entries"]
+    assert entry["best"] == {
+        "other": "openvino", "value": 1.6, "low": 1 / 0.7, "high": 1 / 0.6, "text": "1.60x", "interval": "[1.43, 1.67]",
+        "word": "ahead", "detectable": 0.04,
+    }  # fmt: skip
+    assert {name: cell["seconds"] for name, cell in entry["cells"].items()} == TIMES
+    assert entry["cells"]["openvino"]["lead"] == entry["best"]
+    with (tmp_path / "site" / "data" / "index-cases.csv").open() as file:
+        rows = {row["backend"]: row for row in csv.DictReader(file)}
+    assert float(rows["openvino"]["engine_speed"]) == 1.6
+    assert float(rows["eager"]["seconds_per_call"]) == TIMES["eager"]
+
+
+def test_the_engine_is_compared_with_every_backend_and_not_with_the_best_alone(tmp_path):
+    write_run(tmp_path, "20261121T120604Z")
+    collection = collect(tmp_path)
+    (place,) = choose_places(collection)
+    (run,) = collection.runs
+    samples = {name: [one for one in run.of(Samples) if one.backend == name] for name in TIMES}
+    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), History.of_runs([run]).spread(1))
+    assert place.leads["eager"].speed.value == pytest.approx(1 / expected.value)
+    assert place.leads["eager"].speed.low == pytest.approx(1 / expected.high)
+    assert place.leads["eager"].word == "ahead"
+    assert set(place.leads) == {"eager", "openvino"}
+
+
+def test_a_case_is_shown_from_the_newest_run_of_those_with_the_most_competitors(tmp_path):
+    write_run(tmp_path, "20261121T120604Z")
+    write_run(tmp_path, "20261122T120604Z", backends={**TIMES, "engine@old": 0.001})
+    write_run(tmp_path, "20261123T120604Z", backends={"engine": 0.001, "eager": 0.004, "engine@old": 0.001})
+    write_run(tmp_path, "20261124T120604Z", backends={"engine": 0.0005})
+    write_run(tmp_path, "20261120T120604Z", machine="other-4c")
+    places = {place.machine: place for place in choose_places(collect(tmp_path))}
+    assert places["cpu-2c"].run.name.startswith("20261122")
+    assert places["other-4c"].run.name.startswith("20261120")
+
+
+def test_superseded_rows_say_why(tmp_path):
+    write_run(tmp_path, "20261121T120604Z")
+    (tmp_path / "superseded.toml").write_text(
+        '[[fault]]\nreason = "measured wrongly"\nfixed = "def"\nbackends = ["eager"]\n'
+        'runs = ["20261121T120604Z_abc_tiny"]\n'
+    )
+    build.build_site(collect(tmp_path), tmp_path / "site")
+    (entry,) = read_data(tmp_path / "site" / "index.html")["entries"]
+    assert {name: cell["fault"] for name, cell in entry["cells"].items()} == {
+        "engine": None, "openvino": None, "eager": "measured wrongly",
+    }  # fmt: skip
+    assert "measured wrongly" in (tmp_path / "site" / "machines.html").read_text()
+
+
+def test_texts_of_records_are_never_markup(tmp_path):
+    evil = "</script><img src=x onerror=alert(1)>"
+    write_run(tmp_path, "20261121T120604Z", model=evil, case=f"{evil}/b1/t1/fp32")
+    build.build_site(collect(tmp_path), tmp_path / "site")
+    pages = sorted(path.name for path in (tmp_path / "site").glob("*.html"))
+    assert len(pages) == 5
+    assert all(re.fullmatch(r"[\w-]+\.html", name) for name in pages)
+    for name in pages:
+        text = (tmp_path / "site" / name).read_text()
+        assert "<img" not in text
+    assert read_data(tmp_path / "site" / "index.html")["entries"][0]["model"] == evil
+
+
+def test_what_could_not_be_read_is_named_and_the_rest_is_shown(tmp_path, capsys):
+    write_run(tmp_path, "20261121T120604Z")
+    folder = tmp_path / "runs" / "cpu-2c"
+    (folder / "20261122T120604Z_abc_tiny.jsonl").write_text("not a record\n")
+    (folder / "copy.jsonl").write_text('{"schema": 99, "kind": "environment"}\n')
+    with pytest.raises(SystemExit) as ended:
+        main(["site", "--results", str(tmp_path), "--out", str(tmp_path / "site"), "--json"])
+    assert not ended.value.code
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["problems"]) == 2
+    assert "not a JSON line" in err
+    assert "newer than" in err
+    page = (tmp_path / "site" / "machines.html").read_text()
+    assert "not a JSON line" in page
+    assert "newer than" in page
+    assert len(read_data(tmp_path / "site" / "index.html")["entries"]) == 1
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path, capsys):
+    write_run(tmp_path, "20261121T120604Z")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("mine")
+    for out in (tmp_path / "out", tmp_path / "out" / "thesis.txt"):
+        with pytest.raises(SystemExit) as ended:
+            main(["site", "--results", str(tmp_path), "--out", str(out)])
+        assert ended.value.code == 2
+    assert "has files that are not of a site" in capsys.readouterr().err
+    assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
+
+
+def test_an_earlier_site_is_replaced_and_kept_if_building_fails(tmp_path, monkeypatch):
+    write_run(tmp_path, "20261121T120604Z")
+    site = tmp_path / "site"
+    build.build_site(collect(tmp_path), site)
+    (site / "old.html").write_text("old")
+
+    def fail(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "_write_page", fail)
+        with pytest.raises(UsageError, match="No space left"):
+            build.build_site(collect(tmp_path), site)
+    assert (site / "old.html").exists()
+    build.build_site(collect(tmp_path), site)
+    assert not (site / "old.html").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".site")] == []
+
+
+def test_nothing_to_show_is_a_mistake(tmp_path, capsys):
+    (tmp_path / "results").mkdir()
+    with pytest.raises(SystemExit) as ended:
+        main(["site", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "site")])
+    assert ended.value.code == 2
+    assert "no runs; measure something first" in capsys.readouterr().err
+
+
+def test_the_committed_results_make_a_site_that_loads_nothing_from_elsewhere(root, tmp_path):
+    built = build.build_site(collect(root / "results"), tmp_path / "site")
+    assert built.problems == ()
+    pages = list((tmp_path / "site").glob("*.html"))
+    assert len(pages) == built.pages
+    for page in pages:
+        for place in re.findall(r'(?:src|href)="([^"#]*)', page.read_text()):
+            assert place in ("", "data:,") or (tmp_path / "site" / place).exists(), (page.name, place)
