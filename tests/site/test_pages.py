@@ -72,6 +72,17 @@ def visit(browser, folder):
     assert complaints == []
 
 
+def read_entries(folder):
+    """The cases that the first page shows."""
+    text = (folder / "index.html").read_text()
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["entries"]
+
+
+def choose_machine(folder):
+    """The address of the first page for a machine that has measured in bf16."""
+    return urlencode({"machine": next(one["machine"] for one in read_entries(folder) if one["precision"] == "bf16")})
+
+
 def list_pages(folder):
     return sorted(path.name for path in folder.glob("*.html"))
 
@@ -112,7 +123,7 @@ def test_the_matrix_has_the_numbers_of_the_record(visit, collection):
 
 
 def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):
-    page = visit("index.html")
+    page = visit("index.html", choose_machine(folder))
     before = len(page.query_selector_all("#matrix tbody tr"))
     page.get_by_text("bf16", exact=True).first.click()
     rows = [row.get_attribute("data-case") for row in page.query_selector_all("#matrix tbody tr")]
@@ -125,12 +136,13 @@ def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):
     again.get_by_label("Case contains").fill("no such case")
     assert "No case fits these filters." in again.inner_text("#tally")
     again.get_by_role("button", name="Reset").click()
-    assert len(again.query_selector_all("#matrix tbody tr")) == before
+    assert again.query_selector_all("#matrix tbody tr")
+    assert again.url.partition("#")[2] == ""
     assert page.inner_text("#tally").startswith("Engine first in ")
 
 
-def test_filters_work_by_keyboard(visit):
-    page = visit("index.html")
+def test_filters_work_by_keyboard(visit, folder):
+    page = visit("index.html", choose_machine(folder))
     page.locator('input[name="precision"]').first.focus()
     page.keyboard.press("ArrowRight")
     assert "precision=" in page.url
@@ -138,8 +150,7 @@ def test_filters_work_by_keyboard(visit):
 
 
 def test_a_case_links_to_its_page_with_the_same_numbers(visit, folder):
-    data = json.loads(re.search(r'id="data">(.*?)</script>', (folder / "index.html").read_text(), re.DOTALL)[1])
-    entry = next(one for one in data["entries"] if one["best"])
+    entry = next(one for one in read_entries(folder) if one["best"])
     page = visit(entry["page"], urlencode({"machine": entry["machine"], "case": entry["case"]}))
     assert entry["run"] in page.inner_text("#about")
     row = page.query_selector(f'#rows tr[data-backend="{entry["best"]["other"]}"]').inner_text()
