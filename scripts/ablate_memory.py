@@ -41,7 +41,7 @@ def measure(model: str, results: Path | None) -> Path:
 
 
 def main() -> None:
-    """Measure, or read what was measured; print the tables or write them between their markers."""
+    """Measure the models or read stored runs, then print the tables or write them into a page."""
     show_rows(__doc__, ("transformer", "minilm", "resnet18"), measure, CELLS, LEGEND, "ablate-memory")
 
 

@@ -166,7 +166,7 @@ def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) ->
 
 
 def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The first output of the float32 model. Raises Failed if it has none, or one that is not finite."""
+    """Call the float32 model and return its first output. Raises Failed if there is none or it is not finite."""
     import torch
 
     try:

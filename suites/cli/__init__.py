@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = None) -> None:
-    """Call `call` and exit with what it returns, as `sys.exit` reads it.
+    """Call `call`, and end the process with the result as its exit code.
 
     A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
     error; a defect of the engine is a traceback there.

@@ -39,7 +39,7 @@ MARK = ".enginebench-site"
 
 @dataclass(frozen=True)
 class Built:
-    """What was written.
+    """The site that was written.
 
     Attributes:
         folder: where.

@@ -60,7 +60,8 @@ class Row:
         regressions: names in `changes` that are worse; ``status`` where a row stopped being ok.
         unknown: column -> (before, after), where only one of the two is known: not comparable, and so never worse.
         time: None where one of the two has no time, or is the baseline.
-        is_counted: False for a row of which only the status is compared: a peer's, or one that is not ok in both runs.
+        is_counted: True if counts were compared. Only the status is compared of peers, and of rows that are not ok in
+            both runs.
     """
 
     case: str
