@@ -11,8 +11,8 @@ from suites import backends
 from suites.harness.errors import UsageError
 from suites.harness.record import document, migrations, store
 from suites.harness.record.facts import AllFacts, Facts, columns, facts_of
+from suites.harness.record.kinds import KINDS
 from suites.harness.record.schema import (
-    KINDS,
     SCHEMA,
     AblationRecord,
     Environment,
@@ -24,7 +24,7 @@ from tests.harness import records
 
 GOLDEN = (
     "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first",
-    "schema-2-precision", "schema-3-first",
+    "schema-2-precision", "schema-3-first", "schema-4-accuracy",
 )  # fmt: skip
 
 

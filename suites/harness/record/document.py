@@ -13,10 +13,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from suites.harness.record import frame
+from suites.harness.record.commits import CountedCase
 from suites.harness.record.facts import AllFacts
+from suites.harness.record.kinds import KINDS
 from suites.harness.record.roofs import Roof
 from suites.harness.record.schema import (
-    KINDS,
     Accuracy,
     BackendRecord,
     Compared,
@@ -31,7 +32,20 @@ from suites.harness.record.schema import (
     names,
 )
 
-PARTS = (Plan, EngineRecord, BackendRecord, Contention, AllFacts, Latency, Error, Accuracy, Compared, PerToken, Score)
+PARTS = (
+    Plan,
+    EngineRecord,
+    BackendRecord,
+    Contention,
+    AllFacts,
+    Latency,
+    Error,
+    Accuracy,
+    Compared,
+    PerToken,
+    Score,
+    CountedCase,
+)
 """Values that have keys of their own, in the order of the page."""
 
 

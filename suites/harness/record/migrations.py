@@ -85,5 +85,10 @@ def _from_3(line: Line) -> Line:
     return line
 
 
-STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2, 3: _from_3}
+def _from_4(line: Line) -> Line:
+    """Upgrades to schema 5, which adds the kinds `kernel`, `node` and `commit`: earlier records have no such lines."""
+    return line
+
+
+STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 """Schema -> the step to the next one."""

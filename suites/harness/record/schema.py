@@ -1,4 +1,5 @@
-"""What a record holds: one class a kind of line, one entry a column.
+"""What a record of a run holds: one class a kind of line, one entry a column. `launches` and `commits` have further
+kinds, and `kinds` lists all.
 
 Everything else derives from these classes: what is written and read back (`store`), the tables of
 docs/results-format.md (`document`), the columns of a `pandas.DataFrame` (`frame`), which columns gate a comparison and
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from suites.harness.record.facts import FIELDS, AllFacts, Facts
 from suites.harness.record.roofs import Roofs
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
 
 Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]
@@ -508,16 +509,6 @@ class AccuracyRecord(Record):
     """of the checkout that scored, which may be a later one than that of the run; null outside of a checkout"""
     dirty: bool | None = None
     """whether files differed from the commit"""
-
-
-KINDS: dict[str, type[Record]] = {
-    "environment": Environment,
-    "samples": Samples,
-    "summary": Summary,
-    "ablation": AblationRecord,
-    "accuracy": AccuracyRecord,
-}
-"""Kind of a line -> its class."""
 
 
 def names(kind: type[BaseModel]) -> list[str]:

@@ -21,7 +21,8 @@ from pydantic import BaseModel, ValidationError
 
 from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.record import machine, migrations
-from suites.harness.record.schema import KINDS, SCHEMA, Environment, Record, Summary, Surroundings, names
+from suites.harness.record.kinds import KINDS
+from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, Surroundings, names
 
 R = TypeVar("R", bound=Record)
 

@@ -1,0 +1,78 @@
+"""Lines about single kernels: measured alone, or as launches of a program."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from suites.harness.record.schema import Record
+
+
+class KernelRecord(Record):
+    """One kernel at one size, by itself, on one thread."""
+
+    kind: Literal["kernel"] = "kernel"
+    """`kernel`"""
+    op: str
+    """op that the kernel computes"""
+    name: str
+    """of the case of the kernels' test program, such as `1x768x3072`"""
+    kernel: str
+    """name of the kernel, which says its operand types, instruction set and variant"""
+    isa: str
+    """instruction set that was allowed at most"""
+    seconds: float
+    """median over the rounds, of the thread's own time"""
+    flops: float
+    """operations of the op, two a multiply-add; 0 for ops that only move data"""
+    bytes: float
+    """bytes that are read and written"""
+    bound: Literal["compute", "memory"] | None = None
+    """the roof that binds the kernel; null if no roof is known, as for data in a cache if the op has no products"""
+    roof_share: float | None = None
+    """least time at that roof for the work of the op, divided by the time; median over the rounds; above 1 if the kernel
+    executes fewer operations than the op has"""
+    executed_share: float | None = None
+    """the same for the operations that the kernel executes; more than 1 is a counting error"""
+    torch_ratio: float | None = None
+    """time divided by that of torch at the same size; below 1 is faster; null where torch has no such op"""
+    openblas_ratio: float | None = None
+    """the same for OpenBLAS"""
+
+
+class NodeRecord(Record):
+    """One launch of a profiled call of the engine's program."""
+
+    kind: Literal["node"] = "node"
+    """`node`"""
+    case: str
+    """as in the samples"""
+    backend: str
+    """as in the samples"""
+    index: int
+    """place in the order of execution, from 0"""
+    op: str
+    """op that it computes"""
+    kernel: str
+    """name of the kernel"""
+    shape: list[int]
+    """of the output"""
+    module: str
+    """path of the module of the user's model that it is of; empty where that is not known"""
+    seconds: float
+    """core time, summed over the threads, of the profiled run of median length"""
+    flops: int
+    """operations of the op"""
+    executed_flops: int
+    """operations that the kernel executes"""
+    bytes: int
+    """bytes that it reads and writes"""
+    share_of_time: float
+    """of the busy time of all threads"""
+    share_of_roof: float | None = None
+    """share of the roof that binds it, for what is executed; null where no roof is known"""
+    bound: Literal["compute", "memory"]
+    """the roof that binds it"""
+    peak_flops: float
+    """roof of one core's arithmetic, in operations a second, measured at that moment; 0 where it was not measured"""
+    bandwidth: float
+    """roof of one core's memory, in bytes a second, likewise"""
