@@ -236,7 +236,9 @@ def unavailable(ref: BackendRef) -> str | None:
         return None
     declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
-    return f"{', '.join(missing)} not installed: {declared.install}" if missing else None
+    if missing:
+        return f"{', '.join(missing)} not installed: {declared.install}"
+    return load(ref).find_lacking(ref.options) if ref.options else None
 
 
 def recipe(ref: BackendRef) -> Sequence[tuple[str, str]]:

@@ -196,6 +196,11 @@ class Backend(ABC):
         return ()
 
     @classmethod
+    def find_lacking(cls, options: Mapping[str, str]) -> str | None:  # noqa: ARG003  # most need nothing for an option
+        """What this machine lacks for `options`, as a sentence; None if it lacks nothing."""
+        return None
+
+    @classmethod
     def bare(cls) -> Mapping[str, str] | None:
         """Options that switch off everything that can be on alone; None where there is no such thing."""
         return None

@@ -125,6 +125,17 @@ class Engine(Backend):
         return (*(pairs or ()), *([("*", config.precision)] if config.precision else []))
 
     @classmethod
+    def find_lacking(cls, options: Mapping[str, str]) -> str | None:
+        """The instruction set, if this machine does not have it."""
+        from engine import targets
+        from engine.switches import names
+
+        wanted, found = options.get("isa"), targets.get(cls.target).available("isa")
+        if wanted in found or wanted not in names("isa"):  # a name that nobody has is an error of `check_options`
+            return None
+        return f"isa {wanted} needs another processor: this one has {', '.join(found)}"
+
+    @classmethod
     def bare(cls) -> Mapping[str, str]:
         """No passes."""
         return {"only": "none"}

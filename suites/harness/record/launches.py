@@ -29,8 +29,8 @@ class KernelRecord(Record):
     bound: Literal["compute", "memory"] | None = None
     """the roof that binds the kernel; null if no roof is known, as for data in a cache if the op has no products"""
     roof_share: float | None = None
-    """least time at that roof for the work of the op, divided by the time; median over the rounds; above 1 if the kernel
-    executes fewer operations than the op has"""
+    """least time at that roof for the work of the op, divided by the time; median over the rounds; above 1 if the
+    kernel executes fewer operations than the op has"""
     executed_share: float | None = None
     """the same for the operations that the kernel executes; more than 1 is a counting error"""
     torch_ratio: float | None = None

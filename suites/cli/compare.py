@@ -1,0 +1,193 @@
+"""``enginebench compare``: two stored runs, or the programs of now and the counts that a project has accepted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suites import backends
+from suites.cli import show
+from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
+from suites.harness.declare.spec import Suite, find, load, shipped
+from suites.harness.errors import UsageError
+from suites.harness.judge import compare, gate
+from suites.harness.judge.history import History
+from suites.harness.present import progress
+from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.record import lookup, store
+from suites.harness.run.counts import count_programs
+
+BASELINES = "baselines.toml"
+LEGEND = (
+    "counted: of the engine's programs, exact; time: after over before, each over its run's baseline, with its 95% "
+    "interval, claimed of the engine where p raised by Holm's rule over all rows is below 5% and no control, a "
+    "backend that did not change, moved as far. The runs were not interleaved: only what is counted gates."
+)
+
+
+def command(
+    before: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help=f"The earlier run, {lookup.HELP}. Without it: the accepted counts."),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="The later run; `last` has cases in common.", show_default="last, if RUN is given"
+        ),
+    ] = None,
+    is_gate: Annotated[
+        bool,
+        typer.Option("--gate", help="Exit with 1 if counts are worse or missing; without RUN, if any differ."),
+    ] = False,
+    accept: Annotated[
+        str | None, typer.Option(metavar="WHY", help="Without RUN: accept the counts of now, and record why.")
+    ] = None,
+    baselines: Annotated[
+        Path | None,
+        typer.Option(
+            help="Without RUN: the file of accepted counts.", show_default=f"{BASELINES} of the results folder"
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="Without RUN: the suite whose programs are counted, for the first --accept.")
+    ] = None,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare two stored runs; or, without RUN, count the engine's programs and compare with what was accepted.
+
+    Two runs: counts exactly, times against each run's own baseline. Without RUN nothing is timed: nodes, launches,
+    memory, FLOPs and bytes of each program must be those of the baselines file.
+    """
+    if before is None:
+        _compare_with_accepted(is_gate, accept, baselines, suite, store.results_folder(results), as_json=as_json)
+        return
+    for option, value in (("--accept", accept), ("--baselines", baselines), ("--suite", suite)):
+        if value is not None:
+            raise UsageError(f"{option} is for accepted counts, and {before} is a run; leave one of them out")
+    _compare_runs(before, after or lookup.LAST, store.results_folder(results), is_gate=is_gate, as_json=as_json)
+
+
+def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_json: bool) -> None:
+    wanted = "a run of a suite or model with rows"
+    earlier = lookup.find_run(folder, before, lookup.is_measurement, wanted)
+    later = lookup.find_run(folder, after, lambda run: _is_comparable(earlier, run), f"{wanted} of the same cases")
+    found = compare.compare(earlier, later, History(folder))
+    for one in (earlier, later):
+        show.warn_of_faults(one)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _show_comparison(found)
+    if is_gate and found.regressed:
+        raise typer.Exit(1)
+
+
+def _is_comparable(earlier: store.Run, run: store.Run) -> bool:
+    """True if `run` is no ablation and has cases in common with `earlier`."""
+    return lookup.is_measurement(run) and bool(run.environment.plan.cases.keys() & earlier.environment.plan.cases)
+
+
+def _show_comparison(found: compare.Comparison) -> None:
+    printer = console()
+    if found.surroundings:
+        printer.print("Not the same surroundings, so times say nothing of the code:", markup=False)
+        for line in compare.surroundings(found.surroundings):
+            printer.print(f"  {line}", markup=False, highlight=False)
+    print_table(list(compare.lines(found)))
+    for name, keys in (
+        ("only before", found.gone),
+        ("only after", found.new),
+        ("planned and missing after", found.missing),
+    ):
+        for case, backend in keys:
+            printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
+    printer.print(LEGEND, markup=False)
+
+
+def _compare_with_accepted(
+    is_gate: bool, why: str | None, path: Path | None, suite: str | None, folder: Path, *, as_json: bool
+) -> None:
+    path = path or folder / BASELINES
+    if why is not None and not why.strip():
+        raise UsageError("--accept '': expected the reason, which the file records")
+    accepted = _find_accepted(path, suite, is_first=why is not None)
+    found = gate.judge(accepted, _count(_find_suite(accepted.suite, path)))
+    if as_json:
+        print_json({"baselines": str(path), **found.to_dict()})
+    else:
+        _show_judgement(found, is_first=not accepted.counts)
+    if why is not None:
+        if found.differences:
+            gate.write(path, gate.accept(accepted, found, why.strip(), datetime.now(UTC).date()))
+        if not as_json:
+            print(f"accepted: {path}" if found.differences else f"nothing to accept: {path} is as it was")
+        return
+    if not found.passes and not as_json:
+        print(_describe_next_step(found, path, folder))
+    if is_gate and not found.passes:
+        raise typer.Exit(1)
+
+
+def _find_accepted(path: Path, suite: str | None, *, is_first: bool) -> gate.Baselines:
+    """The file of accepted counts; an empty one for the first ``--accept``."""
+    if path.is_file():
+        found = gate.read(path)
+        if suite is not None and suite != found.suite:
+            raise UsageError(f"--suite {suite}: {path} is of suite {found.suite}; give another file by --baselines")
+        return found
+    if not is_first:
+        raise UsageError(
+            f"{path}: no accepted counts; make them with: enginebench compare --accept WHY --suite SUITE"
+            f"{'' if path.name == BASELINES else f' --baselines {path}'}"
+        )
+    if suite is None:
+        raise UsageError(f"{path} is new: --suite must say whose programs are counted; `enginebench list suites`")
+    return gate.Baselines(suite=suite)
+
+
+def _find_suite(name: str, path: Path) -> Suite:
+    """The suite of that name, or in the file of that path, which is relative to the baselines file."""
+    if name in shipped():
+        return load(find(name))
+    given = Path(name).expanduser()
+    return load(given if given.is_absolute() else path.parent / given)
+
+
+def _count(suite: Suite) -> dict[tuple[str, str], gate.Found]:
+    """The programs of the engine in every case of the suite.
+
+    Raises:
+        UsageError: the suite has no row of the engine.
+    """
+    cases = [(case, [ref for ref in refs if backends.role(ref) != "peer"]) for case, refs in suite.cases()]
+    if not any(refs for _, refs in cases):
+        raise UsageError(f"suite {suite.name} has no row of the engine, and only its programs are counted")
+    with progress.reporter() as reporter:
+        counted = count_programs(cases, suite.timeouts, reporter)
+    found = {}
+    for key, one in counted.items():
+        facts = None if one.facts is None else one.facts.model_dump()
+        counts = None if facts is None else {name: facts[name] for name in compare.EXACT if facts[name] is not None}
+        found[key] = gate.Found(counts, one.status, one.reason)
+    return found
+
+
+def _show_judgement(found: gate.Judgement, *, is_first: bool) -> None:
+    """Print the rows that differ; of counts that are the first ones only how many there are."""
+    rows = list(gate.list_rows(found))
+    if rows and not is_first:
+        print_table(rows)
+    for line in [f"{len(rows)} rows are counted for the first time."] if is_first else gate.summarise(found):
+        write_paragraph(console(), line)
+
+
+def _describe_next_step(found: gate.Judgement, path: Path, folder: Path) -> str:
+    if not found.differences:
+        return "No row could be compared on this machine, so the gate does not pass."
+    option = "" if path == folder / BASELINES else f" --baselines {path}"
+    return f"If these changes are intended: enginebench compare --accept 'WHY'{option}"
