@@ -1,11 +1,12 @@
-"""Other versions of the engine as backends: ``engine@PATH``, where PATH is a checkout or an environment.
+"""Other versions of the engine as backends: ``engine@PATH``, where PATH is a checkout or an environment, or
+``engine@REVISION``, where REVISION is a commit of this checkout.
 
 `resolve` finds the interpreter of PATH, asks it about its engine and gives the version a name that stays meaningful in
 records: ``engine@0123456789ab`` by the commit of the checkout, with ``-dirty`` where files differ from it, or
 ``engine@0.1.0+3f2a1b9c`` by version and content where the engine belongs to no checkout. From then on that name is the
 backend's. `command` starts the other interpreter; this process never imports the other engine.
 
-A further way to name a version, such as a git revision, has to give `_find` a folder and nothing else.
+A further way to name a version has to give `_find` a folder and nothing else, as `revisions` does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import paths
+from suites.backends import revisions
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
@@ -74,11 +77,11 @@ def resolve(label: str, folder: Path) -> str:
     """`label` with the lasting name of its version in the place of a path; any other label as it is.
 
     Args:
-        label: such as ``engine@../old[disable=fuse_rope]``.
+        label: such as ``engine@../old[disable=fuse_rope]`` or ``engine@HEAD~3``. A folder of that name comes first.
         folder: what a relative path is relative to.
 
     Raises:
-        UsageError: the folder does not exist or has no interpreter; its engine cannot be imported, is not built or is
+        UsageError: there is no such folder or commit; the commit cannot be built; the folder has no interpreter; its engine cannot be imported, is not built or is
             imported from elsewhere; an earlier version of the same name lies in another folder.
     """
     ref = BackendRef.parse(label)
@@ -86,8 +89,8 @@ def resolve(label: str, folder: Path) -> str:
         return label
     if ref.name == PREFIX:
         raise UsageError(f"backend {label!r}: the folder of a checkout or environment must follow the @")
-    path = (folder / Path(ref.name.removeprefix(PREFIX)).expanduser()).resolve()
     try:
+        path = _find_folder(ref.name.removeprefix(PREFIX), folder)
         found = _find(path)
     except UsageError as error:
         raise UsageError(f"backend {ref.name!r}: {error}") from None
@@ -97,6 +100,21 @@ def resolve(label: str, folder: Path) -> str:
             f"two backends would both be called {found.name}: {known.roots[0]} and {path}. Commit what differs"
         )
     return replace(ref, name=found.name).spelling
+
+
+def _find_folder(text: str, folder: Path) -> Path:
+    """The folder that a path names, or else the one in which the engine of a revision of this checkout was built."""
+    path = (folder / Path(text).expanduser()).resolve()
+    root = machine.checkout()
+    if path.is_dir() or root is None:
+        return path
+    commit = revisions.find_commit(root, text)
+    if commit is None:
+        return path
+    try:
+        return revisions.prepare(root, commit, lambda line: print(line, file=sys.stderr))
+    except revisions.CannotBuild as error:
+        raise UsageError(str(error)) from None
 
 
 def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
@@ -130,7 +148,7 @@ def switches(name: str) -> Sequence[BackendSwitch]:
 def _find(path: Path) -> Version:
     """The version whose checkout or environment is `path`."""
     if not path.is_dir():
-        raise UsageError(f"no such folder {path}")
+        raise UsageError(f"no such folder {path}, and no such commit of this checkout")
     interpreter = next((path / place for place in INTERPRETERS if (path / place).is_file()), None)
     if interpreter is None:
         raise UsageError(

@@ -28,7 +28,9 @@ app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends 
     accuracy.command
 )
 
-app.command("compare", epilog="Examples: enginebench compare RUN last; enginebench compare --gate")(compare.command)
+app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")(
+    compare.command
+)
 
 app.command("site", epilog="Example: enginebench site --out public")(site.command)
 

@@ -1,0 +1,194 @@
+"""Engines of git revisions: for each commit a worktree with its extension and an environment, built once and kept.
+
+The environment has this one's interpreter and packages, and the worktree in front of them, so commits differ in nothing
+but the engine. Commits with equal sources in C share one extension.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from suites import paths
+from suites.harness.errors import UsageError
+from suites.harness.record import machine
+from suites.harness.record.surroundings import surroundings
+
+NATIVE = ("csrc", "CMakeLists.txt")
+"""What an extension is built from, besides the compiler and the interpreter."""
+_TIMEOUT_S = 3600.0
+_SAID = 12
+"""Lines of what a failed build printed last that become its reason."""
+
+
+class CannotBuild(Exception):
+    """The engine of a commit cannot be built; the message is the reason."""
+
+
+def kept_folder() -> Path:
+    """Where worktrees and extensions are kept. They can be made again."""
+    return paths.user_cache() / "revisions"
+
+
+def find_commit(repository: Path, revision: str) -> str | None:
+    """The full name of the commit that `revision` means in `repository`; None if it means none."""
+    return _ask_git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+
+
+def prepare(repository: Path, commit: str, say: Callable[[str], None] = lambda _: None) -> Path:
+    """The folder of the engine of a commit: a worktree with an extension and ``.venv/bin/python``.
+
+    Args:
+        repository: a checkout of a git repository of the engine.
+        commit: full name.
+        say: told what takes long.
+
+    Raises:
+        CannotBuild: git, the compiler or the build fails.
+        UsageError: the cache cannot be written.
+    """
+    folder = kept_folder() / _name_repository(repository) / commit[:12]
+    with _locked(folder):
+        _check_out(repository, commit, folder)
+        library = _find_extension(folder, commit, say)
+        shutil.copy(library, folder / "engine" / library.name)
+        _link_environment(folder)
+    return folder
+
+
+def clear(repository: Path) -> int:
+    """Remove what was kept for the commits of `repository`, and shared extensions. Returns how many commits these were."""
+    folder = kept_folder() / _name_repository(repository)
+    commits = [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(kept_folder() / "extensions", ignore_errors=True)
+    _ask_git(repository, "worktree", "prune")
+    return len(commits)
+
+
+def name_extension(repository: Path, commit: str) -> str:
+    """The name under which the extension of a commit is kept: equal sources, compilers and interpreters, equal names."""
+    sources = [_ask_git(repository, "rev-parse", f"{commit}:{path}") for path in NATIVE]
+    made_by = [sys.version, surroundings()["compiler"], machine.facts()]
+    return hashlib.sha256(repr([sources, made_by]).encode()).hexdigest()[:16]
+
+
+def _name_repository(repository: Path) -> str:
+    """Worktrees belong to one repository, so each has a folder of its own."""
+    common = _ask_git(repository, "rev-parse", "--path-format=absolute", "--git-common-dir") or str(repository)
+    return hashlib.sha256(common.encode()).hexdigest()[:12]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time prepares a commit; another one waits, and finds it prepared."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(f"{folder.name}.lock").open("w")
+    except OSError as error:
+        raise UsageError(f"{folder.parent}: cannot be written: {error.strerror}") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _check_out(repository: Path, commit: str, folder: Path) -> None:
+    """Make `folder` a worktree of the commit, unless it is one without changes."""
+    if folder.is_dir():
+        is_clean = _ask_git(folder, "status", "--porcelain") == ""
+        if is_clean and _ask_git(folder, "rev-parse", "HEAD") == commit:
+            return
+        shutil.rmtree(folder)
+    _ask_git(repository, "worktree", "prune")
+    _run(["git", "-C", str(repository), "worktree", "add", "--detach", "--force", str(folder), commit], "git worktree")
+
+
+def _find_extension(folder: Path, commit: str, say: Callable[[str], None]) -> Path:
+    """The file of the extension of the commit in `folder`, built if none is kept."""
+    kept = kept_folder() / "extensions" / name_extension(folder, commit)
+    found = next(iter(kept.glob("_native*")), None)
+    if found is not None:
+        return found
+    say(f"{commit[:12]}: building its extension")
+    with tempfile.TemporaryDirectory(prefix="enginebench-") as name:
+        wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+        _run([*wheel, "--wheel-dir", name, str(folder)], "the build")
+        return _keep_extension(Path(name), kept)
+
+
+def _keep_extension(wheels: Path, kept: Path) -> Path:
+    """Move the extension out of the wheel; `kept` appears only when it is complete."""
+    (path,) = wheels.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        member = next((one for one in wheel.namelist() if one.startswith("engine/_native")), None)
+        if member is None:
+            raise CannotBuild("the wheel of this commit has no extension engine/_native")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+            made = Path(name) / "made"
+            made.mkdir()
+            (made / Path(member).name).write_bytes(wheel.read(member))
+            made.rename(kept)
+    return kept / Path(member).name
+
+
+def _link_environment(folder: Path) -> None:
+    """Give the worktree an environment: this interpreter, the worktree, then the packages of this environment."""
+    environment = folder / ".venv"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = environment / "lib" / version / "site-packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    (environment / "bin").mkdir(exist_ok=True)
+    interpreter, link = Path(sys.executable).resolve(), environment / "bin" / "python"
+    link.unlink(missing_ok=True)
+    link.symlink_to(interpreter)
+    (environment / "pyvenv.cfg").write_text(f"home = {interpreter.parent}\n", encoding="utf-8")
+    others = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    (packages / "revision.pth").write_text("\n".join([str(folder), *others]) + "\n", encoding="utf-8")
+
+
+def _run(command: list[str], what: str) -> None:
+    """Run a command; CannotBuild with the end of what it printed if it fails."""
+    try:
+        ended = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=_environment(),
+        )
+    except OSError as error:
+        raise CannotBuild(f"{command[0]} cannot be started: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise CannotBuild(f"{what} took longer than {_TIMEOUT_S:g} s") from None
+    if ended.returncode:
+        said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
+        raise CannotBuild("\n".join([f"{what} ended with exit status {ended.returncode}:", *said[-_SAID:]]))
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment without what would bring in its own packages or its own repository."""
+    left_out = ("PYTHONPATH", "PYTHONHOME", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+    return {name: value for name, value in os.environ.items() if name not in left_out}
+
+
+def _ask_git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None if it fails or is not installed."""
+    try:
+        ended = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False, env=_environment()
+        )
+    except OSError:
+        return None
+    return ended.stdout.strip() if ended.returncode == 0 else None
