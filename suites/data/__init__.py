@@ -141,7 +141,7 @@ _ALL = (
             *("--platform", "manylinux_2_24_x86_64", "--platform", "manylinux_2_28_x86_64"),
         ),
     ),
-    # asv's pages load these versions of these scripts, except stupidtable: asv loads 1.0.1, the registry has only 1.1.3.
+    # The versions that asv's pages load; of stupidtable they load 1.0.1, but the registry has only 1.1.3.
     Source(
         "asv-jquery",
         "jQuery, a script of asv's pages (asv-scripts fetches all of them)",

@@ -1,8 +1,8 @@
 """The pages of `asv publish` as a part of the site: every file that they load is a local one.
 
-asv's page loads its scripts from other hosts, and its data by requests that browsers refuse for a page opened from disk.
-Here the scripts are those of `enginebench data fetch asv-scripts`, and `asv_answers.js` answers the requests. Knows
-nothing of the other pages.
+asv's page loads its scripts from other hosts, and its data by requests that browsers refuse for a page opened from
+disk. Here the scripts are those of `enginebench data fetch asv-scripts`, and `asv_answers.js` answers the requests.
+Knows nothing of the other pages.
 """
 
 from __future__ import annotations
@@ -150,8 +150,12 @@ def _publish(results: AsvResults, out: Path) -> None:
             # asv opens this and the commit when a point is clicked: without an address of commits, the first page
             "show_commit_url": "#/?commit=",
             **_read_settings(results.repository / "asv.conf.json"),
-            **{"version": 1, "dvcs": "git", "repo": str(results.repository.resolve()), "branches": ["HEAD"]},
-            **{"results_dir": str(copied), "html_dir": str(out.resolve())},
+            "version": 1,
+            "dvcs": "git",
+            "repo": str(results.repository.resolve()),
+            "branches": ["HEAD"],
+            "results_dir": str(copied),
+            "html_dir": str(out.resolve()),
         }
         config = Path(scratch) / "asv.conf.json"
         config.write_text(json.dumps(settings), encoding="utf-8")
@@ -177,7 +181,7 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
 
 def make_local(folder: Path, scripts: Mapping[str, Path], home: str | None = None) -> None:
-    """Change the pages that asv wrote into `folder` so that they load nothing from another host, and no data by requests.
+    """Change the pages that asv wrote into `folder`: they load nothing from another host, and no data by requests.
 
     Args:
         folder: what `asv publish` wrote.
