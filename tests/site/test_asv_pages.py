@@ -229,6 +229,11 @@ def test_pages_of_asv_show_the_benchmark_without_a_network(browser, address):
     drawn = page.evaluate("$('#main-graph').data('plot').getData().map(one => one.data.length)")
     assert max(drawn) == len(asv_files.SECONDS)
     assert page.inner_text("#title") == asv_files.NAME
+    # asv asks for this file when a graph is missing, to tell that from a server that is down
+    assert (
+        page.evaluate("$.ajax({url: 'swallow.ico', dataType: 'text', cache: false}).then(() => 'up', () => 'down')")
+        == "up"
+    )
     page.click("text=enginebench results")
     page.wait_for_selector("#matrix")
     context.close()
