@@ -27,6 +27,8 @@ HERE = Path(__file__).parent
 TIME_LIMIT_S = 300
 _LOADED = re.compile(r'<(?P<tag>script|link|img)\b[^>]*?\s(?:src|href)="(?:https?:)?//[^"]*?(?P<name>[^"/]*)"[^>]*>')
 """A tag that loads something from another host."""
+_SKIPPED = re.compile(r"(?:Error loading results file|Skipping results).*")
+"""What asv prints of result files that it cannot use; it goes on and exits with 0."""
 _MENU = '<ul class="nav navbar-nav navbar-left">'
 _ERROR_PAGE = """\
 <!doctype html>
@@ -112,8 +114,8 @@ def _list_commits(repository: Path) -> set[str]:
     return {commit for part in listed for commit in part}
 
 
-def write_pages(results: AsvResults, out: Path, home: str | None = None) -> None:
-    """Write the pages of asv into `out`, which is replaced.
+def write_pages(results: AsvResults, out: Path, home: str | None = None) -> list[str]:
+    """Write the pages of asv into `out`, which is replaced. Returns what asv said of files that it could not use.
 
     Args:
         results: what they show.
@@ -121,19 +123,22 @@ def write_pages(results: AsvResults, out: Path, home: str | None = None) -> None
         home: address of the page that a link to the results leads back to.
 
     Raises:
-        AsvPagesError: the scripts were not fetched, asv failed, or its page loads something unknown.
+        AsvPagesError: the scripts were not fetched, asv failed or shows nothing, or its page loads something unknown.
         OSError: a file cannot be written.
     """
     missing = data.missing(asv_scripts.GROUP)
     if missing is not None:
         raise AsvPagesError("the scripts of asv's pages are not here", missing.removeprefix("run "))
-    _publish(results, out)
+    skipped = _publish(results, out)
+    if not json.loads((out / "index.json").read_text(encoding="utf-8"))["graph_param_list"]:
+        raise AsvPagesError("; ".join(["asv has nothing to show of the results", *skipped]))
     make_local(out, asv_scripts.find_scripts(), home)
     for source, path in asv_scripts.find_licences().items():
         shutil.copyfile(path, out / "vendor" / f"LICENSE-{source.removeprefix('asv-')}.txt")
+    return skipped
 
 
-def _publish(results: AsvResults, out: Path) -> None:
+def _publish(results: AsvResults, out: Path) -> list[str]:
     """Run `asv publish` over a copy of the results, because asv fails on a result whose commit it does not know."""
     with tempfile.TemporaryDirectory() as scratch:
         copied = Path(scratch) / "results"
@@ -164,9 +169,11 @@ def _publish(results: AsvResults, out: Path) -> None:
             ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise AsvPagesError(f"asv publish took longer than {TIME_LIMIT_S} s") from None
+    printed = (ended.stdout + ended.stderr).replace(f"{copied}/", "")
     if ended.returncode != 0:
-        lines = (ended.stdout + ended.stderr).strip().splitlines()
+        lines = printed.strip().splitlines()
         raise AsvPagesError(f"asv publish failed: {lines[-1].strip() if lines else f'exit status {ended.returncode}'}")
+    return list(dict.fromkeys(_SKIPPED.findall(printed)))
 
 
 def _read_settings(path: Path) -> dict[str, Any]:

@@ -116,15 +116,14 @@ def _write_asv_pages(results: Path, folder: Path) -> AsvPart:
     try:
         # the repository of the results, or the one that the user is in
         shown = asv_pages.find_results(results, dict.fromkeys((*results.resolve().parents, *_list_parents())))
-        asv_pages.write_pages(shown, folder, home="../index.html")
+        problems = asv_pages.write_pages(shown, folder, home="../index.html")
     except asv_pages.AsvPagesError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return AsvPart(problem=str(error), command=error.command)
-    if not shown.left_out:
-        return AsvPart("asv/index.html")
-    count = len(shown.files) + shown.left_out
-    problem = f"{shown.left_out} of {count} results are of commits that are not in git's first-parent history of HEAD"
-    return AsvPart("asv/index.html", problem)
+    if shown.left_out:
+        count = len(shown.files) + shown.left_out
+        problems.insert(0, f"{shown.left_out} of {count} results have no commit of the first-parent history of HEAD")
+    return AsvPart("asv/index.html", "; ".join(problems) or None)
 
 
 def _list_parents() -> tuple[Path, ...]:

@@ -147,6 +147,29 @@ def test_the_site_without_pages_of_asv_says_what_is_missing(
     assert "asv/" not in (tmp_path / "site" / "index.html").read_text()
 
 
+def test_results_that_asv_cannot_use_are_told(repository, tmp_path, dummies, capsys):
+    project = shutil.copytree(repository, tmp_path / "project")
+    test_build.write_run(project / "results", "20261121T120604Z")
+    paths = sorted((project / "results" / "asv" / "toy").glob("*-*.json"))
+
+    def drop_date(path):
+        path.write_text(
+            json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "date"})
+        )
+
+    drop_date(paths[0])
+    part, said = build_with(capsys, project / "results", tmp_path / "site")
+    told = f"Error loading results file 'toy/{paths[0].name}': missing key 'date'"
+    assert part == {"page": "asv/index.html", "problem": told, "command": ""}
+    assert said == f"pages of asv incomplete: {told}\n"
+    assert '<a href="asv/index.html">' in (tmp_path / "site" / "index.html").read_text()
+    for path in paths[1:]:
+        drop_date(path)
+    part, _ = build_with(capsys, project / "results", tmp_path / "site")
+    assert part["page"] is None
+    assert part["problem"].startswith("asv has nothing to show of the results; Error loading")
+
+
 def test_a_failure_of_asv_is_told_and_the_site_is_built(repository, tmp_path, dummies, monkeypatch, capsys):
     project = shutil.copytree(repository, tmp_path / "project")
     test_build.write_run(project / "results", "20261121T120604Z")
