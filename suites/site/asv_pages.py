@@ -83,12 +83,21 @@ def find_results(folder: Path, repositories: Iterable[Path]) -> AsvResults:
         raise AsvPagesError(f"no results of asv in {folder}", "asv machine --yes && asv run")
     if importlib.util.find_spec("asv") is None:
         raise AsvPagesError("asv is not installed", "pip install asv")
-    for repository in repositories:
+    checkouts = [path for path in repositories if (path / ".git").exists()]
+    for repository in checkouts:
         known = _list_commits(repository)
         files = [path for path, commit in commits.items() if commit in known]
         if files:
             return AsvResults(folder, repository, files, len(commits) - len(files))
-    raise AsvPagesError(f"git has no commit of the results in {folder} in the history of HEAD", "git fetch --unshallow")
+    if not checkouts:
+        raise AsvPagesError(
+            "no git repository here", f"cd CHECKOUT && enginebench site --results {folder.parent.resolve()}"
+        )
+    is_shallow = any(_run_git(path, "rev-parse", "--is-shallow-repository") == ["true"] for path in checkouts)
+    raise AsvPagesError(
+        f"git has no commit of the results in {folder} in the history of HEAD",
+        "git fetch --unshallow" if is_shallow else "git pull",
+    )
 
 
 def _read_commit(path: Path) -> str | None:
@@ -101,17 +110,19 @@ def _read_commit(path: Path) -> str | None:
 
 
 def _list_commits(repository: Path) -> set[str]:
-    """Commits that asv shows; none if there is no git repository."""
+    """Commits that asv shows."""
+    history = _run_git(repository, "rev-list", "--first-parent", "HEAD")
+    tags = _run_git(repository, "for-each-ref", "--format=%(objectname) %(*objectname)", "refs/tags")
+    return {*history, *tags}
+
+
+def _run_git(repository: Path, *arguments: str) -> list[str]:
+    """The words that git prints; none if it fails."""
     git = shutil.which("git")
-    if git is None or not (repository / ".git").exists():
-        return set()
-    history = [git, "rev-list", "--first-parent", "HEAD"]
-    tags = [git, "for-each-ref", "--format=%(objectname) %(*objectname)", "refs/tags"]
-    listed = [
-        subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False).stdout.split()
-        for command in (history, tags)
-    ]
-    return {commit for part in listed for commit in part}
+    if git is None:
+        raise AsvPagesError("git is not installed", "apt-get install git")
+    ended = subprocess.run([git, *arguments], cwd=repository, capture_output=True, text=True, check=False)
+    return ended.stdout.split() if ended.returncode == 0 else []
 
 
 def write_pages(results: AsvResults, out: Path, home: str | None = None) -> list[str]:

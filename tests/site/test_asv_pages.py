@@ -120,7 +120,9 @@ def build_with(capsys, results, out, *arguments):
     [
         ("results", "no results of asv in ", "asv machine --yes && asv run"),
         ("asv", "asv is not installed", "pip install asv"),
-        ("commits", "git has no commit of the results in ", "git fetch --unshallow"),
+        ("repository", "no git repository here", "cd CHECKOUT && enginebench site --results {results}"),
+        ("commits", "git has no commit of the results in ", "git pull"),
+        ("depth", "git has no commit of the results in ", "git fetch --unshallow"),
         ("scripts", "the scripts of asv's pages are not here", "enginebench data fetch asv-scripts"),
     ],
 )
@@ -136,13 +138,20 @@ def test_the_site_without_pages_of_asv_says_what_is_missing(
     elif lack == "asv":
         found = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "asv" else found(name))
-    elif lack == "commits":
+    elif lack in ("repository", "commits", "depth"):
         shutil.rmtree(project / ".git")
+    if lack == "commits":
+        asv_files.run_git(project, "init", "--quiet")
+    elif lack == "depth":
+        asv_files.run_git(repository, "commit", "--quiet", "--allow-empty", "--message", "not measured")
+        asv_files.run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", "shallow")
+        asv_files.run_git(repository, "reset", "--quiet", "--soft", "HEAD~1")
+        shutil.move(tmp_path / "shallow" / ".git", project / ".git")
     part, said = build_with(capsys, project / "results", tmp_path / "site")
     assert part["page"] is None
     assert part["problem"].startswith(problem)
-    assert part["command"] == command
-    assert said == f"pages of asv left out: {part['problem']}; run: {command}\n"
+    assert part["command"] == command.format(results=project / "results")
+    assert said == f"pages of asv left out: {part['problem']}; run: {part['command']}\n"
     assert not (tmp_path / "site" / "asv").exists()
     assert "asv/" not in (tmp_path / "site" / "index.html").read_text()
 
