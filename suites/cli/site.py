@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -27,8 +28,13 @@ def command(
         raise UsageError(f"{folder}: no runs; measure something first, for example with: enginebench run default")
     for problem in collection.problems:
         sys.stderr.write(f"left out or doubtful: {problem}\n")
-    built = build_site(collection, out)
+    built = build_site(collection, out, folder / "asv")
+    if built.asv.problem:
+        what = "incomplete" if built.asv.page else "left out"
+        remedy = f"; run: {built.asv.command}" if built.asv.command else ""
+        sys.stderr.write(f"pages of asv {what}: {built.asv.problem}{remedy}\n")
     if as_json:
-        print_json({"folder": str(built.folder), "pages": built.pages, "problems": list(built.problems)})
+        found = {"folder": str(built.folder), "pages": built.pages, "problems": list(built.problems)}
+        print_json(found | {"asv": asdict(built.asv)})
     else:
         print(f"{built.folder / 'index.html'}: {count(built.pages, 'page')} of {count(len(collection.runs), 'run')}")

@@ -141,15 +141,83 @@ _ALL = (
             *("--platform", "manylinux_2_24_x86_64", "--platform", "manylinux_2_28_x86_64"),
         ),
     ),
+    # The versions that asv's pages load; of stupidtable they load 1.0.1, but the registry has only 1.1.3.
+    Source(
+        "asv-jquery",
+        "jQuery, a script of asv's pages (asv-scripts fetches all of them)",
+        "npm",
+        "jquery",
+        "3.3.1",
+        "2c7c70a1e796c1568ff05d45a8cb2da2a0fc6e37426c65e4eef6ee55e217933e",
+        415_379,
+        "MIT",
+    ),
+    Source(
+        "asv-flot",
+        "Flot, a script of asv's pages: charts",
+        "npm",
+        "flot",
+        "0.8.3",
+        "5e4cea78a9efa2d3dbba363ac76c688951e6c638ee916883c36e23516208b1ed",
+        511_107,
+        "MIT",
+    ),
+    Source(
+        "asv-flot-orderbars",
+        "a script of asv's pages: bars side by side in Flot's charts",
+        "npm",
+        "flot-orderbars",
+        "1.0.0",
+        "e5523ee7cca778f194b34fc31afb6dda40bf1557e6669fda4730c29f53e87101",
+        60_648,
+        "MIT",
+    ),
+    Source(
+        "asv-stupidtable",
+        "a script of asv's pages: tables that can be sorted",
+        "npm",
+        "stupid-table-plugin",
+        "1.1.3",
+        "1186089584b7c2f7fec9ad4232e9aa1adbfea273eaa233b713beb8c2c916b4ac",
+        102_358,
+        "MIT",
+    ),
+    Source(
+        "asv-md5",
+        "a script of asv's pages: MD5",
+        "npm",
+        "blueimp-md5",
+        "2.19.0",
+        "0fff5798c7733b21f3e4c0de69ccba12af266e0f01c3e3a41051c0e49a655512",
+        8_861,
+        "MIT",
+    ),
+    Source(
+        "asv-bootstrap",
+        "Bootstrap, a script and styles of asv's pages",
+        "npm",
+        "bootstrap",
+        "3.1.1",
+        "23b27da4dd80b8fbe8972ac4be87037627e007ad5dd1edb27435844f0a4646a0",
+        2_283_974,
+        "MIT",
+    ),
 )
 SOURCES: dict[str, Source] = {source.name: source for source in _ALL}
+GROUPS: dict[str, tuple[str, ...]] = {"asv-scripts": tuple(name for name in SOURCES if name.startswith("asv-"))}
+"""Name -> the sources that `enginebench data fetch NAME` fetches together."""
 
 
 def get(name: str) -> Source:
     """The source of that name. DataError for a name that is unknown, with the nearest one."""
     if name not in SOURCES:
-        raise DataError(f"data: {unknown('name', name, SOURCES)}")
+        raise DataError(f"data: {unknown('name', name, [*SOURCES, *GROUPS])}")
     return SOURCES[name]
+
+
+def expand(name: str) -> list[Source]:
+    """The sources of a group, or the one source of that name. DataError for a name that is unknown."""
+    return [get(one) for one in GROUPS.get(name, (name,))]
 
 
 def cache() -> Path:
@@ -164,8 +232,12 @@ def folder(name: str) -> Path:
 
 
 def missing(name: str) -> str | None:
-    """Why a source cannot be read, or None. A folder that exists is whole: it is renamed into place at the end."""
-    return None if folder(name).is_dir() else f"run enginebench data fetch {name}"
+    """Why a source or a group cannot be read, or None.
+
+    A folder that exists is whole: it is renamed into place at the end.
+    """
+    is_complete = all(folder(source.name).is_dir() for source in expand(name))
+    return None if is_complete else f"run enginebench data fetch {name}"
 
 
 def path(name: str, *parts: str) -> Path:

@@ -21,6 +21,7 @@ from suites.harness.errors import UsageError
 from suites.harness.record.collection import Collection
 from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
+from suites.site import asv_pages
 from suites.site.page import Page, Rows, Site
 from suites.site.pages import ablations, machines, models, overview, precision
 
@@ -38,22 +39,45 @@ MARK = ".enginebench-site"
 
 
 @dataclass(frozen=True)
+class AsvPart:
+    """What the site has of asv's pages.
+
+    Attributes:
+        page: the first of them, relative to the site; None without them.
+        problem: why they are missing or incomplete, or None.
+        command: what to run to change that; empty if there is nothing.
+    """
+
+    page: str | None = None
+    problem: str | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
 class Built:
     """The site that was written.
 
     Attributes:
         folder: where.
-        pages: number of pages.
+        pages: number of pages, without those of asv.
         problems: what of the records could not be read.
+        asv: the pages of asv.
     """
 
     folder: Path
     pages: int
     problems: Sequence[str]
+    asv: AsvPart = AsvPart()
 
 
-def build_site(collection: Collection, folder: Path) -> Built:
+def build_site(collection: Collection, folder: Path, asv_results: Path | None = None) -> Built:
     """Write the site of all stored runs into `folder`, in place of an earlier site there.
+
+    Args:
+        collection: the runs.
+        folder: where to write.
+        asv_results: results of asv; their pages become the folder ``asv`` of the site. Whatever they lack is said in
+            the returned value, and the rest of the site is written.
 
     Raises:
         UsageError: a package is missing, or the folder has other files or cannot be written.
@@ -77,12 +101,34 @@ def build_site(collection: Collection, folder: Path) -> Built:
             shutil.copytree(HERE / "assets", made / "assets")
             (made / "assets" / "plotly.min.js").write_text(scripts, encoding="utf-8")
             (made / MARK).touch()
+            asv = AsvPart() if asv_results is None else _write_asv_pages(asv_results, made / "asv")
+            shared["asv_page"] = asv.page
             for page in pages:
                 _write_page(made, page, environment, shared)
             _replace(folder, made)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
-    return Built(folder, len(pages), collection.problems)
+    return Built(folder, len(pages), collection.problems, asv)
+
+
+def _write_asv_pages(results: Path, folder: Path) -> AsvPart:
+    """The pages of asv in `folder`, or the reason why there are none."""
+    try:
+        # the repository of the results, or the one that the user is in
+        shown = asv_pages.find_results(results, dict.fromkeys((*results.resolve().parents, *_list_parents())))
+        problems = asv_pages.write_pages(shown, folder, home="../index.html")
+    except asv_pages.AsvPagesError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return AsvPart(problem=str(error), command=error.command)
+    if shown.left_out:
+        count = len(shown.files) + shown.left_out
+        problems.insert(0, f"{shown.left_out} of {count} results have no commit of the first-parent history of HEAD")
+    return AsvPart("asv/index.html", "; ".join(problems) or None)
+
+
+def _list_parents() -> tuple[Path, ...]:
+    here = Path.cwd()
+    return (here, *here.parents)
 
 
 def _load_templates() -> Any:

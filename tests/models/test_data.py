@@ -173,6 +173,24 @@ def test_the_list_says_where_everything_lies(capsys):
     assert "Example: enginebench data fetch" in capsys.readouterr().out
 
 
+def test_a_group_is_fetched_by_one_name(source, monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(data.SOURCES, "again", Source(**{**vars(source), "name": "again"}))
+    monkeypatch.setitem(data.GROUPS, "both", ("made", "again"))
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "fetch", "made", "--json"])
+    assert not ended.value.code
+    assert data.missing("both") == "run enginebench data fetch both"
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "fetch", "both", "--json"])
+    assert not ended.value.code
+    assert json.loads(capsys.readouterr().out) == {name: str(data.folder(name)) for name in ("made", "again")}
+    assert data.missing("both") is None
+    assert _asked(tmp_path) == 2
+    with pytest.raises(DataError, match="did you mean 'asv-scripts'"):
+        data.expand("asv-script")
+
+
 @pytest.mark.parametrize("name", ["resnet50-imagenet", "cifar10-cnn", "efficientnet-lite0"])
 def test_a_model_without_its_weights_says_what_to_run(name):
     assert models.get(name).unavailable() == f"run enginebench data fetch {name}"
