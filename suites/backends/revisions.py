@@ -21,7 +21,7 @@ from pathlib import Path
 from suites import paths
 from suites.harness.errors import UsageError
 from suites.harness.record import machine
-from suites.harness.record.surroundings import surroundings
+from suites.harness.record.surroundings import output, surroundings
 
 NATIVE = ("csrc", "CMakeLists.txt")
 """What an extension is built from, besides the compiler and the interpreter."""
@@ -44,7 +44,7 @@ def find_commit(repository: Path, revision: str) -> str | None:
     return _ask_git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
 
 
-def prepare(repository: Path, commit: str, say: Callable[[str], None] = lambda _: None) -> Path:
+def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda _: None) -> Path:
     """The folder of the engine of a commit: a worktree with an extension and ``.venv/bin/python``.
 
     Args:
@@ -66,7 +66,7 @@ def prepare(repository: Path, commit: str, say: Callable[[str], None] = lambda _
 
 
 def clear(repository: Path) -> int:
-    """Remove what was kept for the commits of `repository`, and shared extensions. Returns how many commits these were."""
+    """Remove what was kept for the commits of `repository`, and all extensions. Returns the number of commits."""
     folder = kept_folder() / _name_repository(repository)
     commits = [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
     shutil.rmtree(folder, ignore_errors=True)
@@ -76,7 +76,7 @@ def clear(repository: Path) -> int:
 
 
 def name_extension(repository: Path, commit: str) -> str:
-    """The name under which the extension of a commit is kept: equal sources, compilers and interpreters, equal names."""
+    """The name under which the extension of a commit is kept. It follows from sources, compiler and interpreter."""
     sources = [_ask_git(repository, "rev-parse", f"{commit}:{path}") for path in NATIVE]
     made_by = [sys.version, surroundings()["compiler"], machine.facts()]
     return hashlib.sha256(repr([sources, made_by]).encode()).hexdigest()[:16]
@@ -112,7 +112,7 @@ def _check_out(repository: Path, commit: str, folder: Path) -> None:
     _run(["git", "-C", str(repository), "worktree", "add", "--detach", "--force", str(folder), commit], "git worktree")
 
 
-def _find_extension(folder: Path, commit: str, say: Callable[[str], None]) -> Path:
+def _find_extension(folder: Path, commit: str, say: Callable[[str], object]) -> Path:
     """The file of the extension of the commit in `folder`, built if none is kept."""
     kept = kept_folder() / "extensions" / name_extension(folder, commit)
     found = next(iter(kept.glob("_native*")), None)
@@ -185,10 +185,5 @@ def _environment() -> dict[str, str]:
 
 def _ask_git(folder: Path, *arguments: str) -> str | None:
     """What git prints; None if it fails or is not installed."""
-    try:
-        ended = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False, env=_environment()
-        )
-    except OSError:
-        return None
-    return ended.stdout.strip() if ended.returncode == 0 else None
+    text = output("git", "-C", str(folder), *arguments)
+    return None if text is None else text.strip()

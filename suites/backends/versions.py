@@ -81,8 +81,9 @@ def resolve(label: str, folder: Path) -> str:
         folder: what a relative path is relative to.
 
     Raises:
-        UsageError: there is no such folder or commit; the commit cannot be built; the folder has no interpreter; its engine cannot be imported, is not built or is
-            imported from elsewhere; an earlier version of the same name lies in another folder.
+        UsageError: there is no such folder or commit; the commit cannot be built; the folder has no interpreter; its
+            engine cannot be imported, is not built or is imported from elsewhere; an earlier version of the same name
+            lies in another folder.
     """
     ref = BackendRef.parse(label)
     if not is_version(ref.name) or ref.name in _named:
@@ -112,7 +113,7 @@ def _find_folder(text: str, folder: Path) -> Path:
     if commit is None:
         return path
     try:
-        return revisions.prepare(root, commit, lambda line: print(line, file=sys.stderr))
+        return revisions.prepare(root, commit, lambda line: sys.stderr.write(f"{line}\n"))
     except revisions.CannotBuild as error:
         raise UsageError(str(error)) from None
 

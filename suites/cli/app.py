@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, accuracy, catalogue, compare, data, profile, run, show, site
+from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site
 from suites.cli.output import JsonFlag, ResultsOption, print_json, print_table, text, whole_number
 from suites.harness.measure import handover, roofs
 from suites.harness.present import units
@@ -31,6 +31,8 @@ app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends 
 app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")(
     compare.command
 )
+
+app.command("history", epilog="Example: enginebench history --since HEAD~20 --every 2")(history.command)
 
 app.command("site", epilog="Example: enginebench site --out public")(site.command)
 

@@ -16,11 +16,13 @@ from suites.accuracy import tables, tradeoff
 from suites.cli import ablation
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
 from suites.harness.errors import UsageError
-from suites.harness.judge import growth, standing
+from suites.harness.judge import growth, standing, steps
+from suites.harness.judge.history import History
 from suites.harness.present import (
     ablation_table,
     ablation_terminal,
     details,
+    history,
     markdown,
     names,
     notes,
@@ -33,6 +35,7 @@ from suites.harness.present import (
 )
 from suites.harness.present.growth import print_growth
 from suites.harness.record import frame, lookup, machine, store, superseded
+from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import AblationRecord, AccuracyRecord, Environment, Samples, Summary
 from suites.harness.run import runner
 
@@ -80,6 +83,11 @@ def command(
         else (lookup.is_shown, "a run with rows")
     )
     found = lookup.find_run(store.results_folder(results), name, is_suitable, wanted)
+    if lookup.is_history(found):
+        _show_history(
+            found, of_rows | {"--csv": as_csv, "--markdown or --into": as_markdown or into is not None}, as_json
+        )
+        return
     is_ablation = bool(found.of(AblationRecord))
     if as_csv:
         _warn_of_missing_rows(found)
@@ -118,6 +126,22 @@ def command(
         _print_missing_rows(found)
         print_run(chosen, found.environment, found.started)
         print_tradeoffs(chosen, found)
+
+
+def _show_history(found: store.Run, others: Mapping[str, bool], as_json: bool) -> None:
+    for option, is_given in others.items():
+        if is_given:
+            raise UsageError(f"{option} is for runs of a suite or model, and {found.name} follows commits")
+    tracks = steps.follow(found, History(found.path.parents[2], exclude=found.path))
+    if as_json:
+        print_json({"path": str(found.path), "cases": history.to_dict(tracks)})
+        return
+    print(f"run {found.name}\n")
+    overview_terminal.write_paragraph(console(), overview.describe_place(found.environment, found.started))
+    if not found.of(CommitRecord):
+        described = f"Unfinished: {found.unfinished}. `enginebench history ... --resume` goes on with it."
+        overview_terminal.write_paragraph(console(), described, style="bold")
+    history.print_history(console(), tracks)
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:

@@ -135,9 +135,9 @@ def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
     return interval(estimate(generations, history))
 
 
-def interval(found: Estimate) -> Ratio:
-    """An estimate as a ratio with its 95% interval."""
-    half = quantile(found.degrees) * found.error
+def interval(found: Estimate, confidence: float = CONFIDENCE) -> Ratio:
+    """An estimate as a ratio with its interval, by default of 95%."""
+    half = quantile(found.degrees, confidence) * found.error
     return Ratio(math.exp(found.centre), math.exp(found.centre - half), math.exp(found.centre + half))
 
 

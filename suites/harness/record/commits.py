@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
@@ -29,8 +28,10 @@ class CommitRecord(Record):
     """full name"""
     parent: str | None = None
     """the commit before it in this history, which its times are compared with; null for the first"""
-    date: datetime
-    """when it was committed"""
+    skipped: int = 0
+    """commits between `parent` and this one that change the engine and were left out"""
+    date: str
+    """when it was committed, in ISO 8601"""
     subject: str
     """first line of its message"""
     status: Literal["built", "failed"]

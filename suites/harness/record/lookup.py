@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.suggest import unknown
 from suites.harness.errors import UsageError
 from suites.harness.record import store
+from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import AblationRecord
 from suites.harness.record.store import Run
 
@@ -20,6 +21,8 @@ NEAREST = 5
 MOST_MATCHES = 10
 """Names that the message about an ambiguous one gives."""
 _ABLATION = "ablate_"
+HISTORY = "history"
+"""Suite of the runs of ``enginebench history``."""
 
 
 def find_run(
@@ -98,11 +101,16 @@ def is_ablation(run: Run) -> bool:
     return run.environment.suite.startswith(_ABLATION) or bool(run.of(AblationRecord))
 
 
+def is_history(run: Run) -> bool:
+    """True if the run follows the engine over commits. It may have been interrupted before such lines were written."""
+    return run.environment.suite == HISTORY or bool(run.of(CommitRecord))
+
+
 def is_measurement(run: Run) -> bool:
-    """True if the run has rows and is no ablation."""
-    return bool(run.summaries()) and not is_ablation(run)
+    """True if the run has rows and is neither an ablation nor a history."""
+    return bool(run.summaries()) and not is_ablation(run) and not is_history(run)
 
 
 def is_shown(run: Run) -> bool:
-    """True if the run has rows, or lines of an ablation."""
-    return bool(run.summaries() or run.of(AblationRecord))
+    """True if the run has rows, or lines of an ablation or of a history."""
+    return bool(run.summaries() or run.of(AblationRecord) or run.of(CommitRecord))

@@ -101,7 +101,7 @@ def run(
     try:
         reporter.say(f"records go to {store.runs_folder(results).resolve()}")
         with stopwatch.time("machine and roofs"):
-            environment = earlier.environment if earlier else _environment(plan, measure_roofs)
+            environment = earlier.environment if earlier else describe_environment(plan, measure_roofs)
         path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
         history = History(results, exclude=path)
         with run_folder() as folder, store.Writer(path, resume=resume) as writer:
@@ -261,7 +261,8 @@ class _Exports:
             shutil.move(path, self._folder / path.name)
 
 
-def _environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None) -> Environment:
+def describe_environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | None = None) -> Environment:
+    """The first line of a run of `plan` that begins now."""
     threads = sorted({case.threads for case, _ in plan.cases})
     refs = {ref.label: ref for _, refs in plan.cases for ref in refs}
     names = sorted({case.device for case, _ in plan.cases})

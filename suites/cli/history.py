@@ -1,0 +1,94 @@
+"""``enginebench history``: the engine over commits."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suites.backends import revisions
+from suites.cli import targets
+from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, print_table, whole_number
+from suites.harness.declare.spec import MOST_GENERATIONS, find, load
+from suites.harness.errors import UsageError
+from suites.harness.judge import steps
+from suites.harness.judge.history import History
+from suites.harness.present import history as present
+from suites.harness.present import progress
+from suites.harness.record import lookup, store
+from suites.harness.run.plan import make
+from suites.history import asv_results
+from suites.history.commits import find_repository, list_commits
+from suites.history.measure import Request, measure
+
+ASV = "asv"
+"""Folder of asv's results in the results folder."""
+
+
+def command(
+    since: Annotated[
+        str | None, typer.Option(metavar="REV", help="The first commit: a name, a tag, HEAD~20.", show_default=False)
+    ] = None,
+    until: Annotated[str, typer.Option(metavar="REV", help="The last commit.")] = "HEAD",
+    every: Annotated[int, whole_number("--every", 1, help="Take only each N-th commit, and the last one.")] = 1,
+    suite: Annotated[str, typer.Option(help="Whose cases are followed, by name or path.")] = lookup.HISTORY,
+    only: Annotated[str | None, typer.Option(metavar="EXPR", help="Expression over the fields of the cases.")] = None,
+    counts_only: Annotated[bool, typer.Option("--counts-only", help="Count programs, and time nothing.")] = False,
+    generations: Annotated[
+        int | None, whole_number("--generations", 2, MOST_GENERATIONS, help="Fresh sets of processes.")
+    ] = None,
+    repository: Annotated[
+        Path | None, typer.Option(help="Checkout whose commits are followed.", show_default="that of this harness")
+    ] = None,
+    asv: Annotated[
+        Path | None, typer.Option(help="Folder for asv's results.", show_default=f"{ASV}/ in the results folder")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished history.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the commits, and build nothing.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Remove the builds that are kept, and do nothing else.")
+    ] = False,
+    results: ResultsOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Follow the engine over commits: what its programs count and how long they take, each against the one before it.
+
+    The harness is this one for all commits. Each engine is built once and kept. Neighbouring commits take turns in one
+    run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
+    """
+    place = find_repository(repository)
+    if clear:
+        print(f"removed the builds of {count(revisions.clear(place), 'commit')}")
+        return
+    if since is None:
+        raise UsageError("--since REV is missing: the first commit, such as --since HEAD~20")
+    commits = list_commits(place, since, until, every)
+    if dry_run:
+        rows = [{"commit": one.name[:12], "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
+        if as_json:
+            print_json([{**row, "commit": one.name} for row, one in zip(rows, commits, strict=True)])
+        else:
+            print_table(rows)
+        return
+    asked = {} if generations is None else {"generations": generations}
+    chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
+    cases = [case for case, _ in make(chosen, only).cases]
+    options = targets.list_options({"--since": since, "--until": until, "--every": every, "--only": only})
+    words = targets.name_command("history", "", results)
+    request = Request(chosen, cases, place, commits, not counts_only, [word for word in words if word], options)
+    folder = store.results_folder(results)
+    with progress.reporter() as reporter:
+        run = measure(request, folder, reporter, resume=resume)
+    tracks = steps.follow(run, History(folder, exclude=run.path))
+    written = asv_results.write_results(tracks, run.environment, asv or folder / ASV)
+    if as_json:
+        print_json({"path": str(run.path), "asv": str(written), "cases": present.to_dict(tracks)})
+        return
+    present.print_history(console(), tracks)
+    print(f"stored: {run.path}")
+    print(f"as results of asv: {written}")
+    if all(point.word == "failed" for track in tracks for point in track.points):
+        print("no commit has a program", file=sys.stderr)
+        raise typer.Exit(1)

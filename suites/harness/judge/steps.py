@@ -1,0 +1,216 @@
+"""A history of commits: each against the one before it, and where a step is. Pure, from one stored run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from suites.harness.judge import stats
+from suites.harness.judge.history import History
+from suites.harness.judge.summary import log_ratios
+from suites.harness.record.commits import CommitRecord, CountedCase
+from suites.harness.record.facts import columns
+from suites.harness.record.schema import Ratio, Samples
+from suites.harness.record.store import Run
+
+COUNTS = columns("gates")
+Word = Literal["first", "same code", "faster", "slower", "same", "inconclusive", "not timed", "failed"]
+STEPS: tuple[Word, ...] = ("faster", "slower")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One commit in one case.
+
+    Attributes:
+        commit: the commit.
+        word: `faster` and `slower` are steps: beyond noise and, with Holm's rule over all pairs of the run, at 95%.
+            `same code`: its engine is that of the commit before. `failed`: it was not built, or has no program.
+        ratio: its time over that of the commit before it, by paired rounds; None where nothing was timed.
+        level: the product of these ratios since the first commit, so time over that of the first; None behind a gap.
+        wide: `ratio` with its 99% interval.
+        generations: the paired ratio of each generation of processes.
+        changes: column -> (before, now), of the counts that differ.
+        counts: column -> count.
+        reason: why it failed.
+    """
+
+    commit: CommitRecord
+    word: Word
+    ratio: Ratio | None = None
+    level: Ratio | None = None
+    wide: Ratio | None = None
+    generations: tuple[float, ...] = ()
+    changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def is_step(self) -> bool:
+        """True if its time differs from that of the commit before, beyond noise."""
+        return self.word in STEPS
+
+
+@dataclass(frozen=True)
+class Track:
+    """One case over all commits, oldest first.
+
+    Attributes:
+        case: its id.
+        seconds: median latency of the first commit; None if nothing was timed.
+        samples: its median seconds in each generation in which it took turns with the commits behind it.
+        floor: A/A floor of the case, relative; None if it was not measured.
+        points: one for each commit.
+    """
+
+    case: str
+    seconds: float | None
+    samples: tuple[float, ...]
+    floor: float | None
+    points: tuple[Point, ...]
+
+
+def follow(run: Run, history: History) -> list[Track]:
+    """Every case of a run of ``enginebench history``.
+
+    Args:
+        run: a run with lines of kind `commit`.
+        history: what the A/A pairs of its machine say of the variance between processes.
+    """
+    commits = run.of(CommitRecord)
+    samples = _index_samples(run)
+    threads = {row.case: row.threads for row in run.summaries()}
+    cases = list(dict.fromkeys(case for commit in commits for case in commit.cases))
+    pairs = {case: dict(_compare(commits, case, samples)) for case in cases}
+    logs = {(case, name): found for case, of_case in pairs.items() for name, found in of_case.items()}
+    estimates = {
+        key: stats.estimate(found, history.spread(threads.get(key[0], 1))) for key, found in logs.items() if found
+    }
+    raised = stats.holm([stats.p_value(one) for one in estimates.values()])
+    p_values = dict(zip(estimates, raised, strict=True))
+    return [_track(run, case, commits, samples, Compared(estimates, p_values, logs)) for case in cases]
+
+
+Logs = Sequence[Sequence[float]]
+Key = tuple[str, str]
+WIDE = 0.99
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Each pair of neighbours of a run, by case and by the name of the later commit."""
+
+    estimates: Mapping[Key, stats.Estimate]
+    p_values: Mapping[Key, float]
+    logs: Mapping[Key, Logs]
+
+
+def _index_samples(run: Run) -> dict[Key, list[Samples]]:
+    latest = {(line.case, line.backend, line.generation): line for line in run.of(Samples)}
+    found: dict[Key, list[Samples]] = {}
+    for (case, backend, _), line in sorted(latest.items(), key=lambda one: one[0][2]):
+        found.setdefault((case, backend), []).append(line)
+    return found
+
+
+def _compare(
+    commits: Sequence[CommitRecord], case: str, samples: Mapping[Key, list[Samples]]
+) -> Iterator[tuple[str, Logs]]:
+    """Name of a commit -> log-ratios of its rounds to those of the commit before, a list a generation."""
+    before: CommitRecord | None = None
+    for commit in commits:
+        if commit.status != "built":
+            continue
+        if before is not None and before.backend != commit.backend:
+            mine, base = (samples.get((case, str(one.backend)), []) for one in (commit, before))
+            yield commit.commit, log_ratios(mine, base)
+        before = commit
+
+
+def _track(
+    run: Run,
+    case: str,
+    commits: Sequence[CommitRecord],
+    samples: Mapping[Key, list[Samples]],
+    compared: Compared,
+) -> Track:
+    floor = next((row.floor for row in run.summaries() if row.case == case and row.floor is not None), None)
+    within = run.environment.plan.same_within
+    points: list[Point] = []
+    before: CommitRecord | None = None
+    sum_of: stats.Estimate | None = stats.Estimate(0.0, 0.0, math.inf)
+    for commit in commits:
+        counted = commit.cases.get(case, CountedCase(reason=commit.reason))
+        if commit.status != "built" or counted.facts is None:
+            points.append(Point(commit, "failed", reason=counted.reason or commit.reason))
+            if commit.status == "built":
+                before, sum_of = commit, None
+            continue
+        key = (case, commit.commit)
+        estimate = compared.estimates.get(key)
+        is_first, is_same = before is None, before is not None and before.digest == commit.digest
+        if not is_first and not is_same:
+            sum_of = _add(sum_of, estimate)
+        points.append(
+            Point(
+                commit,
+                _say(estimate, compared.p_values.get(key), floor, within, is_first=is_first, is_same=is_same),
+                None if estimate is None else stats.interval(estimate),
+                None if sum_of is None else stats.interval(sum_of),
+                None if estimate is None else stats.interval(estimate, WIDE),
+                tuple(math.exp(statistics.median(values)) for values in compared.logs.get(key, ())),
+                {} if before is None else _list_changes(before.cases.get(case), counted),
+                _list_counts(counted),
+            )
+        )
+        before = commit
+    label = str(next((one.backend for one in commits if one.backend), None))
+    medians = tuple(
+        statistics.median(seconds for turn in line.seconds for seconds in turn)
+        for line in samples.get((case, label), ())
+        if line.status == "ok" and line.seconds
+    )
+    return Track(case, statistics.median(medians) if medians else None, medians, floor, tuple(points))
+
+
+def _add(total: stats.Estimate | None, one: stats.Estimate | None) -> stats.Estimate | None:
+    """The sum of independent estimates, known as well as the one that is known least; None if one is missing."""
+    if total is None or one is None:
+        return None
+    error = math.hypot(total.error, one.error)
+    return stats.Estimate(total.centre + one.centre, error, min(total.degrees, one.degrees))
+
+
+def _say(
+    estimate: stats.Estimate | None,
+    p: float | None,
+    floor: float | None,
+    within: float,
+    *,
+    is_first: bool,
+    is_same: bool,
+) -> Word:
+    if is_first:
+        return "first"
+    if is_same:
+        return "same code"
+    if estimate is None or p is None:
+        return "not timed"
+    word = stats.verdict(stats.interval(estimate), within, math.log1p(floor or 0.0))
+    return "inconclusive" if word in STEPS and p >= 1 - stats.CONFIDENCE else word
+
+
+def _list_counts(found: CountedCase | None) -> dict[str, int]:
+    if found is None or found.facts is None:
+        return {}
+    told = found.facts.model_dump(include=set(COUNTS))
+    return {name: told[name] for name in COUNTS if told[name] is not None}
+
+
+def _list_changes(before: CountedCase | None, now: CountedCase) -> dict[str, tuple[Any, Any]]:
+    """Counts that differ, of those that both commits tell."""
+    old, new = _list_counts(before), _list_counts(now)
+    return {name: (old[name], new[name]) for name in new if name in old and old[name] != new[name]}

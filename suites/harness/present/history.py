@@ -1,0 +1,125 @@
+"""A history of commits for a terminal and for JSON: a table for each case, then its steps in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from suites.harness.judge.steps import Point, Track
+from suites.harness.present import units
+from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.present.terminal import choose_box, print_table
+from suites.harness.record.commits import CommitRecord
+from suites.harness.record.reasons import clean_line
+
+SHORT = 12
+"""Characters of a commit's name."""
+LEGEND = (
+    "time: of a call, over that of the commit before, by rounds in which both took turns, with its 95% interval. since "
+    "first: the product of these ratios. Below 1x is faster. Steps are beyond noise, at 95% over all rows of the run. "
+    "counts: of the program, exact."
+)
+
+
+def print_history(console: Console, tracks: Sequence[Track]) -> None:
+    """Print every case, and below it what changed."""
+    for track in tracks:
+        console.print()
+        title = f"{track.case}: {describe_start(track)}"
+        write_paragraph(console, title, style="bold")
+        print_table(console, _make_table(console, track), indent=2)
+        for text in describe_steps(track):
+            write_paragraph(console, text, indent=2)
+    console.print()
+    write_paragraph(console, LEGEND, style="dim")
+
+
+def describe_start(track: Track) -> str:
+    """The time at the first commit, and the floor."""
+    if track.seconds is None:
+        return "counts alone"
+    floor = "" if track.floor is None else f", A/A floor {units.times(1 + track.floor)}"
+    return f"{units.seconds(track.seconds)} at the first commit{floor}"
+
+
+def describe_steps(track: Track) -> Iterator[str]:
+    """A sentence for each step of time, and for each change of counts."""
+    for point in track.points:
+        where = name_commit(point.commit)
+        if point.is_step and point.ratio is not None:
+            yield f"{point.word} at {where}: {units.times(point.ratio.value)} {units.interval(point.ratio)}"
+        if point.changes:
+            yield f"counts changed at {where}: {describe_changes(point)}"
+
+
+def name_commit(commit: CommitRecord) -> str:
+    """The commit, and how many commits before it may be meant instead."""
+    name = f"{commit.commit[:SHORT]} ({clean_line(commit.subject)})"
+    if not commit.skipped or commit.parent is None:
+        return name
+    return f"{name} or one of the {commit.skipped} commits since {commit.parent[:SHORT]}"
+
+
+def describe_changes(point: Point) -> str:
+    """The counts that changed, before and after."""
+    return ", ".join(f"{name} {one:,} to {two:,}" for name, (one, two) in point.changes.items())
+
+
+def _make_table(console: Console, track: Track) -> Table:
+    is_timed = any(point.ratio is not None for point in track.points)
+    table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("commit", "date", *(("time", "", "since first") if is_timed else ()), "counts", "subject"):
+        table.add_column(name, overflow="fold")
+    for point in track.points:
+        commit = point.commit
+        times = (_write_ratio(point), _write_word(point), _write_level(point)) if is_timed else ()
+        counts = clean_line(point.reason) if point.reason is not None else describe_changes(point)
+        cells = (commit.commit[:SHORT], commit.date[:10], *times, counts, clean_line(commit.subject))
+        table.add_row(*map(Text, cells), style="bold" if point.is_step else None)
+    return table
+
+
+def _write_ratio(point: Point) -> str:
+    return "-" if point.ratio is None else f"{units.times(point.ratio.value)} {units.interval(point.ratio)}"
+
+
+def _write_word(point: Point) -> str:
+    return "" if point.word == "first" else point.word
+
+
+def _write_level(point: Point) -> str:
+    return "-" if point.level is None else units.times(point.level.value)
+
+
+def to_dict(tracks: Sequence[Track]) -> list[dict[str, Any]]:
+    """The same for JSON."""
+    return [
+        {
+            "case": track.case,
+            "seconds_of_first": track.seconds,
+            "floor": track.floor,
+            "commits": [_describe_point(point) for point in track.points],
+        }
+        for track in tracks
+    ]
+
+
+def _describe_point(point: Point) -> dict[str, Any]:
+    commit = point.commit
+    return {
+        "commit": commit.commit,
+        "parent": commit.parent,
+        "skipped": commit.skipped,
+        "date": commit.date,
+        "subject": commit.subject,
+        "is": point.word,
+        "reason": point.reason,
+        "ratio": None if point.ratio is None else vars(point.ratio),
+        "since_first": None if point.level is None else vars(point.level),
+        "changes": {name: list(pair) for name, pair in point.changes.items()},
+        "counts": dict(point.counts),
+    }

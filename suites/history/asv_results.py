@@ -1,0 +1,206 @@
+"""A history as result files of asv: seconds and counts of every case over commits. Pure, but for `write_results`.
+
+asv compares numbers that were measured at different times, and a machine drifts meanwhile. So the seconds here are the
+median latency of the first commit times the paired ratios of the commits since, and the samples are the same by each
+generation of processes: a commit differs from its neighbour by what was measured in turns, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from suites.harness.errors import UsageError
+from suites.harness.judge.steps import Point, Track
+from suites.harness.record.commits import CommitRecord
+from suites.harness.record.schema import Environment
+
+LATENCY = "history.Latency.track_latency"
+COUNTS = {
+    "history.Program.track_launches": ("launches", "launches"),
+    "history.Program.track_nodes": ("nodes", "nodes"),
+    "history.Program.track_arena_bytes": ("arena_bytes", "bytes"),
+    "history.Program.track_weight_bytes": ("weight_bytes", "bytes"),
+    "history.Program.track_executed_flops": ("executed_flops", "operations"),
+}
+"""Name of a benchmark -> column, unit."""
+VERSION = "1"
+"""Of the benchmarks: results of two versions do not compare."""
+BENCHMARKS_VERSION, MACHINE_VERSION, RESULT_VERSION = 2, 1, 2
+"""Versions of asv's own files, of asv 0.6."""
+COLUMNS = (
+    "result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b",
+    "stats_q_25", "stats_q_75", "stats_number", "stats_repeat", "samples",
+)  # fmt: skip
+_ENVIRONMENT = "history"
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Value:
+    """The number of a commit in one case.
+
+    Attributes:
+        result: the number.
+        interval: its 99% interval, which asv weighs steps by; of the first commit the range of its samples; of a count
+            the number itself.
+        samples: seconds, one for each generation of processes; empty for counts.
+    """
+
+    result: float
+    interval: tuple[float, float]
+    samples: tuple[float, ...] = ()
+
+
+def write_results(tracks: Sequence[Track], environment: Environment, folder: Path) -> Path:
+    """Write a history into a folder of asv's results; what the folder holds of other benchmarks stays.
+
+    Args:
+        tracks: the cases.
+        environment: the first line of the run.
+        folder: the folder of results, such as ``results/asv``.
+
+    Returns:
+        The folder of the machine.
+
+    Raises:
+        UsageError: the folder cannot be written, or its list of benchmarks cannot be read.
+    """
+    machine = _describe_machine(environment)
+    place = folder / machine["machine"]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        _write_json(folder / "benchmarks.json", _merge_benchmarks(folder / "benchmarks.json", tracks))
+        _write_json(place / "machine.json", {**machine, "version": MACHINE_VERSION})
+        seconds = {track.case: list(_list_seconds(track)) for track in tracks}
+        for index, commit in enumerate(point.commit for track in tracks[:1] for point in track.points):
+            values = {LATENCY: {case: of_case[index] for case, of_case in seconds.items()}}
+            for name, (column, _) in COUNTS.items():
+                values[name] = {track.case: _get_count(column, track.points[index]) for track in tracks}
+            path = place / f"{commit.commit[:8]}-{_ENVIRONMENT}.json"
+            _write_json(path, _describe_result(commit, values, machine, environment))
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return place
+
+
+def _describe_machine(environment: Environment) -> dict[str, str]:
+    """What asv knows of a machine. Nothing of it changes from run to run, because asv keeps a graph for each set."""
+    return {
+        "machine": environment.machine,
+        "os": "Linux",
+        "arch": environment.architecture,
+        "cpu": environment.cpu,
+        "num_cpu": str(environment.cores or ""),
+        "ram": f"{environment.memory_bytes >> 30} GiB",
+    }
+
+
+def _merge_benchmarks(path: Path, tracks: Sequence[Track]) -> dict[str, Any]:
+    """The list of benchmarks with those of a history; asv itself only lists those that it finds in its own folder."""
+    known: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UsageError(f"{path}: not a list of benchmarks of asv: {error}") from None
+    params = [[repr(track.case) for track in tracks]]
+    units = {LATENCY: "seconds", **{name: unit for name, (_, unit) in COUNTS.items()}}
+    for name, unit in units.items():
+        known[name] = {
+            "name": name,
+            "code": "",
+            "type": "track",
+            "unit": unit,
+            "version": VERSION,
+            "timeout": _TIMEOUT_S,
+            "param_names": ["case"],
+            "params": params,
+        }
+    return {**known, "version": BENCHMARKS_VERSION}
+
+
+def _describe_result(
+    commit: CommitRecord,
+    values: Mapping[str, Mapping[str, Value | None]],
+    machine: Mapping[str, str],
+    environment: Environment,
+) -> dict[str, Any]:
+    python = ".".join(environment.python.split(".")[:2])
+    return {
+        "commit_hash": commit.commit,
+        "env_name": _ENVIRONMENT,
+        "date": _get_milliseconds(commit),
+        "params": {**machine, "python": python},
+        "python": python,
+        "requirements": {},
+        "env_vars": {},
+        "result_columns": list(COLUMNS),
+        "results": {name: _describe_values(found, commit) for name, found in values.items()},
+        "durations": {},
+        "version": RESULT_VERSION,
+    }
+
+
+def _list_seconds(track: Track) -> Iterator[Value | None]:
+    """Of each commit, on the scale of the first one; None where nothing was timed, or behind a gap."""
+    before: Value | None = None
+    for point in track.points:
+        if track.seconds is None or point.level is None:
+            found = None
+        elif point.wide is not None and before is not None:
+            base = before.result
+            interval = (base * point.wide.low, base * point.wide.high)
+            found = Value(track.seconds * point.level.value, interval, tuple(base * one for one in point.generations))
+        elif point.word == "first":
+            found = Value(track.seconds, (min(track.samples), max(track.samples)), track.samples)
+        else:  # the same code as the commit before
+            found = before
+        yield found
+        before = found if point.word != "failed" else before
+
+
+def _get_count(column: str, point: Point) -> Value | None:
+    found = point.counts.get(column)
+    return None if found is None else Value(found, (found, found))
+
+
+def _describe_values(found: Mapping[str, Value | None], commit: CommitRecord) -> list[Any]:
+    """A benchmark of a commit, in the order of `COLUMNS`."""
+
+    def column(get: Callable[[Value], Any]) -> list[Any]:
+        return [None if value is None else get(value) for value in found.values()]
+
+    def quartile(value: Value, index: int) -> float:
+        several = value.samples if len(value.samples) > 1 else (value.result, value.result)
+        return statistics.quantiles(several, n=4, method="inclusive")[index]
+
+    row = {
+        "result": column(lambda value: value.result),
+        "params": [[repr(case) for case in found]],
+        "version": VERSION,
+        "started_at": _get_milliseconds(commit),
+        "duration": None,
+        "stats_ci_99_a": column(lambda value: value.interval[0]),
+        "stats_ci_99_b": column(lambda value: value.interval[1]),
+        "stats_q_25": column(lambda value: quartile(value, 0)),
+        "stats_q_75": column(lambda value: quartile(value, 2)),
+        "stats_number": column(lambda _: 1),
+        "stats_repeat": column(lambda value: max(1, len(value.samples))),
+        "samples": column(lambda value: list(value.samples) or None),
+    }
+    return [row[name] for name in COLUMNS]
+
+
+def _get_milliseconds(commit: CommitRecord) -> int:
+    """When it was committed, as asv writes it."""
+    return int(datetime.fromisoformat(commit.date).timestamp() * 1000)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, allow_nan=False), encoding="utf-8")

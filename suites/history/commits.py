@@ -1,0 +1,88 @@
+"""Which commits of a repository a history looks at. Builds nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from suites.backends import revisions
+from suites.harness.errors import UsageError
+from suites.harness.record import machine
+from suites.harness.record.surroundings import output
+
+ENGINE = ("engine", "csrc", "CMakeLists.txt")
+"""What an engine is made of. A commit that changes nothing of it has the engine of its parent."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the first-parent history.
+
+    Attributes:
+        name: full name.
+        date: when it was committed.
+        subject: first line of its message.
+        skipped: commits between the one before it in the list and this one that change the engine.
+    """
+
+    name: str
+    date: datetime
+    subject: str
+    skipped: int = 0
+
+
+def find_repository(given: Path | None) -> Path:
+    """The checkout whose commits are measured: `given`, or the one that this package lies in.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if given is None:
+        root = machine.checkout()
+        if root is None:
+            raise UsageError("enginebench is not run from a checkout; --repository must name one, a clone with .git")
+        return root
+    if revisions.find_commit(given, "HEAD") is None:
+        raise UsageError(f"--repository {given}: expected a git repository with commits")
+    if not all((given / part).exists() for part in ENGINE):
+        raise UsageError(f"--repository {given}: expected a checkout of the engine, with {', '.join(ENGINE)}")
+    return given.resolve()
+
+
+def list_commits(repository: Path, since: str, until: str = "HEAD", every: int = 1) -> list[Commit]:
+    """The commits that change the engine, oldest first: `since`, then those after it up to `until`.
+
+    Of a merged branch the merge counts, not its commits. With `every` = n, only each n-th commit is in the list, and
+    always the last one.
+
+    Raises:
+        UsageError: no such commit; `until` does not follow on `since`; nothing between them changes the engine.
+    """
+    first, last = (_find(repository, option, text) for option, text in (("--since", since), ("--until", until)))
+    if output("git", "-C", str(repository), "merge-base", "--is-ancestor", first, last) is None:
+        raise UsageError(f"--since {since}: {until} does not follow on it")
+    later = _log(repository, f"{first}..{last}", "--", *ENGINE)
+    if not later:
+        raise UsageError(f"no commit after {since} up to {until} changes {', '.join(ENGINE)}")
+    found = [*_log(repository, "-1", first), *later]
+    chosen = [index for index in range(len(found)) if index % every == 0 or index == len(found) - 1]
+    skipped = [later - earlier - 1 for earlier, later in itertools.pairwise(chosen)]
+    return [replace(found[index], skipped=count) for index, count in zip(chosen, [0, *skipped], strict=True)]
+
+
+def _find(repository: Path, option: str, text: str) -> str:
+    name = revisions.find_commit(repository, text)
+    if name is None:
+        raise UsageError(f"{option} {text!r}: no such commit of {repository}")
+    return name
+
+
+def _log(repository: Path, *arguments: str) -> Sequence[Commit]:
+    """Commits as git lists them, the oldest first."""
+    form = "--format=%H%x1f%cI%x1f%s"
+    text = output("git", "-C", str(repository), "log", "--first-parent", "--reverse", form, *arguments) or ""
+    rows = [line.split("\x1f", 2) for line in text.splitlines() if line.strip()]
+    return [Commit(name, datetime.fromisoformat(date), subject) for name, date, subject in rows]

@@ -1,0 +1,181 @@
+"""Measures the engines of commits: builds, counts of their programs, and times of neighbours in turns.
+
+commits ──▶ builds ──▶ counts ──▶ the different engines, neighbours in turns ──▶ run ──▶ commit lines
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suites.backends import revisions, versions
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.spec import Suite
+from suites.harness.errors import UsageError
+from suites.harness.record import store
+from suites.harness.record.commits import CommitRecord, CountedCase
+from suites.harness.record.reasons import tidy
+from suites.harness.run import runner
+from suites.harness.run.counts import Counts, count_programs
+from suites.harness.run.plan import RunPlan, with_twin
+from suites.harness.run.reporter import Reporter
+from suites.history.commits import Commit
+
+TOGETHER = 4
+"""Commits that take turns with each other. The last one of a group is the first one of the next."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be followed.
+
+    Attributes:
+        suite: rounds, generations and time limits; its name is that of the stored run.
+        cases: on what.
+        repository: whose commits.
+        commits: oldest first.
+        is_timed: False for counts alone.
+        command, options: as of `RunPlan`.
+    """
+
+    suite: Suite
+    cases: Sequence[Case]
+    repository: Path
+    commits: Sequence[Commit]
+    is_timed: bool = True
+    command: Sequence[str] = ()
+    options: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A commit whose engine runs."""
+
+    commit: Commit
+    ref: BackendRef
+    digest: str
+
+
+def measure(request: Request, results: Path, reporter: Reporter, *, resume: bool = False) -> store.Run:
+    """Build, count and time; everything is stored.
+
+    Raises:
+        UsageError: no engine could be built; nothing to resume.
+        runner.Interrupted: on Ctrl-C; everything timed so far is stored.
+    """
+    engines, failed = build_engines(request.repository, request.commits, reporter)
+    if not engines:
+        reason = failed[request.commits[-1].name].splitlines()[-1]
+        raise UsageError(f"no engine of {len(request.commits)} commits could be built; the newest: {reason}")
+    plan = make_plan(request, engines)
+    finished = runner.finished(plan, results) if resume and request.is_timed else None
+    if finished is not None and finished.of(CommitRecord):
+        return finished
+    if request.is_timed:
+        path = finished.path if finished else runner.run(plan, results, reporter, resume=resume).path
+    else:
+        path = _store_environment(plan, results)
+    refs = [one.ref for one in keep_changes(engines)]
+    counts = count_programs([(case, refs) for case in request.cases], request.suite.timeouts, reporter)
+    with store.Writer(path, resume=True) as writer:
+        writer.append(*describe_commits(request, engines, failed, counts))
+    return store.read(path)
+
+
+def build_engines(
+    repository: Path, commits: Sequence[Commit], reporter: Reporter
+) -> tuple[list[Engine], dict[str, str]]:
+    """The engines that can be built, and why the others cannot: name of the commit -> reason."""
+    engines: list[Engine] = []
+    failed: dict[str, str] = {}
+    for number, commit in enumerate(commits, 1):
+        short = commit.name[:12]
+        reporter.doing(f"{short}  building ({number} of {len(commits)} commits)")
+        folder = Path(short)
+        try:
+            folder = revisions.prepare(repository, commit.name, reporter.say)
+            ref = BackendRef.parse(versions.resolve(f"{versions.PREFIX}{folder}", Path.cwd()))
+        except (revisions.CannotBuild, UsageError) as error:
+            # A record names no folder: what is wrong with the engine of the worktree is wrong with this commit.
+            reason = str(error).replace(f"backend '{versions.PREFIX}{folder}': ", "").replace(str(folder), short)
+            failed[commit.name] = tidy(reason)
+            reporter.say(f"{short}: {reason.splitlines()[-1]}")
+            continue
+        engines.append(Engine(commit, ref, str(versions.get(ref.name).facts["digest"])))
+    return engines, failed
+
+
+def keep_changes(engines: Sequence[Engine]) -> list[Engine]:
+    """The engines without those that are the same as the one before."""
+    return [one for index, one in enumerate(engines) if not index or one.digest != engines[index - 1].digest]
+
+
+def make_plan(request: Request, engines: Sequence[Engine]) -> RunPlan:
+    """Every case with the engines that differ, neighbours in one part.
+
+    Raises:
+        UsageError: all engines are the same, so there is nothing to compare.
+    """
+    changed = keep_changes(engines)
+    first = changed[0].ref
+    if not request.is_timed:
+        return RunPlan(_name_rows(request.suite, first), [], {}, request.command, request.options)
+    if len(changed) < 2:
+        raise UsageError(f"the engines of these {len(engines)} commits are the same: there is nothing to time")
+    labels = [one.ref.label for one in changed]
+    step = TOGETHER - 1
+    parts = [labels[begin : begin + TOGETHER] for begin in range(0, len(labels) - 1, step)]
+    parts[0].insert(1, first.again().label)
+    refs = with_twin([one.ref for one in changed], first.label)
+    cases = [(case, refs) for case in request.cases]
+    divided = {case.id: parts for case in request.cases} if len(parts) > 1 else {}
+    return RunPlan(_name_rows(request.suite, first), cases, divided, request.command, request.options)
+
+
+def _name_rows(suite: Suite, first: BackendRef) -> Suite:
+    return suite.model_copy(update={"baseline": first.label, "backends": [first.label]})
+
+
+def _store_environment(plan: RunPlan, results: Path) -> Path:
+    """Begin a record without times."""
+    environment = runner.describe_environment(plan)
+    path = store.new_path(results, plan.suite.name, environment)
+    with store.Writer(path) as writer:
+        writer.append(environment)
+    return path
+
+
+def describe_commits(
+    request: Request, engines: Sequence[Engine], failed: dict[str, str], counts: Counts
+) -> list[CommitRecord]:
+    """A line for each commit. An engine that equals the one before has its label and its counts."""
+    by_name = {one.commit.name: one for one in engines}
+    lines: list[CommitRecord] = []
+    before: CommitRecord | None = None
+    for commit in request.commits:
+        line = CommitRecord(
+            commit=commit.name,
+            parent=None if before is None else before.commit,
+            skipped=commit.skipped,
+            date=commit.date.isoformat(),
+            subject=commit.subject,
+            status="failed",
+            reason=failed.get(commit.name),
+        )
+        engine = by_name.get(commit.name)
+        if engine is not None:
+            is_same = before is not None and before.digest == engine.digest
+            label = before.backend if before is not None and is_same else engine.ref.label
+            cases = {case.id: _describe_case(counts, case.id, str(label)) for case in request.cases}
+            told = {"status": "built", "backend": label, "digest": engine.digest, "cases": cases}
+            line = before = line.model_copy(update=told)
+        lines.append(line)
+    return lines
+
+
+def _describe_case(counts: Counts, case: str, label: str) -> CountedCase:
+    found = counts[case, label]
+    if found.facts is None:
+        return CountedCase(reason=found.reason or found.status)
+    return CountedCase(facts=found.facts.model_copy(update={"details": None}))

@@ -1,0 +1,270 @@
+"""enginebench history: a toy clone in which commits are slower, larger, broken, or change nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from engine import _native
+from suites.backends import revisions, versions
+from suites.cli import main
+from suites.harness.errors import UsageError
+from suites.harness.judge import steps
+from suites.harness.judge.history import History
+from suites.harness.record import store
+from suites.harness.record.commits import CommitRecord
+from suites.history.commits import list_commits
+
+SUITE = """
+name = "tiny"
+backends = ["engine"]
+baseline = "engine"
+rounds = 4
+samples_per_round = 3
+generations = 2
+generation_budget_s = 4.0
+[[models]]
+name = "mlp"
+options = { widths = "64-64-64" }
+"""
+
+SLOWER = """
+import time as _time
+
+_call = Program.__call__
+
+
+def _wait(self, *arguments, **named):
+    _time.sleep(0.002)
+    return _call(self, *arguments, **named)
+
+
+Program.__call__ = _wait
+"""
+LARGER = """
+PIPELINE = tuple(name for name in PIPELINE if name not in ("fuse_epilogue", "fuse_gelu", "fuse_pointwise"))
+"""
+
+
+def git(folder, *arguments):
+    identity = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+
+
+def commit(folder, message, changes):
+    """Append text to files of the package, and commit."""
+    for name, text in changes.items():
+        with (folder / name).open("a") as file:
+            file.write(text)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture(scope="module")
+def toy(root, tmp_path_factory):
+    """A repository with the engine of this checkout, and commits by name."""
+    folder = tmp_path_factory.mktemp("history") / "toy"
+    folder.mkdir()
+    left_out = shutil.ignore_patterns("__pycache__", "*.so")
+    for name in ("engine", "csrc"):
+        shutil.copytree(root / name, folder / name, ignore=left_out)
+    for name in ("CMakeLists.txt", "pyproject.toml", ".gitignore"):
+        shutil.copy(root / name, folder / name)
+    git(folder, "init", "--quiet")
+    names = {"first": commit(folder, "Begin", {})}
+    names["renamed"] = commit(folder, "Say nothing new", {"engine/sizes.py": "\n# a comment\n"})
+    names["slower"] = commit(folder, "Wait in every call", {"engine/__init__.py": SLOWER})
+    names["readme"] = commit(folder, "Write a page", {"README.md": "a page\n"})
+    names["larger"] = commit(folder, "Fuse less", {"engine/passes/__init__.py": LARGER})
+    names["broken"] = commit(folder, "Forget a colon", {"engine/__init__.py": "\nif True\n"})
+    git(folder, "revert", "--no-edit", "HEAD")
+    names["mended"] = git(folder, "rev-parse", "HEAD")
+    return folder, names
+
+
+@pytest.fixture(scope="module")
+def cache(toy, tmp_path_factory):
+    """A cache of this test, which holds the extension of this checkout, so that nothing is compiled."""
+    folder, names = toy
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        kept = revisions.kept_folder() / "extensions" / revisions.name_extension(folder, names["first"])
+        kept.mkdir(parents=True)
+        shutil.copy(_native.__file__, kept)
+        yield cache
+
+
+@pytest.fixture(scope="module")
+def measured(toy, cache, tmp_path_factory):
+    """The stored run of the whole history, and what the command printed."""
+    folder, names = toy
+    place = tmp_path_factory.mktemp("measured")
+    (place / "tiny.toml").write_text(SUITE)
+    command = ["history", "--repository", str(folder), "--since", names["first"], "--suite", str(place / "tiny.toml"),
+               "--results", str(place / "results"), "--json"]  # fmt: skip
+    printed = place / "printed"
+    with printed.open("w") as file, redirect_stdout(file), pytest.raises(SystemExit) as stop:
+        main(command)
+    assert not stop.value.code
+    return json.loads(printed.read_text()), place
+
+
+def test_commits_that_change_no_engine_are_left_out(toy):
+    folder, names = toy
+    found = [one.name for one in list_commits(folder, names["first"])]
+    assert found == [names[name] for name in ("first", "renamed", "slower", "larger", "broken", "mended")]
+    some = list_commits(folder, names["first"], every=2)
+    assert [(one.name, one.skipped) for one in some] == [
+        (names["first"], 0), (names["slower"], 1), (names["broken"], 1), (names["mended"], 0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "told"),
+    [
+        ("nowhere", "HEAD", "--since 'nowhere': no such commit"),
+        ("HEAD", "HEAD~1", "does not follow on it"),
+        ("HEAD", "HEAD", "no commit after HEAD up to HEAD changes engine"),
+        ("--output=x", "HEAD", "no such commit"),
+    ],
+)
+def test_a_range_that_means_nothing_is_one_line(toy, since, until, told):
+    with pytest.raises(UsageError, match=told):
+        list_commits(toy[0], since, until)
+
+
+def test_a_planted_regression_is_named_and_nothing_else(toy, measured):
+    _, names = toy
+    answer, _ = measured
+    (case,) = answer["cases"]
+    words = {one["commit"]: one["is"] for one in case["commits"]}
+    assert words[names["first"]] == "first"
+    assert words[names["slower"]] == "slower"
+    assert words[names["broken"]] == "failed"
+    assert words[names["mended"]] == "same code"
+    assert words[names["renamed"]] != "slower"
+    (step,) = [one for one in case["commits"] if one["is"] == "slower"]
+    assert step["ratio"]["low"] > 2
+    assert step["subject"] == "Wait in every call"
+
+
+def test_a_commit_whose_programs_have_other_counts_is_named(toy, measured):
+    _, names = toy
+    (case,) = measured[0]["cases"]
+    changed = {one["commit"]: one["changes"] for one in case["commits"] if one["changes"]}
+    assert list(changed) == [names["larger"]]
+    before, now = changed[names["larger"]]["launches"]
+    assert now > before
+
+
+def test_a_commit_that_does_not_start_is_recorded_with_its_reason(toy, measured):
+    _, names = toy
+    run = store.read(Path(measured[0]["path"]))
+    lines = {line.commit: line for line in run.of(CommitRecord)}
+    assert list(lines) == [names[name] for name in ("first", "renamed", "slower", "larger", "broken", "mended")]
+    broken = lines[names["broken"]]
+    assert (broken.status, broken.backend, broken.cases) == ("failed", None, {})
+    assert "SyntaxError" in broken.reason
+    assert lines[names["mended"]].parent == names["larger"]
+    assert lines[names["mended"]].backend == lines[names["larger"]].backend
+    assert not any(str(toy[0]) in text for text in run.path.read_text().splitlines())
+
+
+def test_neighbours_took_turns_and_the_first_has_a_second_copy(toy, measured):
+    _, names = toy
+    run = store.read(Path(measured[0]["path"]))
+    labels = [f"{versions.PREFIX}{names[name][:12]}" for name in ("first", "renamed", "slower", "larger")]
+    (found,) = run.environment.plan.cases.values()
+    assert found == [labels[0], f"{labels[0]}#2", *labels[1:]]
+    assert run.environment.plan.baseline == labels[0]
+
+
+def test_a_stored_history_is_shown_and_is_no_measurement(measured, capsys):
+    answer, place = measured
+    with pytest.raises(SystemExit) as stop:
+        main(["show", Path(answer["path"]).stem, "--results", str(place / "results")])
+    assert not stop.value.code
+    out = " ".join(capsys.readouterr().out.split())
+    assert "slower at" in out
+    assert "counts changed at" in out
+    with pytest.raises(SystemExit):
+        main(["compare", "last", "--results", str(place / "results")])
+    assert "no run of this machine" in capsys.readouterr().err
+
+
+def test_asv_reads_the_same_history_and_names_the_same_commit(toy, measured, tmp_path):
+    """asv publish finds the step; asv compare of the two commits does, too."""
+    pytest.importorskip("asv", reason="needs asv, of the extra dev")
+    folder, names = toy
+    answer, place = measured
+    config = {"version": 1, "project": "toy", "repo": str(folder), "branches": ["HEAD"], "dvcs": "git",
+              "results_dir": str(place / "results" / "asv"), "html_dir": str(tmp_path / "html"),
+              "env_dir": str(tmp_path / "env")}  # fmt: skip
+    (tmp_path / "asv.conf.json").write_text(json.dumps(config))
+    asv = [shutil.which("asv") or "asv"]
+
+    def run(*arguments):
+        command = [*asv, *arguments, "--config", str(tmp_path / "asv.conf.json")]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    run("publish")
+    found = json.loads((tmp_path / "html" / "regressions.json").read_text())["regressions"]
+    commits = {
+        value: key for key, value in json.loads((tmp_path / "html/index.json").read_text())["revision_to_hash"].items()
+    }
+    by_revision = {revision: name for name, revision in commits.items()}
+    steps_of = {entry[0]: [by_revision.get(step[1]) or step[1] for step in entry[6]] for entry in found}
+    text = json.dumps(steps_of)
+    assert names["slower"] in text or str(commits[names["slower"]]) in text
+    lines = run("compare", names["renamed"], names["slower"], "--machine", Path(answer["asv"]).name).splitlines()
+    (latency,) = [line for line in lines if "track_latency" in line]
+    assert latency.lstrip("|").strip().startswith("+")
+
+
+def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd):
+    folder, names = toy
+    (tmp_path / "tiny.toml").write_text(SUITE)
+    arguments = ["--repository", str(folder), "--since", names["slower"], "--suite", str(tmp_path / "tiny.toml")]
+    with pytest.raises(SystemExit) as stop:
+        main(["history", *arguments, "--counts-only", "--results", str(tmp_path / "results")])
+    out, _ = capfd.readouterr()
+    assert not stop.value.code
+    assert "counts alone" in out
+    (path,) = store.run_files(tmp_path / "results")
+    (track,) = steps.follow(store.read(path), History())
+    assert [point.word for point in track.points] == ["first", "not timed", "failed", "same code"]
+
+
+def test_a_revision_is_a_backend(toy, cache, monkeypatch):
+    folder, names = toy
+    monkeypatch.setattr("suites.harness.record.machine.checkout", lambda: folder)
+    assert versions.resolve("engine@HEAD", folder) == f"engine@{names['mended'][:12]}"
+    with pytest.raises(UsageError, match=r"no such folder .*, and no such commit of this checkout"):
+        versions.resolve("engine@HEAD~99", folder)
+
+
+def test_a_kept_worktree_that_somebody_changed_is_made_again(toy, cache):
+    folder, names = toy
+    kept = revisions.prepare(folder, names["first"])
+    (kept / "engine" / "sizes.py").write_text("broken = True\n")
+    again = revisions.prepare(folder, names["first"])
+    assert again == kept
+    assert "broken" not in (kept / "engine" / "sizes.py").read_text()
+
+
+def test_a_build_that_fails_says_how_it_ended(toy, tmp_path, monkeypatch):
+    folder, names = toy
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(revisions.sys, "executable", shutil.which("false"))
+    with pytest.raises(revisions.CannotBuild, match="the build ended with exit status 1"):
+        revisions.prepare(folder, names["first"])
