@@ -23,13 +23,14 @@ from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
 from suites.site import asv_pages
 from suites.site.page import Page, Rows, Site
-from suites.site.pages import ablations, machines, models, overview, precision
+from suites.site.pages import ablations, history, machines, models, overview, precision
 
 PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
     overview.describe,
     models.describe,
     ablations.describe,
     precision.describe,
+    history.describe,
     machines.describe,
 )
 """What makes the pages, in the order of the navigation."""
@@ -179,6 +180,7 @@ _TITLES = {
     overview.NAME: "Overview",
     ablations.NAME: "Ablations",
     precision.NAME: "Precision",
+    history.NAME: "History",
     machines.NAME: "Machines and method",
 }
 """Page -> its name in the navigation."""

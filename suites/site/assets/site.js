@@ -66,8 +66,12 @@ const bench = {};
     }
 
     function writeFragment() {
-      const found = new URLSearchParams();
-      for (const filter of filters) if (!isUsual(filter)) found.set(filter.key, chosen[filter.key]);
+      const found = readFragment(); // with the filters of another form of the page
+      found.delete("show");
+      for (const filter of filters) {
+        found.delete(filter.key);
+        if (!isUsual(filter)) found.set(filter.key, chosen[filter.key]);
+      }
       const text = found.toString();
       if (text !== location.hash.slice(1)) history.replaceState(null, "", text ? `#${text}` : "#");
       for (const link of document.querySelectorAll("[data-permalink]")) {

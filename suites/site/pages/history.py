@@ -1,0 +1,132 @@
+"""The engine over commits: times of neighbours, steps, and counts, also those of all other stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from suites.harness.judge import steps
+from suites.harness.judge.history import History
+from suites.harness.judge.steps import COUNTS, Point, Track
+from suites.harness.present import history as present
+from suites.harness.present import units
+from suites.harness.record import lookup
+from suites.harness.record.commits import CommitRecord
+from suites.harness.record.reasons import clean_line
+from suites.harness.record.schema import Ratio
+from suites.harness.record.store import Run
+from suites.site.page import Page, Site
+
+NAME = "history"
+COLUMNS = tuple(name for name in COUNTS if name not in ("fallback_nodes", "reference_launches", "graph_breaks"))
+"""Counts that are drawn."""
+
+
+def describe(site: Site) -> Iterator[Page]:
+    """The page."""
+    followed = [(run, track) for run in _choose_runs(site) for track in _follow(site, run)]
+    stored = list(_list_stored(site))
+    yield Page(
+        name=NAME,
+        title="The engine over commits",
+        template="history.html",
+        data={
+            "tracks": [_describe_track(run, track) for run, track in followed],
+            "stored": stored,
+            "columns": list(COLUMNS),
+            "machines": [
+                {"name": name, "text": f"{known.cpu}, {known.cores} cores"} for name, known in site.machines.items()
+            ],
+        },
+        tables={
+            "commits": [line for run, track in followed for line in _list_numbers(run, track)],
+            "counts": [{**line, **line.pop("counts")} for line in map(dict, stored)],
+        },
+        texts={"empty": not followed, "no_counts": not stored, "legend": present.LEGEND},
+    )
+
+
+def _choose_runs(site: Site) -> list[Run]:
+    """Every history that is complete, newest first."""
+    found = [run for run in site.collection.runs if lookup.is_history(run) and run.of(CommitRecord)]
+    return sorted(found, key=lambda run: run.name, reverse=True)
+
+
+def _follow(site: Site, run: Run) -> list[Track]:
+    machine = run.environment.machine
+    others = [one for one in site.collection.runs if one.environment.machine == machine and one is not run]
+    return steps.follow(run, History.of_runs(others))
+
+
+def _describe_track(run: Run, track: Track) -> dict[str, Any]:
+    return {
+        "machine": run.environment.machine,
+        "run": run.name,
+        "case": track.case,
+        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
+        "start": present.describe_start(track),
+        "timed": any(point.ratio is not None for point in track.points),
+        "steps": list(present.describe_steps(track)),
+        "points": [_describe_point(point) for point in track.points],
+    }
+
+
+def _describe_point(point: Point) -> dict[str, Any]:
+    commit = point.commit
+    return {
+        "commit": commit.commit[: present.SHORT],
+        "date": commit.date[:10],
+        "subject": clean_line(commit.subject),
+        "skipped": commit.skipped,
+        "word": point.word,
+        "ratio": _describe_ratio(point.ratio),
+        "level": _describe_ratio(point.level),
+        "changes": present.describe_changes(point),
+        "reason": None if point.reason is None else clean_line(point.reason),
+        "counts": {name: point.counts[name] for name in COLUMNS if name in point.counts},
+    }
+
+
+def _describe_ratio(ratio: Ratio | None) -> dict[str, Any] | None:
+    if ratio is None:
+        return None
+    return {**vars(ratio), "text": units.times(ratio.value), "interval": units.interval(ratio)}
+
+
+def _list_numbers(run: Run, track: Track) -> Iterator[Mapping[str, Any]]:
+    for point in track.points:
+        found = {"ratio": point.ratio, "since_first": point.level}
+        yield {
+            "machine": run.environment.machine,
+            "run": run.name,
+            "case": track.case,
+            "commit": point.commit.commit,
+            "date": point.commit.date,
+            "subject": point.commit.subject,
+            "skipped": point.commit.skipped,
+            "is": point.word,
+            **{
+                f"{name}{suffix}": None if one is None else getattr(one, field)
+                for name, one in found.items()
+                for field, suffix in (("value", ""), ("low", "_low"), ("high", "_high"))
+            },
+            **{name: point.counts.get(name) for name in COLUMNS},
+        }
+
+
+def _list_stored(site: Site) -> Iterator[dict[str, Any]]:
+    """Counts of the engine's usual program in every stored run of a committed state, the oldest run first."""
+    for run in sorted(site.collection.runs, key=lambda run: run.name):
+        if not lookup.is_measurement(run) or run.environment.commit is None or run.environment.dirty:
+            continue
+        for row in run.summaries():
+            counts = {name: getattr(row, name) for name in COLUMNS}
+            if row.backend == "engine" and row.status == "ok" and any(value is not None for value in counts.values()):
+                yield {
+                    "machine": run.environment.machine,
+                    "run": run.name,
+                    "date": f"{run.started:%Y-%m-%d %H:%M}" if run.started is not None else "",
+                    "commit": run.environment.commit,
+                    "case": row.case,
+                    "counts": counts,
+                }
