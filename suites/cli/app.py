@@ -9,6 +9,7 @@ import typer
 
 from suites.cli import ablation, accuracy, catalogue, data, profile, run, show, site
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table, text, whole_number
+from suites.harness.errors import UsageError
 from suites.harness.judge import compare
 from suites.harness.judge.history import History
 from suites.harness.measure import handover, roofs
@@ -66,6 +67,10 @@ def compare_(
     wanted = "a run of a suite or model with rows"
     earlier = lookup.find_run(folder, before, lookup.is_measurement, wanted)
     later = lookup.find_run(folder, after, lambda run: _is_comparable(earlier, run), f"{wanted} of the same cases")
+    for one in (earlier, later):
+        if lookup.get_launch_kind(one) is not None:
+            what = lookup.describe_kind(one)
+            raise UsageError(f"{one.name}: {what}, which cannot be compared; `enginebench show {one.name}` prints them")
     found = compare.compare(earlier, later, History(folder))
     for one in (earlier, later):
         show.warn_of_faults(one)

@@ -21,6 +21,7 @@ from suites.harness.present import (
     ablation_table,
     ablation_terminal,
     details,
+    launches,
     markdown,
     names,
     notes,
@@ -33,6 +34,7 @@ from suites.harness.present import (
 )
 from suites.harness.present.growth import print_growth
 from suites.harness.record import frame, lookup, machine, store, superseded
+from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import AblationRecord, AccuracyRecord, Environment, Samples, Summary
 from suites.harness.run import runner
 
@@ -81,16 +83,23 @@ def command(
     )
     found = lookup.find_run(store.results_folder(results), name, is_suitable, wanted)
     is_ablation = bool(found.of(AblationRecord))
+    launch_kind = lookup.get_launch_kind(found)
     if as_csv:
         _warn_of_missing_rows(found)
-        print(frame.of_run(found, AblationRecord if is_ablation else Summary).to_csv(index=False), end="")
+        kind = launch_kind or (AblationRecord if is_ablation else Summary)
+        print(frame.of_run(found, kind).to_csv(index=False), end="")
         return
     warn_of_faults(found)
-    if is_ablation:
+    if is_ablation or launch_kind is not None:
         for option, is_given in of_rows.items():
             if is_given:
-                raise UsageError(f"{option} is for runs of a suite or model, and {found.name} is an ablation")
-        _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
+                raise UsageError(
+                    f"{option} is for runs of a suite or model, and {found.name} is {lookup.describe_kind(found)}"
+                )
+        if is_ablation:
+            _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
+        else:
+            _show_launches(found, into, marker, as_markdown=as_markdown, as_json=as_json)
         return
     if not lookup.is_shown(found):
         raise UsageError(f"{found.name}: no case is finished ({found.unfinished}); continue the run with --resume")
@@ -241,6 +250,31 @@ def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | N
     legend = [tables.TRADEOFF_LEGEND.replace(tables.FRONT, f"\\{tables.FRONT}", 1)] if found else []
     unfinished = describe_missing_rows(run)
     return "\n\n".join([*([f"**{unfinished}**"] if unfinished else []), text.rstrip(), *blocks, *legend]) + "\n"
+
+
+def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdown: bool, as_json: bool) -> None:
+    """Print the lines of kernels or of a profile."""
+    kernels, nodes = run.of(KernelRecord), run.of(NodeRecord)
+    lines = kernels or nodes
+    if into is not None:
+        markdown.write_between(into, marker, launches.write_markdown(lines, run.environment))
+    elif as_json:
+        known = {"path": str(run.path), "environment": store.to_json(run.environment)}
+        print_json(known | {"lines": [store.to_json(line) for line in lines]})
+    elif as_markdown:
+        print(launches.write_markdown(lines, run.environment), end="")
+    else:
+        printer = console()
+        print(f"run {run.name}, {lookup.describe_kind(run)}\n")
+        overview_terminal.write_paragraph(printer, overview.describe_place(run.environment, run.started))
+        if kernels:
+            overview_terminal.write_paragraph(printer, f"{launches.describe_kernel_roofs(kernels)}.")
+            print_table(launches.tabulate_kernels(kernels))
+        for title, group in launches.group_cases(nodes).items():
+            overview_terminal.write_paragraph(printer, f"{title}; {launches.describe_node_roofs(group)}.")
+            print_table(launches.tabulate_nodes(group))
+        legend = launches.KERNEL_LEGEND if kernels else launches.NODE_LEGEND
+        overview_terminal.write_paragraph(printer, legend, style="dim")
 
 
 def _show_ablation(
