@@ -22,13 +22,14 @@ from suites.harness.record.collection import Collection
 from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
 from suites.site.page import Page, Rows, Site
-from suites.site.pages import ablations, machines, models, overview, precision
+from suites.site.pages import ablations, kernels, machines, models, overview, precision
 
 PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
     overview.describe,
     models.describe,
     ablations.describe,
     precision.describe,
+    kernels.describe,
     machines.describe,
 )
 """What makes the pages, in the order of the navigation."""
@@ -133,6 +134,7 @@ _TITLES = {
     overview.NAME: "Overview",
     ablations.NAME: "Ablations",
     precision.NAME: "Precision",
+    kernels.NAME: "Kernels",
     machines.NAME: "Machines and method",
 }
 """Page -> its name in the navigation."""
