@@ -114,19 +114,21 @@ def command(
         print_json(runner.Outcome(found.path, found.environment, chosen).to_dict() | describe_accuracy(found))
     elif as_markdown:
         print(_write_markdown(chosen, found, None))
-    elif as_plot:
-        _print_missing_rows(found)
-        plot.print_leads(console(), chosen, found.environment, found.started)
-    elif with_details or case is not None:
-        print(f"run {found.name}\n")
-        _print_missing_rows(found)
-        print_cases(chosen, found.environment, found.started)
-        print_tradeoffs(chosen, found, is_short=False)
     else:
-        print(f"run {found.name}\n")
-        _print_missing_rows(found)
-        print_run(chosen, found.environment, found.started)
-        print_tradeoffs(chosen, found)
+        _print_rows(chosen, found, as_plot=as_plot, is_short=not with_details and case is None)
+
+
+def _print_rows(chosen: Sequence[Summary], run: store.Run, *, as_plot: bool, is_short: bool) -> None:
+    """Print rows for people: a plot, the overview, or everything that was measured."""
+    if as_plot:
+        _print_missing_rows(run)
+        plot.print_leads(console(), chosen, run.environment, run.started)
+        return
+    print(f"run {run.name}\n")
+    _print_missing_rows(run)
+    show = print_run if is_short else print_cases
+    show(chosen, run.environment, run.started)
+    print_tradeoffs(chosen, run, is_short=is_short)
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:

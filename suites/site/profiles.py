@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,12 +59,12 @@ def choose_profiles(collection: Collection) -> list[StoredProfile]:
 def describe_profile(profile: StoredProfile) -> dict[str, Any]:
     """What the scripts of a page read: a point for each launch that computes, and a table of all launches."""
     run, first = profile.run, profile.nodes[0]
-    _, _, threads, precision, *_ = profile.case.split("/")
+    parts = re.search(r"/t(\d+)/([^/]+)", profile.case)
     return {
         "machine": profile.machine,
         "case": profile.case,
-        "threads": int(threads.removeprefix("t")),
-        "precision": precision,
+        "threads": int(parts[1]) if parts else None,
+        "precision": parts[2] if parts else "",
         "backend": profile.backend,
         "run": run.name,
         "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",

@@ -96,8 +96,9 @@ def test_a_site_without_such_runs_names_the_commands_that_make_them(tmp_path):
 def test_texts_of_kernels_and_launches_are_never_markup(tmp_path):
     evil = "</script><img src=x onerror=alert(1)>"
     write(tmp_path, "20261121T150000Z", "kernels", records.kernel(kernel=evil, name=evil, op=evil))
-    write(tmp_path, "20261121T160000Z", "nodes_mlp", records.node(kernel=evil, op=evil, module=evil))
+    write(tmp_path, "20261121T160000Z", "nodes_mlp", records.node(kernel=evil, op=evil, module=evil, case="<img>/x"))
     build.build_site(collect(tmp_path), tmp_path / "site")
+    assert len(list((tmp_path / "site").glob("model-*.html"))) == 1
     for page in (tmp_path / "site").glob("*.html"):
         assert "<img" not in page.read_text()
     assert read_data(tmp_path / "site" / "kernels.html")["groups"][0]["rows"][0]["kernel"] == evil
