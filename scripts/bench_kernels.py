@@ -2,6 +2,8 @@
 
     python scripts/bench_kernels.py [--isa avx512] [--filter linear] [--markdown | --json | --into docs/kernels.md]
 
+A run of all kernels is stored as a run of the suite `kernels`: `enginebench show last:kernels` prints it again, and the
+results site has a page of it.
 Builds the C test program, which has the kernels and the list of cases (tests/kernels/cases.c), and goes through the
 timed ones in rounds: each kernel, OpenBLAS, then torch, and again. Time is the thread's own on its core, so that
 processes that push it aside do not count; the median round is shown. What is timed has just run once: operands lie in
@@ -26,10 +28,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 import scipy_openblas32
 import torch
@@ -38,9 +40,14 @@ from torch.nn import functional
 
 from engine import dtypes, torch_ops
 from suites.cli import guard
-from suites.cli.scripts import check_page
-from suites.harness.present import markdown, units
+from suites.cli.scripts import check_page, read_folder
+from suites.harness.measure import roofs
+from suites.harness.present import markdown
+from suites.harness.present.launches import tabulate_kernels, write_markdown
 from suites.harness.record import store
+from suites.harness.record.launches import KernelRecord
+from suites.harness.record.schema import Plan
+from suites.harness.run import launches
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 9
@@ -50,6 +57,7 @@ CHANNELS_LAST = 34  # of the numbers of conv and conv_transpose: EB_INT_CONV_CHA
 INDEXED = ("embedding", "index_select", "index", "gather")  # by their second operand
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
+SUITE = "kernels"
 
 
 @dataclass(frozen=True)
@@ -89,11 +97,11 @@ class Roofs(NamedTuple):
         """The higher of each."""
         return Roofs(*map(max, self, other))
 
-    def of(self, case: Case) -> tuple[str, float]:
-        """(which roof binds the case, the least seconds that it allows); ("", 0) where none is known."""
+    def of(self, case: Case) -> tuple[Literal["compute", "memory"] | None, float]:
+        """(which roof binds the case, the least seconds that it allows); (None, 0) where none is known."""
         if case.bytes >= BEYOND_CACHES:
             return "memory", max(case.read / self.read, case.bytes / max(self.read, self.copy))
-        return ("FMA", case.flops / self.fma) if case.op in PRODUCTS and self.fma else ("", 0.0)
+        return ("compute", case.flops / self.fma) if case.op in PRODUCTS and self.fma else (None, 0.0)
 
 
 class Times(NamedTuple):
@@ -102,22 +110,6 @@ class Times(NamedTuple):
     seconds: float
     share: float
     executed: float = 1.0
-
-
-@dataclass(frozen=True)
-class Row:
-    """One kernel at one shape; rates are per second, `torch_ratio` and `openblas_ratio` our time over theirs."""
-
-    kernel: str
-    shape: str
-    seconds: float
-    flops: float
-    bytes: float
-    roof: str  # "FMA", "memory" or ""
-    roof_share: float | None  # by what the op means
-    executed_share: float | None  # by what the kernel executes; above one it would be wrong
-    openblas_ratio: float | None
-    torch_ratio: float | None
 
 
 def build(folder: str) -> Path:
@@ -333,8 +325,8 @@ def rounds(case: Case, program: subprocess.Popen[str]) -> tuple[Roofs, dict[str,
     for _ in range(ROUNDS):
         _write(program.stdin, "go\n")
         line = _read(program.stdout).split("\t")[1:]
-        roofs = Roofs(*map(float, line[:3]))
-        best, (_, least) = best.best(roofs), roofs.of(case)
+        now = Roofs(*map(float, line[:3]))
+        best, (_, least) = best.best(now), now.of(case)
         ours = zip(line[3::3], map(float, line[4::3]), map(float, line[5::3]), strict=True)
         for name, seconds, executed in [*ours, ("torch", other(), 0.0)]:
             share = executed / case.flops if executed else 1.0
@@ -343,77 +335,66 @@ def rounds(case: Case, program: subprocess.Popen[str]) -> tuple[Roofs, dict[str,
     return best, {name: Times(*map(statistics.median, zip(*pairs, strict=True))) for name, pairs in found.items()}
 
 
-def rows(case: Case, times: dict[str, Times]) -> Iterator[Row]:
-    """A row a kernel of ours."""
+def lines_of(case: Case, isa: str, best: Roofs, times: dict[str, Times]) -> Iterator[KernelRecord]:
+    """A line a kernel of ours."""
     openblas = next((t for name, t in times.items() if name.endswith("_openblas")), None)
-    roof, _ = Roofs(1, 1, 1).of(case)
+    bound, _ = Roofs(1, 1, 1).of(case)
     for name, (seconds, share, executed) in times.items():
         if name == "torch" or name.endswith("_openblas"):
             continue
-        yield Row(
-            name,
-            case.name,
-            seconds,
-            case.flops / seconds,
-            case.bytes / seconds,
-            roof,
-            share if roof else None,
-            share * executed if roof else None,
-            seconds / openblas.seconds if openblas else None,
-            seconds / times["torch"].seconds,
+        yield KernelRecord(
+            op=case.op,
+            name=case.name,
+            kernel=name,
+            isa=isa,
+            seconds=seconds,
+            flops=case.flops,
+            bytes=case.bytes,
+            bound=bound,
+            roof_share=share if bound else None,
+            executed_share=share * executed if bound else None,
+            torch_ratio=seconds / times["torch"].seconds,
+            openblas_ratio=seconds / openblas.seconds if openblas else None,
+            peak_flops=best.fma,
+            read_bandwidth=best.read,
+            copy_bandwidth=best.copy,
         )
 
 
-def measure(isa: str, part: str, program: Path) -> tuple[Roofs, list[Row]]:
-    """The best roofs and all rows; each row is reported on standard error as it comes."""
+def measure(isa: str, part: str, program: Path) -> list[KernelRecord]:
+    """All lines; each is reported on standard error as it comes."""
     library = str(next(Path(scipy_openblas32.get_lib_dir()).glob("libscipy_openblas*")))
     environment = {**os.environ, "KERNELS_OPENBLAS": library, "OPENBLAS_NUM_THREADS": "1"}
-    best, found = Roofs(), list[Row]()
+    found = list[KernelRecord]()
     with subprocess.Popen(
         [str(program), "bench", isa, part], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
-        while line := _read(process.stdout):
-            case = Case.parse(line)
-            roofs, times = rounds(case, process)
-            best = best.best(roofs)
-            for row in rows(case, times):
-                print("  ".join(cells(row)), file=sys.stderr, flush=True)
-                found.append(row)
-    return best, found
+        while text := _read(process.stdout):
+            case = Case.parse(text)
+            for line in lines_of(case, isa, *rounds(case, process)):
+                print("  ".join(tabulate_kernels([line])[0].values()), file=sys.stderr, flush=True)
+                found.append(line)
+    return found
 
 
-HEADER = ("kernel", "shape", "time", "GFLOP/s", "GB/s", "of roof", "/ OpenBLAS", "/ torch")
+def make_plan(isa: str, part: str) -> Plan:
+    """What a run of kernels asks for."""
+    options = ["--isa", isa, *(["--filter", part] if part else [])]
+    text = "each kernel at the sizes that its test program times, beside torch and OpenBLAS"
+    return launches.make_plan(SUITE, text, "torch", options, ROUNDS)
 
 
-def cells(row: Row) -> list[str]:
-    """A row as text, in the order of HEADER."""
-    share = f"{row.roof_share:.0%} {row.roof}" if row.roof_share is not None else "-"
-    if row.executed_share != row.roof_share:
-        share += f" ({row.executed_share:.0%} executed)"
-    ratios = [f"{r:.2f}" if r is not None else "-" for r in (row.openblas_ratio, row.torch_ratio)]
-    rates = [f"{row.flops / 1e9:.1f}" if row.flops else "-", f"{row.bytes / 1e9:.1f}"]
-    return [f"`{row.kernel}`", row.shape, units.seconds(row.seconds), *rates, share, *ratios]
-
-
-def write_page(isa: str, roofs: Roofs, found: list[Row]) -> str:
-    """The table, headed by machine, versions and roofs."""
-    lines = [list(HEADER), ["---"] * len(HEADER), *(cells(row) for row in found)]
-    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return (
-        f"{markdown.heading(store.here())}\n\n"
-        f"One thread, {isa}: at best {roofs.fma / 1e9:.1f} GFLOP/s of multiply-adds, {roofs.read / 1e9:.1f} GB/s of "
-        f"reading memory and {roofs.copy / 1e9:.1f} GB/s of copying it. Thread time, median of interleaved rounds; a "
-        "share is of the roof as it was in the same round, by the arithmetic that the op means and, where a kernel "
-        "needs less, by what it executes. Ratios are our time over theirs, below 1 is faster.\n\n"
-        f"{body}\n"
-    )
-
-
-def main() -> None:
-    """Measure, then print or write the table."""
+def read_options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isa", default="avx512", help="instruction set, a row of csrc/isas.txt")
     parser.add_argument("--filter", default="", help="part of a kernel's name")
+    parser.add_argument(
+        "--record",
+        action=argparse.BooleanOptionalAction,
+        help="store the run, or do not; by default a run of all kernels is stored and one with --filter is not",
+    )
+    parser.add_argument("--results", type=read_folder, help="where runs lie, instead of results/")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -422,21 +403,31 @@ def main() -> None:
     if options.into and options.filter:
         parser.error("--into replaces the whole table, so it needs all kernels: leave out --filter")
     check_page(options.into, MARKER.format(isa=options.isa))
+    if options.record is None:
+        options.record = not options.filter
+    return options
+
+
+def main() -> None:
+    """Measure, store the run, then print or write the table."""
+    options = read_options()
     torch.set_num_threads(1)
     keep_memory()
+    plan = make_plan(options.isa, options.filter)
+    new = launches.begin(store.results_folder(options.results), plan, 1, roofs.measure)
     with tempfile.TemporaryDirectory() as folder:
-        roofs, found = measure(options.isa, options.filter, build(folder))
+        found = measure(options.isa, options.filter, build(folder))
     if not found:
         named = f" whose name contains {options.filter!r}" if options.filter else ""
         sys.exit(f"bench_kernels: this machine runs no kernel of {options.isa}{named}")
+    if options.record:
+        print(f"stored: {new.write(found)}", file=sys.stderr)
     if options.json:
-        print(
-            json.dumps({"isa": options.isa, "roofs": roofs._asdict(), "rows": [asdict(row) for row in found]}, indent=1)
-        )
+        print(json.dumps([store.to_json(line) for line in found], indent=1))
     elif options.into:
-        markdown.write_between(options.into, MARKER.format(isa=options.isa), write_page(options.isa, roofs, found))
+        markdown.write_between(options.into, MARKER.format(isa=options.isa), write_markdown(found, new.environment))
     elif options.markdown:
-        print(write_page(options.isa, roofs, found))
+        print(write_markdown(found, new.environment))
 
 
 def _write(stream: IO[str] | None, text: str) -> None:

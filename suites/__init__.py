@@ -1,6 +1,6 @@
 """The harness and what it runs: declared suites, models, backends, measurements, results.
 
-Importing the package imports nothing else. `load_runs` and `load_ablations` give stored results as a DataFrame.
+Importing the package imports nothing else. The functions `load_...` give stored results as a DataFrame.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suites.harness.record.frame import load_ablations, load_runs
+    from suites.harness.record.frame import load_ablations, load_kernels, load_nodes, load_runs
 
-__all__ = ["load_ablations", "load_runs"]
+__all__ = ["load_ablations", "load_kernels", "load_nodes", "load_runs"]
 
 
 def __getattr__(name: str) -> Any:

@@ -129,7 +129,7 @@ def _ops(_: Path) -> list[Row]:
 
 def _runs(results: Path) -> Iterator[Row]:
     """Stored runs, newest first. A row is read when it is asked for."""
-    from suites.harness.record import store, superseded
+    from suites.harness.record import lookup, store, superseded
 
     faults = superseded.known(results)
     for path in sorted(store.all_run_files(results), key=lambda path: path.name, reverse=True):
@@ -140,7 +140,8 @@ def _runs(results: Path) -> Iterator[Row]:
             yield {**about, "rows": None, "state": str(error), "superseded": None}
             continue
         concerned = [f"{', '.join(one.backends)}: {one.reason}" for one in faults.of_run(run.name)] or None
-        yield {**about, "rows": len(run.summaries()), "state": run.unfinished or "complete", "superseded": concerned}
+        state = run.unfinished or "complete"
+        yield {**about, "rows": lookup.count_rows(run), "state": state, "superseded": concerned}
 
 
 _KINDS: dict[str, Callable[[Path], Iterable[Row]]] = {

@@ -76,6 +76,10 @@ def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_js
     wanted = "a run of a suite or model with rows"
     earlier = lookup.find_run(folder, before, lookup.is_measurement, wanted)
     later = lookup.find_run(folder, after, lambda run: _is_comparable(earlier, run), f"{wanted} of the same cases")
+    for one in (earlier, later):
+        if not lookup.is_measurement(one) and not lookup.is_ablation(one) and lookup.is_shown(one):
+            what = lookup.describe_kind(one)
+            raise UsageError(f"{one.name}: {what}, which cannot be compared; `enginebench show {one.name}` prints it")
     found = compare.compare(earlier, later, History(folder))
     for one in (earlier, later):
         show.warn_of_faults(one)

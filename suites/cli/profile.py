@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +21,9 @@ from suites.harness.errors import Unavailable, UsageError
 from suites.harness.judge import standing
 from suites.harness.measure import roofs
 from suites.harness.present import overview_terminal, progress, ranked
-from suites.harness.record import store
-from suites.harness.run import checks, plan, runner
+from suites.harness.record import machine, store
+from suites.harness.record.launches import NodeRecord
+from suites.harness.run import checks, launches, plan, runner
 
 ENGINE = "engine"
 LEGEND = (
@@ -42,21 +44,32 @@ def command(
     backends: Annotated[
         str | None, typer.Option(help="Comma-separated others to measure beside the engine, each as a whole.")
     ] = None,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Store the launches as a run of their own, for the site and enginebench show."),
+    ] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Compile a model with the engine and print where the time of a call goes, node by node.
 
     With --backends, the engine and these take turns as in a run, which is stored: latency and share of the roof.
+    With --record, the launches are stored, too: as a run of the suite nodes_MODEL, also beside --backends.
     """
     fields = targets.config_options(config, of_case=backends is not None)
     arguments = targets.arguments_of(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
     asked = _plan(model, chosen or [], threads, precision, backends, fields) if backends is not None else None
+    ref = BackendRef(ENGINE, fields)
+    case, suite = _name_case(model, chosen or [], threads, precision)
+    new = _begin_record(case, suite, ref, results) if record else None
     answer = _profiled(model, arguments, threads, precision, fields)
     if not as_json:
         print(answer)
+    path = new.write(_list_nodes(answer, case, ref)) if new is not None else None
+    if path is not None and not as_json:
+        print(f"stored: {path}")
     outcome = None
     if asked is not None:
         with progress.reporter() as reporter:
@@ -64,7 +77,8 @@ def command(
     if as_json:
         beside = outcome.to_dict() if outcome is not None else None
         asked_for = {"model": model, "threads": threads, "precision": precision, "arguments": arguments}
-        print_json({**asked_for, **answer.to_dict(), "beside": beside})
+        stored = {"stored": str(path)} if path is not None else {}
+        print_json({**asked_for, **answer.to_dict(), **stored, "beside": beside})
     elif outcome is not None:
         _show(outcome)
     if outcome is not None and not outcome.succeeded:
@@ -97,6 +111,45 @@ def _profiled(
         except Unavailable as error:
             raise UsageError(f"model {model}: {error}") from None
     return answer
+
+
+def _name_case(model: str, chosen: Sequence[str], threads: int, precision: str) -> tuple[Case, str]:
+    """The case that is profiled, as a run would name it, and the name that a suite of this model has."""
+    suite = targets.suite_of_model(model, chosen, threads, precision, backends=[ENGINE], baseline=ENGINE)
+    ((case, _),) = suite.cases()
+    return case, suite.name
+
+
+def _begin_record(case: Case, suite: str, ref: BackendRef, results: Path | None) -> launches.NewRun:
+    """The run that the launches are stored as; its only backend is the engine."""
+    asked = launches.make_plan(f"nodes_{suite}", f"launches of a profiled call of {case.id}", ref.label, [])
+    backends = {ref.label: registry.record(ref, machine.versions())}
+    return launches.begin(store.results_folder(results), asked, case.threads, roofs.measure, backends)
+
+
+def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord]:
+    """A line for each launch."""
+    return [
+        NodeRecord(
+            case=case.id,
+            backend=ref.label,
+            index=index,
+            op=node.op,
+            kernel=node.kernel,
+            shape=list(node.shape),
+            module=node.module,
+            seconds=node.seconds,
+            flops=node.flops,
+            executed_flops=node.executed_flops,
+            bytes=node.bytes,
+            share_of_time=node.share_of_time,
+            share_of_roof=node.share_of_roof,
+            bound="memory" if node.bound == "memory" else "compute",
+            peak_flops=answer.peak_flops,
+            bandwidth=answer.bandwidth,
+        )
+        for index, node in enumerate(answer.nodes)
+    ]
 
 
 def _plan(

@@ -59,7 +59,8 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def _read_folder(text: str) -> Path:
+def read_folder(text: str) -> Path:
+    """An argument that is the path of a folder."""
     if not text:
         raise argparse.ArgumentTypeError("expected the path of a folder, got an empty text")
     return Path(text)
@@ -71,7 +72,7 @@ def output_parser(description: str | None, marker: str) -> argparse.ArgumentPars
     stored = f"a stored run {lookup.HELP}: measure nothing; may be given several times"
     parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
     parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {marker} of this file")
-    parser.add_argument("--results", type=_read_folder, help="where runs lie, instead of results/")
+    parser.add_argument("--results", type=read_folder, help="where runs lie, instead of results/")
     return parser
 
 
@@ -90,9 +91,10 @@ def check_page(path: Path | None, marker: str) -> None:
 
 
 def find_stored(arguments: argparse.Namespace) -> list[Path]:
-    """The files of the runs that ``--stored`` names."""
+    """The files of the runs that ``--stored`` names; ``last`` is the newest one with rows."""
     folder = store.results_folder(arguments.results)
-    return [lookup.find_run(folder, name).path for name in arguments.stored or ()]
+    names = arguments.stored or ()
+    return [lookup.find_run(folder, name, lookup.is_measurement, "a run with rows").path for name in names]
 
 
 def load_latest(paths: Sequence[Path]) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from suites.harness.present import (
     ablation_terminal,
     details,
     history,
+    launches,
     markdown,
     names,
     notes,
@@ -36,6 +37,7 @@ from suites.harness.present import (
 from suites.harness.present.growth import print_growth
 from suites.harness.record import frame, lookup, machine, store, superseded
 from suites.harness.record.commits import CommitRecord
+from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import AblationRecord, AccuracyRecord, Environment, Samples, Summary
 from suites.harness.run import runner
 
@@ -83,22 +85,18 @@ def command(
         else (lookup.is_shown, "a run with rows")
     )
     found = lookup.find_run(store.results_folder(results), name, is_suitable, wanted)
-    if lookup.is_history(found):
-        _show_history(
-            found, of_rows | {"--csv": as_csv, "--markdown or --into": as_markdown or into is not None}, as_json
-        )
-        return
-    is_ablation = bool(found.of(AblationRecord))
+    is_other = _has_other_lines(found)
+    if is_other:
+        of_history = {"--csv": as_csv, "--markdown or --into": as_markdown or into is not None}
+        _check_forms_of(found, of_rows | (of_history if lookup.is_history(found) else {}))
     if as_csv:
         _warn_of_missing_rows(found)
-        print(frame.of_run(found, AblationRecord if is_ablation else Summary).to_csv(index=False), end="")
+        kind = lookup.get_launch_kind(found) or (AblationRecord if found.of(AblationRecord) else Summary)
+        print(frame.of_run(found, kind).to_csv(index=False), end="")
         return
     warn_of_faults(found)
-    if is_ablation:
-        for option, is_given in of_rows.items():
-            if is_given:
-                raise UsageError(f"{option} is for runs of a suite or model, and {found.name} is an ablation")
-        _show_ablation(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
+    if is_other:
+        _show_other(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
         return
     if not lookup.is_shown(found):
         raise UsageError(f"{found.name}: no case is finished ({found.unfinished}); continue the run with --resume")
@@ -113,33 +111,56 @@ def command(
         print_json(runner.Outcome(found.path, found.environment, chosen).to_dict() | describe_accuracy(found))
     elif as_markdown:
         print(_write_markdown(chosen, found, None))
-    elif as_plot:
-        _print_missing_rows(found)
-        plot.print_leads(console(), chosen, found.environment, found.started)
-    elif with_details or case is not None:
-        print(f"run {found.name}\n")
-        _print_missing_rows(found)
-        print_cases(chosen, found.environment, found.started)
-        print_tradeoffs(chosen, found, is_short=False)
     else:
-        print(f"run {found.name}\n")
-        _print_missing_rows(found)
-        print_run(chosen, found.environment, found.started)
-        print_tradeoffs(chosen, found)
+        _print_rows(chosen, found, as_plot=as_plot, is_short=not with_details and case is None)
 
 
-def _show_history(found: store.Run, others: Mapping[str, bool], as_json: bool) -> None:
-    for option, is_given in others.items():
-        if is_given:
-            raise UsageError(f"{option} is for runs of a suite or model, and {found.name} follows commits")
-    tracks = steps.follow(found, History(found.path.parents[2], exclude=found.path))
-    if as_json:
-        print_json({"path": str(found.path), "cases": history.to_dict(tracks)})
+def _print_rows(chosen: Sequence[Summary], run: store.Run, *, as_plot: bool, is_short: bool) -> None:
+    """Print rows for people: a plot, the overview, or everything that was measured."""
+    if as_plot:
+        _print_missing_rows(run)
+        plot.print_leads(console(), chosen, run.environment, run.started)
         return
-    print(f"run {found.name}\n")
-    overview_terminal.write_paragraph(console(), overview.describe_place(found.environment, found.started))
-    if not found.of(CommitRecord):
-        described = f"Unfinished: {found.unfinished}. `enginebench history ... --resume` goes on with it."
+    print(f"run {run.name}\n")
+    _print_missing_rows(run)
+    show = print_run if is_short else print_cases
+    show(chosen, run.environment, run.started)
+    print_tradeoffs(chosen, run, is_short=is_short)
+
+
+def _has_other_lines(run: store.Run) -> bool:
+    """True if what the run says is not in rows of a suite or model."""
+    return lookup.is_history(run) or bool(run.of(AblationRecord)) or lookup.get_launch_kind(run) is not None
+
+
+def _check_forms_of(run: store.Run, forms: Mapping[str, bool]) -> None:
+    """UsageError if a form of output is asked for that a run without rows of a suite or model does not have."""
+    for option, is_given in forms.items():
+        if is_given:
+            raise UsageError(f"{option} is for runs of a suite or model, and {run.name} is {lookup.describe_kind(run)}")
+
+
+def _show_other(
+    run: store.Run, into: Path | None, marker: str, *, with_details: bool, as_markdown: bool, as_json: bool
+) -> None:
+    """Print a run that is no measurement of a suite or model."""
+    if lookup.is_history(run):
+        _show_history(run, as_json=as_json)
+    elif run.of(AblationRecord):
+        _show_ablation(run, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
+    else:
+        _show_launches(run, into, marker, as_markdown=as_markdown, as_json=as_json)
+
+
+def _show_history(run: store.Run, *, as_json: bool) -> None:
+    tracks = steps.follow(run, History(run.path.parents[2], exclude=run.path))
+    if as_json:
+        print_json({"path": str(run.path), "cases": history.to_dict(tracks)})
+        return
+    print(f"run {run.name}\n")
+    overview_terminal.write_paragraph(console(), overview.describe_place(run.environment, run.started))
+    if not run.of(CommitRecord):
+        described = f"Unfinished: {run.unfinished}. `enginebench history ... --resume` goes on with it."
         overview_terminal.write_paragraph(console(), described, style="bold")
     history.print_history(console(), tracks)
 
@@ -265,6 +286,31 @@ def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | N
     legend = [tables.TRADEOFF_LEGEND.replace(tables.FRONT, f"\\{tables.FRONT}", 1)] if found else []
     unfinished = describe_missing_rows(run)
     return "\n\n".join([*([f"**{unfinished}**"] if unfinished else []), text.rstrip(), *blocks, *legend]) + "\n"
+
+
+def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdown: bool, as_json: bool) -> None:
+    """Print the lines of kernels or of a profile."""
+    kernels, nodes = run.of(KernelRecord), run.of(NodeRecord)
+    lines = kernels or nodes
+    if into is not None:
+        markdown.write_between(into, marker, launches.write_markdown(lines, run.environment))
+    elif as_json:
+        known = {"path": str(run.path), "environment": store.to_json(run.environment)}
+        print_json(known | {"lines": [store.to_json(line) for line in lines]})
+    elif as_markdown:
+        print(launches.write_markdown(lines, run.environment), end="")
+    else:
+        printer = console()
+        print(f"run {run.name}, {lookup.describe_kind(run)}\n")
+        overview_terminal.write_paragraph(printer, overview.describe_place(run.environment, run.started))
+        if kernels:
+            overview_terminal.write_paragraph(printer, f"{launches.describe_kernel_roofs(kernels)}.")
+            print_table(launches.tabulate_kernels(kernels))
+        for title, group in launches.group_cases(nodes).items():
+            overview_terminal.write_paragraph(printer, f"{title}; {launches.describe_node_roofs(group)}.")
+            print_table(launches.tabulate_nodes(group))
+        legend = launches.KERNEL_LEGEND if kernels else launches.NODE_LEGEND
+        overview_terminal.write_paragraph(printer, legend, style="dim")
 
 
 def _show_ablation(

@@ -23,13 +23,14 @@ from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
 from suites.site import asv_pages
 from suites.site.page import Page, Rows, Site
-from suites.site.pages import ablations, history, machines, models, overview, precision
+from suites.site.pages import ablations, history, kernels, machines, models, overview, precision
 
 PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
     overview.describe,
     models.describe,
     ablations.describe,
     precision.describe,
+    kernels.describe,
     history.describe,
     machines.describe,
 )
@@ -180,6 +181,7 @@ _TITLES = {
     overview.NAME: "Overview",
     ablations.NAME: "Ablations",
     precision.NAME: "Precision",
+    kernels.NAME: "Kernels",
     history.NAME: "History",
     machines.NAME: "Machines and method",
 }

@@ -1,8 +1,8 @@
-"""A case as the scripts of the pages read it: plain values, with the text of every number beside it."""
+"""Cases and machines as the scripts of the pages read them: plain values, with the text of every number beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from suites.harness.judge.standing import Lead, get_latency
@@ -27,6 +27,21 @@ def list_entries(site: Site, model: str | None = None) -> list[Entry]:
     chosen = [place for place in site.places if model in (None, place.row.model)]
     chosen.sort(key=lambda place: (order[place.machine], place.row.model, _sort_sizes(place.row), place.row.threads))
     return [_describe(site, place) for place in chosen]
+
+
+def describe_machines(site: Site, names: Collection[str] | None = None) -> list[Entry]:
+    """Name and description of machines, the one with the newest run first.
+
+    Args:
+        site: what is known.
+        names: of the machines; None: of all that measured a case.
+    """
+    chosen = {place.machine for place in site.places} if names is None else names
+    return [
+        {"name": name, "text": f"{known.cpu}, {known.cores} cores", "title": name}
+        for name, known in site.machines.items()
+        if name in chosen
+    ]
 
 
 def _sort_sizes(row: Summary) -> tuple[Any, ...]:

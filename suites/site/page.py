@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from suites.harness.present import names
 from suites.harness.record.collection import Collection
 from suites.harness.record.schema import Environment
 from suites.site.places import Place, choose_places
+from suites.site.profiles import StoredProfile, choose_profiles
 
 Rows = Sequence[Mapping[str, Any]]
 """Lines of plain values, all with the same keys: a table of raw numbers."""
@@ -54,6 +56,11 @@ class Site:
         return choose_places(self.collection)
 
     @cached_property
+    def profiles(self) -> list[StoredProfile]:
+        """The newest profile of every case and program on every machine, newest first."""
+        return choose_profiles(self.collection)
+
+    @cached_property
     def names(self) -> dict[tuple[str, str], str]:
         """Machine and case -> a short name, which leaves out threads, precision and device."""
         groups: dict[tuple[object, ...], list[Place]] = {}
@@ -68,18 +75,26 @@ class Site:
 
     @cached_property
     def machines(self) -> dict[str, Environment]:
-        """Machine -> the first line of its newest run; the machine with the newest run comes first."""
+        """Machine -> the first line of its newest run; the machine with the newest run comes first.
+
+        Its roofs are those of the newest run that measured them.
+        """
         runs = sorted(self.collection.runs, key=lambda run: run.name, reverse=True)
         found: dict[str, Environment] = {}
         for run in runs:
-            found.setdefault(run.environment.machine, run.environment)
+            machine, roofs = run.environment.machine, run.environment.roofs
+            known = found.setdefault(machine, run.environment)
+            if known.roofs is None and roofs is not None:
+                found[machine] = known.model_copy(update={"roofs": roofs})
         return found
 
     @cached_property
     def models(self) -> dict[str, str]:
-        """Model, of all that have a measurement -> the name of its page: ASCII letters, digits and dashes."""
+        """Model that has a measurement or a profile -> the name of its page: ASCII letters, digits and dashes."""
         found: dict[str, str] = {}
-        for model in sorted({place.row.model for place in self.places}):
+        measured = {place.row.model for place in self.places}
+        profiled = {one.model for one in self.profiles} - {PurePath(model).name for model in measured}
+        for model in sorted(measured | profiled):
             plain = "model-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in model)
             taken = set(found.values())
             numbered = (f"{plain}-{number}" for number in itertools.count(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suites.harness.record.facts import AllFacts
+from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import Environment, Plan, Samples, Summary
 
 CASE = "mlp/b1/t1/fp32"
@@ -38,3 +39,24 @@ def summary(**fields):
         "role": role, "baseline": "eager", "status": "ok",
     }  # fmt: skip
     return Summary(**usual | fields)
+
+
+def kernel(**fields):
+    """A product of matrices that arithmetic binds."""
+    usual = {
+        "op": "linear", "name": "16 x 768 x 768", "kernel": "f32_linear__avx512_packed", "isa": "avx512",
+        "seconds": 2e-4, "flops": 2e7, "bytes": 3e6, "bound": "compute", "roof_share": 0.97, "executed_share": 0.97,
+        "torch_ratio": 0.66, "openblas_ratio": 0.58, "peak_flops": 1e11, "read_bandwidth": 3e10, "copy_bandwidth": 4e10,
+    }  # fmt: skip
+    return KernelRecord(**usual | fields)
+
+
+def node(**fields):
+    """A launch of the engine that arithmetic binds."""
+    usual = {
+        "case": CASE, "backend": "engine", "index": 0, "op": "linear", "kernel": "f32_linear__avx512_packed",
+        "shape": [1, 16], "module": "layers.0", "seconds": 2e-4, "flops": 20_000_000, "executed_flops": 20_000_000,
+        "bytes": 3_000_000, "share_of_time": 0.5, "share_of_roof": 0.97, "bound": "compute", "peak_flops": 1e11,
+        "bandwidth": 3e10,
+    }  # fmt: skip
+    return NodeRecord(**usual | fields)

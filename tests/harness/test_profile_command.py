@@ -9,6 +9,8 @@ import pytest
 from suites.cli import main, profile
 from suites.harness.judge import stats
 from suites.harness.record import store
+from suites.harness.record.launches import NodeRecord
+from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import Compared, Ratio
 from suites.harness.run.runner import Outcome
 from tests.harness import records
@@ -129,3 +131,50 @@ def test_what_a_model_prints_is_no_part_of_the_answer(capfd, tmp_path):
         main(["profile", f"{tmp_path}/mine.py:leaves"])
     assert ended.value.code == 2
     assert "leaves() raised SystemExit: 0" in capfd.readouterr().err
+
+
+@pytest.fixture
+def recorded(monkeypatch, tmp_path):
+    """Reads the run that the command has stored; roofs are not measured."""
+    monkeypatch.setattr(profile.roofs, "measure", lambda: Roofs((), 0.0))
+
+    def read():
+        (path,) = store.all_run_files(tmp_path / "results")
+        return store.read(path)
+
+    return read
+
+
+def test_the_launches_are_stored_as_a_run_if_that_is_asked_for(capsys, recorded, tmp_path):
+    results = str(tmp_path / "results")
+    asked = ["--set", "widths=16-16", "--threads", "2", "--config", "disable=fuse_gelu", "--results", results]
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "mlp", *asked, "--record", "--json"])
+    assert not ended.value.code
+    answer, run = json.loads(capsys.readouterr().out), recorded()
+    assert answer["stored"] == str(run.path)
+    assert run.environment.suite == "nodes_mlp"
+    assert run.environment.role("engine[disable=fuse_gelu]") == "engine"
+    assert len(run.records) == len(answer["nodes"]) > 0
+    for index, (line, node) in enumerate(zip(run.of(NodeRecord), answer["nodes"], strict=True)):
+        assert (line.case, line.backend, line.index) == (
+            "mlp/b1/t2/fp32/widths=16-16", "engine[disable=fuse_gelu]", index,
+        )  # fmt: skip
+        own = {"case", "backend", "index", "kind", "peak_flops", "bandwidth"}
+        assert line.model_dump(exclude=own) == {name: node[name] for name in line.model_dump(exclude=own)}
+        assert (line.peak_flops, line.bandwidth) == (answer["peak_flops"], answer["bandwidth"])
+
+
+def test_the_launches_are_a_run_of_their_own_beside_that_of_other_backends(capsys, measured, recorded, tmp_path):
+    with pytest.raises(SystemExit):
+        main([*PROFILE, "--record", "--results", str(tmp_path / "results")])
+    assert len(measured) == 1
+    run = recorded()
+    assert run.of(NodeRecord)
+    assert f"stored: {run.path}" in capsys.readouterr().out
+
+
+def test_nothing_is_stored_unless_it_is_asked_for(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["profile", "mlp", "--set", "widths=16-16", "--results", str(tmp_path / "results")])
+    assert not (tmp_path / "results").exists()

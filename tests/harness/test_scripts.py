@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 
 import pytest
+
+from suites.harness.record import store
+from suites.harness.record.roofs import Roofs
+from tests.harness import records
 
 
 def run(root, monkeypatch, name, *arguments):
@@ -60,3 +65,58 @@ def test_results_go_where_a_script_was_told(root, monkeypatch, tmp_path):
     for name in ("compare_backends", "ablate_memory"):
         run(root, monkeypatch, name, "mlp", "--results", str(tmp_path))
     assert asked == [tmp_path, tmp_path]
+
+
+CASE = "case\tlinear\t16 x 768 x 768\t20000000\t2000000\t1000000\t1,0\tf32:2,3;f32:4,3;f32:4;-"
+ROUND = "round\t1e11\t3e10\t4e10\tf32_linear__avx512_packed\t0.0002\t0\tf32_linear__generic_openblas\t0.0004\t0"
+
+
+@pytest.fixture
+def bench_kernels(root, monkeypatch, tmp_path):
+    """Calls the script's main with a test program that has one kernel and takes no time; answers the stored runs."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nprint({CASE!r}, flush=True)\n"
+        f"for line in sys.stdin:\n    if line == '\\n':\n        break\n    print({ROUND!r}, flush=True)\n"
+    )
+    program.chmod(0o755)
+    script = runpy.run_path(str(root / "scripts" / "bench_kernels.py"))
+    names = script["main"].__globals__
+    names["build"] = lambda folder: program
+    names["keep_memory"] = lambda: None
+    names["torch_timer"] = lambda case: lambda: 0.00025
+    monkeypatch.setattr("suites.harness.measure.roofs.measure", lambda: Roofs((), 0.0))
+    results = tmp_path / "results"
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bench_kernels.py", "--results", str(results), *arguments])
+        script["main"]()
+        return [store.read(path) for path in store.all_run_files(results)]
+
+    return call
+
+
+def test_a_run_of_all_kernels_is_stored(bench_kernels, capsys):
+    (run,) = bench_kernels("--json")
+    (line,) = run.records
+    expected = records.kernel(roof_share=1.0, executed_share=1.0, torch_ratio=0.8, openblas_ratio=0.5)
+    assert line.model_dump() == pytest.approx(expected.model_dump())
+    assert json.loads(capsys.readouterr().out) == [store.to_json(line)]
+    plan = run.environment.plan
+    assert (plan.name, plan.cases, plan.baseline, plan.options) == ("kernels", {}, "torch", ["--isa", "avx512"])
+
+
+def test_a_run_of_some_kernels_is_stored_only_if_that_is_asked_for(bench_kernels):
+    assert bench_kernels("--filter", "linear") == []
+    assert bench_kernels("--no-record") == []
+    (run,) = bench_kernels("--filter", "linear", "--record")
+    assert run.environment.plan.options == ["--isa", "avx512", "--filter", "linear"]
+
+
+def test_the_table_of_kernels_goes_into_a_page(bench_kernels, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- kernels avx512 -->\n<!-- /kernels avx512 -->\n")
+    bench_kernels("--into", str(page))
+    assert "| `f32_linear__avx512_packed` | 16 x 768 x 768 | 200 us | 100.0 | 15.0 | 100% FMA | 0.50 | 0.80 |" in (
+        page.read_text()
+    )

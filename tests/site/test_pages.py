@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from urllib.parse import urlencode
 
 import pytest
@@ -12,16 +11,10 @@ import pytest
 from suites.harness.judge.standing import judge_cases
 from suites.harness.present import units
 from suites.harness.record.collection import collect
+from suites.harness.record.schema import AblationRecord
 from suites.site import build
 from suites.site.page import Site
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="pages are tested in Debian's chromium, which is not installed"
-)
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-LOCAL = ("file:", "data:", "blob:")
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1400}
 
 
@@ -36,40 +29,6 @@ def folder(collection, tmp_path_factory):
     made = tmp_path_factory.mktemp("built") / "site"
     build.build_site(collection, made)
     return made
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra dev")
-    with api.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield made
-        made.close()
-
-
-@pytest.fixture
-def visit(browser, folder):
-    """Opens a page from disk. Whatever the console or the network complains of fails the test."""
-    contexts, complaints = [], []
-
-    def go(name, fragment="", **options):
-        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("requestfailed", lambda request: complaints.append(request.url))
-        page.on(
-            "request",
-            lambda one: None if one.url.startswith(("file:", "data:", "blob:")) else complaints.append(one.url),
-        )
-        page.goto(f"file://{folder}/{name}{f'#{fragment}' if fragment else ''}")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert complaints == []
 
 
 def read_entries(folder):
@@ -175,3 +134,21 @@ def test_light_and_dark_follow_the_system_and_the_button(visit):
     page.locator("#theme").click()
     colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert colours[0] == colours[2] != colours[1]
+
+
+def test_the_own_switches_of_a_competitor_are_shown_as_such(visit, collection):
+    run = next(one for one in collection.runs if one.name == "20261122T195953Z_853e4270c15d_ablate_onnxruntime")
+    case = run.of(AblationRecord)[0].case
+    page = visit("ablations.html", urlencode({"machine": run.environment.machine}))
+    assert "competitor" not in page.inner_text("#about")  # the engine comes first
+    page.get_by_text("onnxruntime", exact=True).first.click()
+    assert "backend=onnxruntime" in page.url
+    page.locator('select[name="case"]').select_option(f"{case} onnxruntime")
+    assert "own switches of onnxruntime, a competitor" in page.inner_text("#about")
+    shown = {row.get_attribute("data-switch"): row.inner_text() for row in page.query_selector_all("#switches tr")}
+    for record in run.of(AblationRecord):
+        if record.ratio is not None:
+            assert units.times(record.ratio.value) in shown[record.switch]
+    assert [one.get_attribute("value") for one in page.query_selector_all('input[name="backend"]')] == [
+        "engine", "onnxruntime", "torch_compile",
+    ]  # fmt: skip

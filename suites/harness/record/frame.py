@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from suites.harness.record import store, superseded
 from suites.harness.record.collection import collect
+from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import AblationRecord, Ratio, Record, Summary, names
 
 if TYPE_CHECKING:
@@ -102,6 +103,16 @@ def load_runs(
 def load_ablations(results: str | Path, *, machine: str | None = None, suite: str | None = None) -> pd.DataFrame:
     """Every line of the stored ablations, one a case, switch and mode. Arguments and errors as of `load_runs`."""
     return _frame(results, AblationRecord, machine, suite)
+
+
+def load_kernels(results: str | Path, *, machine: str | None = None, suite: str | None = None) -> pd.DataFrame:
+    """Every line of the stored runs of kernels, one a kernel and size. Arguments and errors as of `load_runs`."""
+    return _frame(results, KernelRecord, machine, suite)
+
+
+def load_nodes(results: str | Path, *, machine: str | None = None, suite: str | None = None) -> pd.DataFrame:
+    """Every line of the stored profiles, one a launch. Arguments and errors as of `load_runs`."""
+    return _frame(results, NodeRecord, machine, suite)
 
 
 def of_run(run: store.Run, kind: type[Record] = Summary) -> pd.DataFrame:

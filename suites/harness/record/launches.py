@@ -15,11 +15,11 @@ class KernelRecord(Record):
     op: str
     """op that the kernel computes"""
     name: str
-    """of the case of the kernels' test program, such as `1x768x3072`"""
+    """of the case of the kernels' test program: sizes and variant, such as `128 x 768 outer`"""
     kernel: str
     """name of the kernel, which says its operand types, instruction set and variant"""
     isa: str
-    """instruction set that was allowed at most"""
+    """instruction set that the run is about; variants for any instruction set are measured beside its kernels"""
     seconds: float
     """median over the rounds, of the thread's own time"""
     flops: float
@@ -29,14 +29,21 @@ class KernelRecord(Record):
     bound: Literal["compute", "memory"] | None = None
     """the roof that binds the kernel; null if no roof is known, as for data in a cache if the op has no products"""
     roof_share: float | None = None
-    """least time at that roof for the work of the op, divided by the time; median over the rounds; above 1 if the
-    kernel executes fewer operations than the op has"""
+    """least time at that roof for the work of the op, divided by the time; median over the rounds, with the roof as it
+    was in each round; above 1 if the kernel executes fewer operations than the op has"""
     executed_share: float | None = None
     """the same for the operations that the kernel executes; more than 1 is a counting error"""
     torch_ratio: float | None = None
     """time divided by that of torch at the same size; below 1 is faster; null where torch has no such op"""
     openblas_ratio: float | None = None
     """the same for OpenBLAS"""
+    peak_flops: float = 0.0
+    """roof of one core's multiply-adds with `isa`, in operations a second: the best of the rounds of this size; 0 where
+    it was not measured"""
+    read_bandwidth: float = 0.0
+    """roof of one core that reads memory, in bytes a second, likewise"""
+    copy_bandwidth: float = 0.0
+    """roof of one core that copies memory past the caches, in bytes read and written a second, likewise"""
 
 
 class NodeRecord(Record):

@@ -10,6 +10,7 @@ from engine.suggest import unknown
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.commits import CommitRecord
+from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import AblationRecord
 from suites.harness.record.store import Run
 
@@ -111,6 +112,29 @@ def is_measurement(run: Run) -> bool:
     return bool(run.summaries()) and not is_ablation(run) and not is_history(run)
 
 
+def get_launch_kind(run: Run) -> type[KernelRecord | NodeRecord] | None:
+    """Kind of the lines of a run that has no rows: kernels by themselves, or launches of a profile. None for others."""
+    if run.summaries() or is_ablation(run) or is_history(run):
+        return None
+    return next((kind for kind in (KernelRecord, NodeRecord) if run.of(kind)), None)
+
+
+def describe_kind(run: Run) -> str:
+    """What a run without rows is, for messages."""
+    if is_ablation(run):
+        return "an ablation"
+    if is_history(run):
+        return "a history of commits"
+    texts = {KernelRecord: "kernels by themselves", NodeRecord: "launches of a profile", None: "a run without rows"}
+    return texts[get_launch_kind(run)]
+
+
 def is_shown(run: Run) -> bool:
-    """True if the run has rows, or lines of an ablation or of a history."""
-    return bool(run.summaries() or run.of(AblationRecord) or run.of(CommitRecord))
+    """True if the run has rows, or lines of an ablation, a history, kernels or a profile."""
+    return count_rows(run) > 0
+
+
+def count_rows(run: Run) -> int:
+    """How many rows a run has; of a run without rows, how many lines of the kind that it has instead."""
+    counts = (len(run.of(kind)) for kind in (AblationRecord, CommitRecord, KernelRecord, NodeRecord))
+    return len(run.summaries()) or next((count for count in counts if count), 0)

@@ -4,12 +4,13 @@
   const { cases, machines } = bench.data;
   if (!bench.find("switches")) return;
   const key = (one) => `${one.case} ${one.program}`;
-  const of = (chosen) => cases.filter((one) => (!chosen.machine || one.machine === chosen.machine) && (!chosen.model || one.model === chosen.model));
-  const measured = machines.filter((machine) => cases.some((one) => one.machine === machine.name));
-  const known = measured.length ? measured : bench.unique(cases.map((one) => one.machine)).map((name) => ({ name, text: name }));
+  const of = (chosen) => cases.filter((one) => ["machine", "backend", "model"].every((name) => !chosen[name] || one[name] === chosen[name]));
+  /** Backends that were taken apart, the engine first, then competitors by name. */
+  const list = (found) => bench.unique([...found].sort((a, b) => a.competitor - b.competitor || a.backend.localeCompare(b.backend)).map((one) => one.backend));
   const filters = [
-    { key: "machine", label: "Machine", kind: "select", values: () => known.map((one) => ({ value: one.name, text: one.text === one.name ? one.name : `${one.text} (${one.name})` })) },
-    { key: "model", label: "Model", kind: "select", all: "all models", values: (chosen) => bench.unique(of({ machine: chosen.machine }).map((one) => one.model)).sort().map((one) => ({ value: one, text: one })) },
+    { key: "machine", label: "Machine", kind: "select", values: () => machines.map((one) => ({ value: one.name, text: `${one.text} (${one.name})` })) },
+    { key: "backend", label: "Switches of", kind: "choice", values: (chosen) => list(of({ machine: chosen.machine })).map((one) => ({ value: one, text: one })) },
+    { key: "model", label: "Model", kind: "select", all: "all models", values: (chosen) => bench.unique(of({ machine: chosen.machine, backend: chosen.backend }).map((one) => one.model)).sort().map((one) => ({ value: one, text: one })) },
     { key: "case", label: "Case and program", kind: "select", values: (chosen) => of(chosen).map((one) => ({ value: key(one), text: `${one.case}, ${one.program}` })) },
   ];
 
@@ -68,7 +69,8 @@
   bench.makeFilters(bench.find("filters"), filters, (chosen) => {
     const one = of(chosen).find((found) => key(found) === chosen.case) || of(chosen)[0];
     if (!one) return;
-    bench.find("about").replaceChildren(bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
+    const whose = one.competitor ? `These are the own switches of ${one.backend}, a competitor of the engine. ` : "";
+    bench.find("about").replaceChildren(whose, bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
     drawEffects(one);
     drawPairs(one);
     fillSwitches(one);

@@ -15,6 +15,8 @@
     return (KNOWN.length - 1 + others.indexOf(name)) % COLOURS.length;
   }
 
+  /** Colour and shape of the series of that number; an outline keeps marks apart that overlap. */
+  bench.getMark = (number) => ({ color: COLOURS[number % COLOURS.length], symbol: SHAPES[number % SHAPES.length], opacity: 1, line: { width: 1, color: read("--page") } });
   bench.getColour = (label) => COLOURS[place(label)];
   bench.getShape = (label) => SHAPES[place(label)];
   const read = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -44,6 +46,9 @@
     figure.hidden = isHidden;
     return isHidden;
   };
+
+  /** Range of a logarithmic axis that shows these values, and at least a factor of three. */
+  bench.getLogRange = (values) => [Math.log10(Math.min(...values) / 1.75), Math.log10(Math.max(...values) * 1.75)];
 
   /** Ticks of an axis of factors: 0.5x, 1x, 2x, as many as fit between the smallest and the largest value. */
   bench.describeFactors = function (values, title) {

@@ -1,13 +1,29 @@
 // A model: the backends of one case, and how time grows with the sizes of all its cases.
 "use strict";
 (function () {
-  const { entries, machines, growth, roofs } = bench.data;
+  const { entries, machines, growth, roofs, profiles } = bench.data;
+  // A case that was profiled and never measured beside other backends has a profile and nothing else.
+  const alone = profiles.filter((one) => !entries.some((entry) => entry.machine === one.machine && entry.case === one.case)).map((one) => ({ ...one, name: one.case, io: "torch" }));
+  const known = [...entries, ...alone];
 
-  const shared = bench.describeFilters(entries, machines);
+  const shared = bench.describeFilters(known, machines);
   const filters = [
     ...shared,
-    { key: "case", label: "Case", kind: "select", values: (chosen) => entries.filter((one) => bench.matches(one, chosen)).map((one) => ({ value: one.case, text: `${one.name}, ${bench.count(one.threads, "thread")}, ${one.precision}${one.io === "torch" ? "" : `, ${one.io}`}` })) },
+    { key: "case", label: "Case", kind: "select", values: (chosen) => listCases(chosen) },
+    { key: "program", label: "Profile of", kind: "select", values: (chosen) => findProfiles(chosen).map((one) => ({ value: one.backend, text: one.backend })) },
   ];
+
+  function listCases(chosen) {
+    const found = known.filter((one) => bench.matches(one, chosen));
+    return bench.unique(found.map((one) => one.case)).map((value) => {
+      const one = found.find((entry) => entry.case === value);
+      return { value, text: alone.includes(one) ? `${value}, only profiled` : `${one.name}, ${bench.count(one.threads, "thread")}, ${one.precision}${one.io === "torch" ? "" : `, ${one.io}`}` };
+    });
+  }
+
+  function findProfiles(chosen) {
+    return profiles.filter((one) => one.machine === chosen.machine && one.case === chosen.case);
+  }
 
   function drawLatency(entry) {
     const figure = bench.find("latency");
@@ -119,9 +135,11 @@
   }
 
   bench.makeFilters(bench.find("filters"), filters, (chosen) => {
-    const entry = entries.find((one) => one.machine === chosen.machine && one.case === chosen.case) || entries.find((one) => bench.matches(one, chosen));
+    const entry = entries.find((one) => one.machine === chosen.machine && one.case === chosen.case);
+    bench.showProfile(findProfiles(chosen).find((one) => one.backend === chosen.program), profiles.filter((one) => one.machine === chosen.machine));
+    bench.find("measured").hidden = !entry;
     if (!entry) {
-      bench.find("about").textContent = "No case fits these filters.";
+      bench.find("about").textContent = chosen.case ? "This case was profiled, and not measured beside other backends." : "No case fits these filters.";
       return;
     }
     const best = entry.best ? ` The engine is ${entry.best.word}: ${entry.best.text} ${entry.best.interval} against ${entry.best.other}.` : "";

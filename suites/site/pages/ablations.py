@@ -10,8 +10,8 @@ from suites.harness.present import ablation_table, units
 from suites.harness.record import lookup
 from suites.harness.record.schema import AblationRecord
 from suites.harness.record.store import Run
+from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
-from suites.site.pages.overview import describe_machines
 
 NAME = "ablations"
 
@@ -24,7 +24,7 @@ def describe(site: Site) -> Iterator[Page]:
         name=NAME,
         title="What each switch is worth",
         template="ablations.html",
-        data={"cases": cases, "machines": describe_machines(site)},
+        data={"cases": cases, "machines": describe_machines(site, {run.environment.machine for run, _ in chosen})},
         tables={"switches": [line for run, records in chosen for line in _list_numbers(run, records)]},
         texts={"empty": not cases, "legend": ablation_table.LEGEND, "pair_legend": ablation_table.PAIR_LEGEND},
     )
@@ -48,6 +48,7 @@ def _describe_case(run: Run, records: Sequence[AblationRecord]) -> dict[str, Any
         "case": case,
         "model": case.partition("/")[0],
         "program": ablation_table.get_whole(records),
+        **_describe_program(run, ablation_table.get_whole(records)),
         "run": run.name,
         "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
         "commit": run.environment.commit,
@@ -73,6 +74,13 @@ def _describe_case(run: Run, records: Sequence[AblationRecord]) -> dict[str, Any
     }
 
 
+def _describe_program(run: Run, label: str) -> dict[str, Any]:
+    """Backend of the program that is taken apart, and whose switches they are."""
+    known = run.environment.backends.get(label)
+    backend = known.name if known is not None else label.partition("[")[0]
+    return {"backend": backend, "competitor": run.environment.role(label) == "peer"}
+
+
 def _describe_effect(record: AblationRecord | None) -> dict[str, Any] | None:
     """One effect: above 1 the switch pays."""
     if record is None:
@@ -95,6 +103,7 @@ def _list_numbers(run: Run, records: Sequence[AblationRecord]) -> Iterator[Mappi
             "machine": run.environment.machine,
             "run": run.name,
             "case": record.case,
+            "program": ablation_table.get_whole(records),
             "switch": record.switch,
             "kind": record.switch_kind,
             "mode": record.mode,

@@ -8,7 +8,7 @@ from typing import Any
 from suites.harness.judge.standing import judge_cases
 from suites.harness.present import overview, units
 from suites.harness.record import lookup
-from suites.harness.record.schema import AblationRecord, Environment
+from suites.harness.record.schema import Environment
 from suites.harness.record.store import Run
 from suites.site.page import Page, Site
 
@@ -44,7 +44,7 @@ def _describe_run(site: Site, run: Run) -> dict[str, Any]:
         "started": run.started.isoformat() if run.started is not None else "",
         "commit": known.commit,
         "dirty": bool(known.dirty),
-        "rows": len(run.summaries()) or len(run.of(AblationRecord)),
+        "rows": lookup.count_rows(run),
         "unfinished": run.unfinished if is_measurement else "",
         "floor": overview.describe_floor(judge_cases(run.summaries())) if is_measurement else "",
         "superseded": "; ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from suites.harness.judge import growth
@@ -12,9 +13,9 @@ from suites.harness.present import units
 from suites.harness.present.details import QUANTITIES
 from suites.harness.present.names import describe_case
 from suites.harness.record.schema import Summary
-from suites.site.entries import Entry, describe_row, list_entries, list_numbers
+from suites.site import profiles
+from suites.site.entries import Entry, describe_machines, describe_row, list_entries, list_numbers
 from suites.site.page import Page, Site
-from suites.site.pages.overview import describe_machines
 from suites.site.places import Place
 
 PREPARATION = ("import_s", "export_s", "compile_s", "first_call_s")
@@ -28,15 +29,18 @@ def describe(site: Site) -> Iterator[Page]:
             entry | _describe_rows(places[entry["machine"], entry["case"]]) for entry in list_entries(site, model)
         ]
         sweeps = list(_describe_growth(list(places.values())))
+        stored = [one for one in site.profiles if one.model == PurePath(model).name]
+        machines = {machine for machine, _ in places} | {one.machine for one in stored}
         yield Page(
             name=name,
             title=model,
             template="model.html",
             data={
                 "entries": entries,
-                "machines": [one for one in describe_machines(site) if any(one["name"] == key[0] for key in places)],
+                "machines": describe_machines(site, machines),
                 "growth": sweeps,
-                "roofs": _describe_roofs(site, {machine for machine, _ in places}),
+                "roofs": _describe_roofs(site, machines),
+                "profiles": [profiles.describe_profile(one) for one in stored],
             },
             tables={
                 "times": [line for place in places.values() for line in list_numbers(place)],
@@ -46,7 +50,9 @@ def describe(site: Site) -> Iterator[Page]:
                     for sweep in sweeps
                     for point in sweep["points"]
                 ],
+                "nodes": [line for one in stored for line in profiles.list_numbers(one)],
             },
+            texts={"has_profile": bool(stored), "model": model, "legend": profiles.LEGEND},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from suites.site.entries import list_entries, list_numbers
+from suites.site.entries import describe_machines, list_entries, list_numbers
 from suites.site.page import Page, Site
 
 NAME = "index"
@@ -22,15 +22,6 @@ def describe(site: Site) -> Iterator[Page]:
         tables={"cases": [line for place in site.places for line in list_numbers(place)]},
         texts={"empty": not entries},
     )
-
-
-def describe_machines(site: Site) -> list[dict[str, Any]]:
-    """Name and description of each machine, the one with the newest run first."""
-    return [
-        {"name": name, "text": f"{known.cpu}, {known.cores} cores", "title": name}
-        for name, known in site.machines.items()
-        if any(place.machine == name for place in site.places)
-    ]
 
 
 def _order_columns(entries: list[dict[str, Any]]) -> list[str]:

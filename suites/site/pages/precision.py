@@ -9,8 +9,8 @@ from suites.accuracy import tables
 from suites.accuracy.tradeoff import Entry, Tradeoff, list_tradeoffs
 from suites.harness.record.schema import AccuracyRecord, Samples
 from suites.harness.record.store import Run
+from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
-from suites.site.pages.overview import describe_machines
 
 NAME = "precision"
 MEASURES = ("KL", "cosine")
