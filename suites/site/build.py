@@ -117,6 +117,15 @@ def write_script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def _write_part(name: str, values: Any) -> str:
+    """A script that hands data to the page: unlike a JSON file, a page that was opened from disk may load it.
+
+    The data are a text for ``JSON.parse``, because a key such as ``__proto__`` means something else in a script.
+    """
+    text = json.dumps(plain(values), separators=(",", ":"), allow_nan=False)
+    return f"bench.receive({json.dumps(name)}, JSON.parse({json.dumps(text)}));\n"
+
+
 def _list_links(pages: Sequence[Page]) -> Iterator[dict[str, Any]]:
     """The entries of the navigation: pages, and one entry for all models."""
     is_listed = False
@@ -142,6 +151,8 @@ def _write_page(folder: Path, page: Page, environment: Any, shared: dict[str, An
     files = {name: f"data/{page.name}-{name}" for name in page.tables}
     for name, rows in page.tables.items():
         _write_table(folder / files[name], rows)
+    for name, values in page.parts.items():
+        (folder / "data" / f"{page.name}-{name}.js").write_text(_write_part(name, values), encoding="utf-8")
     text = environment.get_template(page.template).render(page=page, files=files, **shared, **page.texts)
     (folder / f"{page.name}.html").write_text(text, encoding="utf-8")
 

@@ -28,6 +28,7 @@ class Page:
         data: what its scripts draw, as JSON can hold it.
         tables: name -> raw numbers behind a chart or a table, offered as CSV and JSON.
         texts: what the template itself writes.
+        parts: name -> further data, each in a script of its own that the page loads only when it shows that part.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Page:
     data: Mapping[str, Any]
     tables: Mapping[str, Rows]
     texts: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

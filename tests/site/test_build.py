@@ -51,10 +51,20 @@ def write_run(results, name, *, backends=TIMES, machine="cpu-2c", case=records.C
 
 
 def read_data(page):
-    """What the scripts of a page read."""
+    """What the scripts of a page read; the first page has its cases in a part for each machine."""
     text = page.read_text()
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    return json.loads(found)
+    data = json.loads(found)
+    parts = sorted((page.parent / "data").glob(f"{page.stem}-*.js"))
+    return data | ({"entries": [entry for part in parts for entry in read_part(part)]} if parts else {})
+
+
+def read_part(path):
+    """The data in a script that hands them to the page."""
+    call, name, quoted = re.fullmatch(r'(\w+\.\w+)\("([\w-]+)", JSON\.parse\((".*")\)\);\n', path.read_text()).groups()
+    assert call == "bench.receive"
+    assert path.stem.endswith(f"-{name}")
+    return json.loads(json.loads(quoted))
 
 
 def test_the_numbers_of_the_page_are_those_of_the_record(tmp_path):

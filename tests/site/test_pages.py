@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from urllib.parse import urlencode
 
@@ -14,6 +13,7 @@ from suites.harness.present import units
 from suites.harness.record.collection import collect
 from suites.site import build
 from suites.site.page import Site
+from tests.site.test_build import read_data
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(
@@ -74,8 +74,7 @@ def visit(browser, folder):
 
 def read_entries(folder):
     """The cases that the first page shows."""
-    text = (folder / "index.html").read_text()
-    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["entries"]
+    return read_data(folder / "index.html")["entries"]
 
 
 def choose_machine(folder):
