@@ -13,6 +13,8 @@ from suites.harness.record.collection import Collection
 from suites.harness.record.schema import Environment
 from suites.site.places import Place, choose_places
 
+LONGEST_NAME = 100
+"""Characters of a model's name that the name of its page takes; a file name has 255 bytes at most."""
 Rows = Sequence[Mapping[str, Any]]
 """Lines of plain values, all with the same keys: a table of raw numbers."""
 
@@ -79,11 +81,17 @@ class Site:
 
     @cached_property
     def models(self) -> dict[str, str]:
-        """Model, of all that have a measurement -> the name of its page: ASCII letters, digits and dashes."""
+        """Model, of all that have a measurement -> the name of its page: ASCII letters, digits and dashes.
+
+        Names are short enough for a file, and differ also where files are found without regard to capitals.
+        """
         found: dict[str, str] = {}
+        taken: set[str] = set()
         for model in sorted({place.row.model for place in self.places}):
-            plain = "model-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in model)
-            taken = set(found.values())
+            letters = (letter if letter.isascii() and letter.isalnum() else "-" for letter in model[:LONGEST_NAME])
+            plain = "model-" + "".join(letters)
             numbered = (f"{plain}-{number}" for number in itertools.count(2))
-            found[model] = plain if plain not in taken else next(name for name in numbered if name not in taken)
+            name = next(name for name in itertools.chain([plain], numbered) if name.lower() not in taken)
+            taken.add(name.lower())
+            found[model] = name
         return found
