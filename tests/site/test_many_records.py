@@ -1,6 +1,6 @@
 """What the site does with a large results folder: what decides its time is asserted, not the time itself.
 
-docs/publishing.md has measured times. A tenth of 100,000 lines is enough for the same shape; ``make site-many`` takes all.
+docs/publishing.md has measured times. A tenth of 100,000 lines has the same shape; ``make site-many`` takes all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from suites.site import build
 
 LINES = int(os.environ.get("ENGINEBENCH_TEST_LINES", "10000"))
 MOST_BYTES = 1_500_000
-"""Of the first page with everything that it loads, without plotly's script: half a second at 25 Mbit/s, uncompressed."""
+"""Of the first page with all that it loads, without plotly's script: half a second at 25 Mbit/s, uncompressed."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_every_line_is_read_and_every_run_is_listed(many):
 def test_the_first_page_loads_the_cases_of_one_machine_only(many):
     _, built = many
     text = (built.folder / "index.html").read_text()
-    files = [place for place in re.findall(r'(?:src|href)="([^"#]+\.(?:js|css))"', text)]
+    files: list[str] = re.findall(r'(?:src|href)="([^"#]+\.(?:js|css))"', text)
     sizes = {place: (built.folder / place).stat().st_size for place in files}
     assert [place for place in files if place.startswith("data/")] == ["data/index-machine-1.js"]
     assert files[-1] == "assets/plotly.min.js"  # numbers come before the chart

@@ -68,7 +68,7 @@
   bench.makeFilters(bench.find("filters"), filters, (chosen) => {
     const one = of(chosen).find((found) => key(found) === chosen.case) || of(chosen)[0];
     if (!one) return;
-    bench.find("about").replaceChildren(bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
+    bench.find("about").replaceChildren(bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} on ${one.machine} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
     drawEffects(one);
     drawPairs(one);
     fillSwitches(one);

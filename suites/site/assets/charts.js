@@ -25,6 +25,26 @@
   const read = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   bench.getWordColour = (word) => read({ ahead: "--ahead", behind: "--behind" }[word] || "--unclear");
 
+  const OUTLINES = {
+    circle: "M8 2a6 6 0 1 0 0.01 0Z",
+    square: "M3 3H13V13H3Z",
+    diamond: "M8 1.5L14.5 8L8 14.5L1.5 8Z",
+    "triangle-up": "M8 2L14.5 13.5H1.5Z",
+    star: "M8 1L10 6H15L11 9.2L12.5 14.5L8 11.4L3.5 14.5L5 9.2L1 6H6Z",
+  };
+
+  /** A mark as charts draw it, for a table that is their legend; it says nothing that the text beside it does not. */
+  bench.drawMark = function (symbol, colour, isOpen) {
+    const make = (name, attributes) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      return made;
+    };
+    const svg = make("svg", { viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true", class: "mark" });
+    svg.append(make("path", { d: OUTLINES[symbol], fill: isOpen ? "none" : colour, stroke: colour, "stroke-width": "2" }));
+    return svg;
+  };
+
   function makeLayout(further) {
     const axis = { gridcolor: read("--rule"), linecolor: read("--rule"), zerolinecolor: read("--rule"), automargin: true };
     return {
@@ -102,10 +122,10 @@
     };
   };
 
-  /** "worse ← what → better", on a phone in two lines. */
-  function breakTitle(title) {
+  /** "worse ← what → better", in two lines where one of `pixels` is too short. */
+  function breakTitle(title, pixels) {
     const [left, middle, right] = title.split(/ +[←→] +/);
-    return isNarrow() && right ? `${left} ← → ${right}<br>${middle}` : title;
+    return right && 7 * title.length > pixels ? `${left} ← → ${right}<br>${middle}` : title;
   }
 
   function describeIntervals(one) {
@@ -148,9 +168,10 @@
     const traces = series.map((one) => ({ ...describeIntervals(one), showlegend: series.length > 1 }));
     const values = series.flatMap((one) => one.points.flatMap((point) => [point.value, point.low ?? point.value, point.high ?? point.value]));
     const width = figure.clientWidth - (isAbove ? 0 : 7 * longest) - 26;
-    const xaxis = bench.describeFactors(values, breakTitle(title), width);
+    const heading = breakTitle(title, width);
+    const xaxis = bench.describeFactors(values, heading, width);
     const isTall = lines.length > 20; // both ends of its axis are not on the screen at once
-    const room = isNarrow() ? 62 : 48;
+    const room = heading.includes("<br>") ? 62 : 48;
     bench.draw(
       figure,
       traces,

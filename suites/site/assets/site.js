@@ -95,7 +95,11 @@ const bench = {};
       const found = new URLSearchParams();
       for (const filter of filters) if (!isUsual(filter)) found.set(filter.key, chosen[filter.key]);
       const text = found.toString();
-      if (text !== location.hash.slice(1)) history[isChoice ? "pushState" : "replaceState"](null, "", text ? `#${text}` : "#");
+      if (text !== location.hash.slice(1)) {
+        // without any "#": an empty fragment means the top of the page, where a browser would scroll once it has loaded
+        const address = location.href.split("#")[0] + (text ? `#${text}` : "");
+        history[isChoice ? "pushState" : "replaceState"](null, "", address);
+      }
     }
 
     function writePermalinks() {
