@@ -124,7 +124,8 @@ def describe_run(chance: random.Random, machine: str, suite: str, number: int, c
 def _describe_environment(machine: str, suite: str, number: int, cases: list[Case]) -> Environment:
     return Environment(
         machine=machine, cpu=f"Invented {machine}", architecture="x86_64", cores=2, caches={"L2": "1024K"},
-        isa=["avx2"], memory_bytes=1 << 34, kernel="Linux 6", python="3.11.7", versions={"torch": "2"}, commit=f"{number:012x}",
+        isa=["avx2"], memory_bytes=1 << 34, kernel="Linux 6",
+        python="3.11.7", versions={"torch": "2"}, commit=f"{number:012x}",
         dirty=False, difference=None, threads=[1, 2], suite=suite, plan_digest="0",
         backends={label: _describe_backend(label) for label in BACKENDS},
         plan=Plan(

@@ -34,7 +34,8 @@ def test_charts_say_in_words_what_they_show(visit):
         for plot in visit(name).query_selector_all(".chart:not([hidden]) .plot"):
             text = plot.get_attribute("aria-label")
             if plot.evaluate("one => !['growth', 'roofline', 'pairs'].includes(one.parentElement.id)"):
-                assert any(letter.isdigit() for letter in text.partition(". ")[2]), (name, text)
+                assert text != plot.get_attribute("data-label")
+                assert any(letter.isdigit() for letter in text.rpartition(": ")[2]), (name, text)
 
 
 def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_shows_where_it_is(visit):
@@ -45,7 +46,7 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_shows_wher
     for _ in range(12):
         page.keyboard.press("Tab")
         found = page.evaluate(
-            """() => { const one = document.activeElement; 
+            """() => { const one = document.activeElement;
             const shown = one.type === 'radio' ? one.nextSibling : one;
             const style = getComputedStyle(shown);
             return [shown.getBoundingClientRect().top + scrollY, parseFloat(style.outlineWidth), style.outlineStyle]; }"""

@@ -46,7 +46,7 @@
   function makeCard(group) {
     const id = group.title.replace(/\W+/g, "-");
     const anchor = bench.make("a", { class: "anchor", href: "#", "data-permalink": id, title: "Link to this chart with these filters", "aria-label": `Link to ${group.title}` }, "#");
-    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: time and distance from float32` }));
+    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: time and distance from float32.` }));
     const headings = group.table.length ? Object.keys(group.table[0]).map((text) => ({ text: text || "front" })) : [];
     const table = bench.make("table", { class: "grid" });
     bench.fillTable(table, headings, group.table.map((row) => bench.make("tr", { "data-row": `${row.backend} ${row.precision}` }, Object.entries(row).map(([name, text]) => bench.make("td", {}, name === "backend" ? drawLegend(group, row) : null, text)))));
