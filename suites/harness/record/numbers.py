@@ -71,9 +71,9 @@ def _list_times(record: Record) -> Iterator[tuple[str, float]]:
         compared = [record.best_peer, record.runner_up, *(record.versions or ())]
         yield from _list_ratios([record.ratio, *(one.ratio for one in compared if one is not None)])
         for name in ("prefill", "decode"):
-            value = getattr(record.s_per_token, name, None)
-            if value is not None:
-                yield f"s_per_token.{name}", value
+            seconds = getattr(record.s_per_token, name, None)
+            if seconds is not None:
+                yield f"s_per_token.{name}", seconds
     elif isinstance(record, AblationRecord):
         yield from _list_ratios([record.ratio])
     elif isinstance(record, KernelRecord):
