@@ -49,7 +49,8 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_shows_wher
             """() => { const one = document.activeElement;
             const shown = one.type === 'radio' ? one.nextSibling : one;
             const style = getComputedStyle(shown);
-            return [shown.getBoundingClientRect().top + scrollY, parseFloat(style.outlineWidth), style.outlineStyle]; }"""
+            const top = shown.getBoundingClientRect().top + scrollY;
+            return [top, parseFloat(style.outlineWidth), style.outlineStyle]; }"""
         )
         tops.append(found[0])
         assert found[1] >= 2, page.evaluate("document.activeElement.outerHTML")
