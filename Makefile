@@ -19,13 +19,14 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-full bench-models site test lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+.PHONY: help venv bench bench-full bench-models site site-many test lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
 	@echo "make bench-full    the same with more cases"
 	@echo "make bench-models  the same for every model in its published size (an hour or more)"
 	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
+	@echo "make site-many     the same of 100,000 invented records, with its time and the sizes that decide it"
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
@@ -71,6 +72,13 @@ test: lint
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Minutes: the first page of 100,000 records in its size, and how long the command takes (docs/publishing.md).
+site-many: $(STAMP)
+	ENGINEBENCH_TEST_LINES=100000 $(BIN)/python -m pytest tests/site/test_many_records.py
+	rm -rf build/many
+	$(BIN)/python scripts/make_results.py build/many/results --lines 100000
+	bash -c "time $(BIN)/enginebench site --results build/many/results --out build/many/site"
 
 # In an empty folder, so that nothing is imported from this checkout. PYTHON=python3.13 tries another interpreter.
 sdist: $(STAMP)

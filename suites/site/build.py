@@ -37,7 +37,8 @@ PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
 """What makes the pages, in the order of the navigation."""
 HERE = Path(__file__).parent
 MARK = ".enginebench-site"
-"""A file in every folder that was written here: only such a folder, or an empty one, is overwritten."""
+"""A file in every folder that was written here, with the names of all files that were: only such a folder, or an empty
+one, is written again, and files that it does not name are kept."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,12 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
             made = Path(scratch) / "site"
             shutil.copytree(HERE / "assets", made / "assets")
             (made / "assets" / "plotly.min.js").write_text(scripts, encoding="utf-8")
-            (made / MARK).touch()
             asv = AsvPart() if asv_results is None else _write_asv_pages(asv_results, made / "asv")
             shared["asv_page"] = asv.page
             for page in pages:
                 _write_page(made, page, environment, shared)
+            _write_names(made)
+            _keep_others(folder, made)
             _replace(folder, made)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
@@ -165,6 +167,15 @@ def write_script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def _write_part(name: str, values: Any) -> str:
+    """A script that hands data to the page: unlike a JSON file, a page that was opened from disk may load it.
+
+    The data are a text for ``JSON.parse``, because a key such as ``__proto__`` means something else in a script.
+    """
+    text = json.dumps(plain(values), separators=(",", ":"), allow_nan=False)
+    return f"bench.receive({json.dumps(name)}, JSON.parse({json.dumps(text)}));\n"
+
+
 def _list_links(pages: Sequence[Page]) -> Iterator[dict[str, Any]]:
     """The entries of the navigation: pages, and one entry for all models."""
     is_listed = False
@@ -192,6 +203,8 @@ def _write_page(folder: Path, page: Page, environment: Any, shared: dict[str, An
     files = {name: f"data/{page.name}-{name}" for name in page.tables}
     for name, rows in page.tables.items():
         _write_table(folder / files[name], rows)
+    for name, values in page.parts.items():
+        (folder / "data" / f"{page.name}-{name}.js").write_text(_write_part(name, values), encoding="utf-8")
     text = environment.get_template(page.template).render(page=page, files=files, **shared, **page.texts)
     (folder / f"{page.name}.html").write_text(text, encoding="utf-8")
 
@@ -218,6 +231,31 @@ def _check_folder(folder: Path) -> None:
         raise UsageError(f"{folder}: expected the path of a folder, or of nothing")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise UsageError(f"{folder}: has files that are not of a site; name an empty or new folder with --out")
+
+
+def _list_files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+
+
+def _write_names(made: Path) -> None:
+    names = sorted({MARK, *_list_files(made)})
+    (made / MARK).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+
+
+def _keep_others(folder: Path, made: Path) -> None:
+    """Copy files that somebody has put beside an earlier site, such as those of a host, into the new one.
+
+    Raises:
+        UsageError: the new site has a file of the same name.
+    """
+    if not (folder / MARK).exists():
+        return
+    ours = set((folder / MARK).read_text(encoding="utf-8").splitlines())
+    for name in sorted(_list_files(folder) - ours) if ours else ():
+        if (made / name).exists():
+            raise UsageError(f"{folder / name}: is not of an earlier site, and the new one has a file of that name")
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(folder / name, made / name, follow_symlinks=False)
 
 
 def _replace(folder: Path, made: Path) -> None:

@@ -15,6 +15,8 @@ from suites.harness.record.schema import Environment
 from suites.site.places import Place, choose_places
 from suites.site.profiles import StoredProfile, choose_profiles
 
+LONGEST_NAME = 100
+"""Characters of a model's name that the name of its page takes; a file name has 255 bytes at most."""
 Rows = Sequence[Mapping[str, Any]]
 """Lines of plain values, all with the same keys: a table of raw numbers."""
 
@@ -30,6 +32,7 @@ class Page:
         data: what its scripts draw, as JSON can hold it.
         tables: name -> raw numbers behind a chart or a table, offered as CSV and JSON.
         texts: what the template itself writes.
+        parts: name -> further data, each in a script of its own that the page loads only when it shows that part.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Page:
     data: Mapping[str, Any]
     tables: Mapping[str, Rows]
     texts: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,19 @@ class Site:
 
     @cached_property
     def models(self) -> dict[str, str]:
-        """Model that has a measurement or a profile -> the name of its page: ASCII letters, digits and dashes."""
+        """Model that has a measurement or a profile -> the name of its page: ASCII letters, digits and dashes.
+
+        Names are short enough for a file, and differ also where files are found without regard to capitals.
+        """
         found: dict[str, str] = {}
+        taken: set[str] = set()
         measured = {place.row.model for place in self.places}
         profiled = {one.model for one in self.profiles} - {PurePath(model).name for model in measured}
         for model in sorted(measured | profiled):
-            plain = "model-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in model)
-            taken = set(found.values())
+            letters = (letter if letter.isascii() and letter.isalnum() else "-" for letter in model[:LONGEST_NAME])
+            plain = "model-" + "".join(letters)
             numbered = (f"{plain}-{number}" for number in itertools.count(2))
-            found[model] = plain if plain not in taken else next(name for name in numbered if name not in taken)
+            name = next(name for name in itertools.chain([plain], numbered) if name.lower() not in taken)
+            taken.add(name.lower())
+            found[model] = name
         return found

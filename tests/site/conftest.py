@@ -1,4 +1,4 @@
-"""Pages in a browser: one chromium for all tests, and a visitor that fails on whatever the page complains of."""
+"""The site of the committed results, and pages of it in a browser."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import shutil
 
 import pytest
 
+from suites.harness.record.collection import collect
+from suites.site import build
+
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
              "--disable-component-update", "--disable-sync"]  # fmt: skip
-LOCAL = ("file:", "data:", "blob:")
+
+
+@pytest.fixture(scope="session")
+def collection(root):
+    return collect(root / "results")
+
+
+@pytest.fixture(scope="session")
+def folder(collection, tmp_path_factory):
+    """The site of the committed results."""
+    made = tmp_path_factory.mktemp("built") / "site"
+    build.build_site(collection, made)
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +40,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser, folder):
-    """Opens a page of the site in `folder` from disk. Complaints of the console or the network fail the test."""
+    """Opens a page from disk. Whatever the console or the network complains of fails the test."""
     contexts, complaints = [], []
 
     def go(name, fragment="", **options):
@@ -35,7 +50,10 @@ def visit(browser, folder):
         page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))
-        page.on("request", lambda one: None if one.url.startswith(LOCAL) else complaints.append(one.url))
+        page.on(
+            "request",
+            lambda one: None if one.url.startswith(("file:", "data:", "blob:")) else complaints.append(one.url),
+        )
         page.goto(f"file://{folder}/{name}{f'#{fragment}' if fragment else ''}")
         return page
 

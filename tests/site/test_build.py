@@ -26,8 +26,9 @@ TIMES = {"engine": 0.001, "openvino": 0.0015, "eager": 0.002}
 def write_run(results, name, *, backends=TIMES, machine="cpu-2c", case=records.CASE, model="mlp", suite="tiny"):
     """A stored run whose rounds have these times, each a little different; the engine is against the best peer."""
     first = records.environment(
-        plan={"baseline": "eager", "cases": {case: list(backends)}}, machine=machine, suite=suite, commit="abc"
-    )
+        plan={"baseline": "eager", "cases": {case: list(backends)}}, machine=machine, suite=suite, commit="abc",
+        plan_digest=name,  # two runs never have the same bytes
+    )  # fmt: skip
     lines = [first]
     for backend, seconds in backends.items():
         latency = Latency(p50=seconds, p90=seconds, p99=seconds, min=seconds, n=9)
@@ -51,10 +52,20 @@ def write_run(results, name, *, backends=TIMES, machine="cpu-2c", case=records.C
 
 
 def read_data(page):
-    """What the scripts of a page read."""
+    """What the scripts of a page read; the first page has its cases in a part for each machine."""
     text = page.read_text()
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    return json.loads(found)
+    data = json.loads(found)
+    parts = sorted((page.parent / "data").glob(f"{page.stem}-*.js"))
+    return data | ({"entries": [entry for part in parts for entry in read_part(part)]} if parts else {})
+
+
+def read_part(path):
+    """The data in a script that hands them to the page."""
+    call, name, quoted = re.fullmatch(r'(\w+\.\w+)\("([\w-]+)", JSON\.parse\((".*")\)\);\n', path.read_text()).groups()
+    assert call == "bench.receive"
+    assert path.stem.endswith(f"-{name}")
+    return json.loads(json.loads(quoted))
 
 
 def test_the_numbers_of_the_page_are_those_of_the_record(tmp_path):
@@ -158,7 +169,9 @@ def test_an_earlier_site_is_replaced_and_kept_if_building_fails(tmp_path, monkey
     write_run(tmp_path, "20261121T120604Z")
     site = tmp_path / "site"
     build.build_site(collect(tmp_path), site)
-    (site / "old.html").write_text("old")
+    with (site / build.MARK).open("a") as names:
+        names.write("old.html\n")
+    (site / "old.html").write_text("of an earlier site")
 
     def fail(*_arguments):
         raise OSError(28, "No space left on device")
@@ -171,6 +184,24 @@ def test_an_earlier_site_is_replaced_and_kept_if_building_fails(tmp_path, monkey
     build.build_site(collect(tmp_path), site)
     assert not (site / "old.html").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".site")] == []
+
+
+def test_files_that_somebody_put_beside_a_site_are_kept(tmp_path, capsys):
+    write_run(tmp_path, "20261121T120604Z")
+    site = tmp_path / "site"
+    build.build_site(collect(tmp_path), site)
+    (site / "CNAME").write_text("bench.example")
+    (site / "mine").mkdir()
+    (site / "mine" / "thesis.txt").write_text("mine")
+    build.build_site(collect(tmp_path), site)
+    build.build_site(collect(tmp_path), site)
+    assert (site / "CNAME").read_text() == "bench.example"
+    assert (site / "mine" / "thesis.txt").read_text() == "mine"
+    (site / "model-new.html").write_text("mine")
+    write_run(tmp_path, "20261122T120604Z", model="new", case="new/b1/t1/fp32")
+    with pytest.raises(UsageError, match=r"model-new.html: is not of an earlier site"):
+        build.build_site(collect(tmp_path), site)
+    assert (site / "model-new.html").read_text() == "mine"
 
 
 def test_nothing_to_show_is_a_mistake(tmp_path, capsys):

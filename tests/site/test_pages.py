@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
-import re
 from urllib.parse import urlencode
 
 import pytest
 
 from suites.harness.judge.standing import judge_cases
 from suites.harness.present import units
-from suites.harness.record.collection import collect
 from suites.harness.record.schema import AblationRecord
-from suites.site import build
 from suites.site.page import Site
+from tests.site.test_build import read_data
 
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1400}
 
 
-@pytest.fixture(scope="module")
-def collection(root):
-    return collect(root / "results")
-
-
-@pytest.fixture(scope="module")
-def folder(collection, tmp_path_factory):
-    """The site of the committed results."""
-    made = tmp_path_factory.mktemp("built") / "site"
-    build.build_site(collection, made)
-    return made
-
-
 def read_entries(folder):
     """The cases that the first page shows."""
-    text = (folder / "index.html").read_text()
-    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["entries"]
+    return read_data(folder / "index.html")["entries"]
 
 
 def choose_machine(folder):
@@ -152,3 +137,105 @@ def test_the_own_switches_of_a_competitor_are_shown_as_such(visit, collection):
     assert [one.get_attribute("value") for one in page.query_selector_all('input[name="backend"]')] == [
         "engine", "onnxruntime", "torch_compile",
     ]  # fmt: skip
+
+
+def test_the_back_button_takes_a_choice_back_and_leads_to_the_page_before(visit, folder):
+    machine = choose_machine(folder)
+    page = visit("index.html", machine)
+    before = page.inner_text("#tally")
+    page.get_by_text("bf16", exact=True).first.click()
+    assert page.inner_text("#tally") != before
+    page.get_by_label("Case contains").fill("bert")  # letters of a search are no steps
+    page.go_back()
+    page.wait_for_function("text => document.getElementById('tally').innerText === text", arg=before)
+    assert page.locator('input[name="precision"]:checked').get_attribute("value") == ""
+    page.go_forward()
+    page.wait_for_function("text => document.getElementById('tally').innerText !== text", arg=before)
+    page.locator("#matrix tbody a").first.click()
+    page.wait_for_load_state("load")
+    page.wait_for_selector("#rows tbody tr")
+    page.go_back()
+    page.wait_for_load_state("load")
+    page.wait_for_selector("#matrix tbody tr")
+    assert "precision=bf16" in page.url
+
+
+def list_filters(page):
+    """Name of each filter that has a second value -> that value."""
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll('#filters select, #filters input')].map((one) => {
+            if (one.type === 'search') return [one.name, 'a'];
+            const all = one.type === 'radio' ? [...document.getElementsByName(one.name)] : [...one.options];
+            return [one.name, all[all.length - 1].value];
+        }))"""
+    )
+
+
+def read_content(page):
+    """Texts of what filters change: all tables, and what charts say."""
+    texts = "[...document.querySelectorAll('main table, main .lead')].map((one) => one.textContent)"
+    charts = "[...document.querySelectorAll('.chart:not([hidden]) .plot')].map((one) => one.getAttribute('aria-label'))"
+    return page.evaluate(f"[...{texts}, ...{charts}]")
+
+
+def test_every_filter_of_every_page_is_restored_from_the_address(visit, folder):
+    for name in [one for one in list_pages(folder) if not one.startswith("model-")] + ["model-bert.html"]:
+        for key, value in list_filters(visit(name)).items():
+            page = visit(name)
+            control = page.locator(f'#filters [name="{key}"]')
+            kind = control.first.evaluate("one => one.type")
+            if kind == "radio":
+                control.last.evaluate("one => one.click()")
+            elif kind == "search":
+                control.fill(value)
+            else:
+                control.select_option(value)
+            page.wait_for_load_state("networkidle")
+            fragment = page.url.partition("#")[2]
+            assert urlencode({key: value}) in fragment, (name, key)
+            again = visit(name, fragment)
+            assert read_content(again) == read_content(page), (name, key)
+            for link in again.query_selector_all("[data-permalink]"):
+                assert urlencode({key: value}) in link.get_attribute("href"), (name, key)
+
+
+def test_a_permalink_shows_its_chart(visit, folder):
+    for name in ("index.html", "model-bert.html", "ablations.html", "precision.html"):
+        page = visit(name)
+        link = page.locator("[data-permalink]:visible").last
+        place = link.get_attribute("data-permalink")
+        again = visit(name, link.get_attribute("href").removeprefix("#"))
+        top, height = again.evaluate(
+            "id => [document.getElementById(id).getBoundingClientRect().top, innerHeight]", place
+        )
+        assert -5 <= top < height, (name, place)
+
+
+def test_raw_numbers_are_those_of_the_page(visit, folder):
+    def read_csv(name):
+        with (folder / "data" / f"{name}.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    for name in sorted(path.stem for path in (folder / "data").glob("*.csv")):
+        rows, values = read_csv(name), json.loads((folder / "data" / f"{name}.json").read_text())
+        assert [list(row.values()) for row in rows] == [[write_csv(one) for one in row.values()] for row in values]
+    entries = read_entries(folder)
+    leads = {(row["machine"], row["case"], row["backend"]): row for row in read_csv("index-cases")}
+    for entry in entries:
+        for cell in entry["cells"].values():
+            row = leads[entry["machine"], entry["case"], cell["label"]]
+            assert row["engine_speed"] == ("" if cell["lead"] is None else str(cell["lead"]["value"]))
+    page = visit("machines.html")
+    assert page.locator("#runs tbody tr").count() == len(read_csv("machines-runs"))
+    switches = {row["switch"] for row in read_csv("ablations-switches")}
+    for row in visit("ablations.html").query_selector_all("#switches tr[data-switch]"):
+        assert row.get_attribute("data-switch") in switches
+    found = {f"{row['backend']} {row['precision']}" for row in read_csv("precision-precisions")}
+    assert {
+        row.get_attribute("data-row") for row in visit("precision.html").query_selector_all("tr[data-row]")
+    } <= found
+
+
+def write_csv(value):
+    """A value of JSON as CSV has it."""
+    return "" if value is None else json.dumps(value) if isinstance(value, dict | list) else str(value)

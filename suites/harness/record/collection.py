@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from suites.harness.errors import UsageError
 from suites.harness.record import store, superseded
+from suites.harness.record.schema import Samples
 from suites.harness.record.store import Run
 
 
@@ -38,27 +45,84 @@ def collect(results: str | Path) -> Collection:
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
     files = [path] if path.is_file() else store.all_run_files(path)
+    found: dict[Path, list[str]] = {file: [] for file in files}
     runs: list[Run] = []
-    problems: list[str] = []
-    seen: dict[tuple[str, str], Path] = {}
-    if not files and any(path.glob("*.jsonl")):
-        problems.append(f"{path}: no runs; expected a results folder, with files in {path}/runs/MACHINE")
     for file in files:
+        if not _is_unicode(file):
+            found[file].append(f"{_write_path(file)}: left out, because its name is not Unicode")
+            continue
         try:
             run = store.read(file, lenient=True)
         except UsageError as error:
-            problems.append(str(error))
+            found[file].append(str(error))
             continue
-        problems += run.problems
-        known = run.environment
-        key = known.machine, run.name
-        if key in seen:
-            problems.append(f"{file}: left out, because {seen[key]} is the same run")
-            continue
-        seen[key] = file
-        if file.parent.name != known.machine and len(files) > 1:
-            problems.append(f"{file}: its machine is {known.machine}, which its folder does not name")
-        if run.cut:
-            problems.append(f"{file}: its last line is cut, so it lacks a row")
+        found[file] += run.problems
         runs.append(run)
-    return Collection(tuple(runs), superseded.known(path), tuple(problems))
+    copies = _find_copies(runs)
+    for run in runs:
+        if run.path in copies:
+            found[run.path].append(f"{run.path}: left out, because {copies[run.path]} is the same run")
+            continue
+        if path.is_dir() and run.path.parent.name != run.environment.machine:
+            found[run.path].append(
+                f"{run.path}: its machine is {run.environment.machine}, which its folder does not name"
+            )
+        if run.cut:
+            found[run.path].append(f"{run.path}: its last line is cut, so it lacks a row")
+    problems = [*_find_strays(path, files), *itertools.chain.from_iterable(found.values())]
+    return Collection(tuple(run for run in runs if run.path not in copies), superseded.known(path), tuple(problems))
+
+
+def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
+    """A sentence for each file that lies where no run lies, and for each folder that cannot be read."""
+    if path.is_file():
+        return
+    if not files and any(path.glob("*.jsonl")):
+        yield f"{path}: no runs; expected a results folder, with files in {path}/runs/MACHINE"
+    strays = sorted(path.glob("*.jsonl")) if files else []
+    errors: list[OSError] = []
+    for folder, _, names in os.walk(path / "runs", onerror=errors.append):
+        strays += [Path(folder) / name for name in sorted(names) if not name.startswith(".")]
+    for stray in strays:
+        if stray.suffix != ".jsonl" or stray.parent.parent != path / "runs":
+            yield f"{_write_path(stray)}: no run; expected {path}/runs/MACHINE/NAME.jsonl"
+    for error in errors:
+        if error.errno != errno.ENOENT:
+            yield f"{error.filename}: {error.strerror}"
+
+
+def _find_copies(runs: Sequence[Run]) -> dict[Path, Path]:
+    """Second copy -> the copy that is kept, which is the one in the folder of its machine.
+
+    A copy has the machine and the name of another run, or the same samples under another name: two runs never measure
+    the same times.
+    """
+    sizes = Counter(run.path.stat().st_size for run in runs)
+    names: dict[tuple[str, str], Path] = {}
+    digests: dict[str, Path] = {}
+    copies: dict[Path, Path] = {}
+    for run in sorted(runs, key=_rank_copy):
+        known = names.setdefault((run.environment.machine, run.name), run.path)
+        if known == run.path and sizes[run.path.stat().st_size] > 1 and run.of(Samples):
+            known = digests.setdefault(hashlib.sha256(run.path.read_bytes()).hexdigest(), run.path)
+        if known != run.path:
+            copies[run.path] = known
+    return copies
+
+
+def _rank_copy(run: Run) -> tuple[bool, bool, str]:
+    """The lower, the likelier it is that this copy is where the harness wrote it."""
+    return run.path.parent.name != run.environment.machine, run.started is None, run.name
+
+
+def _is_unicode(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _write_path(path: Path) -> str:
+    """A path as text that every file can hold."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from suites.harness.errors import UsageError, describe_unreadable
-from suites.harness.record import machine, migrations
+from suites.harness.record import machine, migrations, numbers
 from suites.harness.record.kinds import KINDS
 from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, Surroundings, names
 
@@ -213,7 +213,10 @@ def read(path: Path, *, lenient: bool = False) -> Run:
         if not text.strip():
             continue
         try:
-            records.append(_decode(text))
+            record = _decode(text)
+            if records and isinstance(record, Environment):
+                raise ValueError("a second line of kind `environment`: expected one run in a file")
+            records.append(record)
         except ValueError as error:
             problem = f"{path}:{number}: {error}"
             if not lenient or not records:
@@ -243,7 +246,7 @@ _TOLD: set[str] = set()
 def _decode(text: bytes) -> Record:
     """The record that a line spells; ValueError says what is wrong with it."""
     try:
-        line = json.loads(text)
+        line = numbers.parse_line(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"not a JSON line: {describe_unreadable(error)}") from None
     except ValueError as error:
@@ -259,11 +262,13 @@ def _decode(text: bytes) -> Record:
     try:
         upgraded = migrations.upgrade(line, SCHEMA)
         del upgraded["schema"]
-        return KINDS[line["kind"]].model_validate(upgraded)
+        record = KINDS[line["kind"]].model_validate(upgraded)
     except ValidationError as error:
         raise ValueError(_explained(error)) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a line of schema {line['schema']}: {type(error).__name__}: {error}") from None
+    numbers.check_times(record)
+    return record
 
 
 def _explained(error: ValidationError) -> str:

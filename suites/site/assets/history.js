@@ -15,7 +15,7 @@
     if (point.ratio) lines.push(`over the commit before ${point.ratio.text} ${point.ratio.interval}: ${point.word}`);
     if (point.changes) lines.push(point.changes);
     if (point.reason) lines.push(point.reason);
-    return lines.map((line) => line.replaceAll("<", "&lt;")).join("<br>");
+    return lines.map(bench.escape).join("<br>");
   }
 
   function drawLevels(track) {
@@ -42,9 +42,9 @@
       height: 340,
       showlegend: false,
       xaxis: { type: "category", categoryorder: "array", categoryarray: track.points.map((one) => one.commit), tickangle: -45, tickfont: { family: "ui-monospace, monospace", size: 11 } },
-      yaxis: bench.describeFactors(values, "time of a call  ↓ faster"),
+      yaxis: bench.describeFactors(values, "time of a call  ↓ faster", 240, 22),
       margin: { l: 10, r: 16, t: 8, b: 90 },
-    });
+    }, bench.listTexts(track.points.map((point) => `${point.commit}: ${point.level ? point.level.text : point.word}`)));
   }
 
   function fillCommits(track) {
@@ -109,7 +109,7 @@
         yaxis: { title: { text: chosen.count.replaceAll("_", " "), standoff: 8 }, rangemode: "tozero" },
         legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
         margin: { l: 10, r: 16, t: 50, b: 50 },
-      });
+      }, bench.listTexts(rows.map((row) => `${row.date}, ${row.machine}: ${row.counts[chosen.count]}`)));
     });
   }
 })();

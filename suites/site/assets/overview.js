@@ -1,7 +1,7 @@
 // The first page: leads in every case, and the matrix of cases and backends.
 "use strict";
 (function () {
-  const { entries, machines, columns } = bench.data;
+  const { machines, facets, columns } = bench.data;
   if (!bench.find("matrix")) return;
 
   const VERDICTS = [
@@ -14,14 +14,16 @@
     { value: "model", text: "model" },
     { value: "lead", text: "lead" },
   ];
+  const PAGE = 100;
   const filters = [
-    ...bench.describeFilters(entries, machines),
+    ...bench.describeFilters(facets, machines),
     { key: "verdict", label: "Engine", kind: "choice", all: "all", values: () => VERDICTS },
     { key: "order", label: "Order", kind: "choice", values: () => ORDERS },
     { key: "find", label: "Case contains", kind: "search" },
+    { key: "page", kind: "page" },
   ];
 
-  function choose(chosen) {
+  function choose(entries, chosen) {
     const text = chosen.find.toLowerCase();
     const found = entries.filter(
       (one) =>
@@ -50,6 +52,40 @@
     if (behind.length) text += `; another backend first in ${behind.length}, beyond noise in ${sure(behind, "behind")}`;
     if (doubtful) text += `; ${doubtful} of these with noisy or disturbed times`;
     return `${text}.`;
+  }
+
+  /** One line a model, those in which the engine is behind first. */
+  function drawModels(found) {
+    const words = VERDICTS.map((one) => one.value);
+    const models = new Map();
+    for (const one of found) if (one.best) models.set(one.model, [...(models.get(one.model) || []), one]);
+    const count = (cases, word) => cases.filter((one) => one.best.word === word).length;
+    const share = (cases) => count(cases, "behind") / cases.length;
+    const lines = [...models].sort(([, a], [, b]) => share(b) - share(a));
+    const rows = lines.map(([model, cases]) => {
+      const signs = words.flatMap((word) => cases.filter((one) => one.best.word === word)).map((one) => bench.make("span", { class: `sign ${one.best.word}` }, bench.SIGNS[one.best.word]));
+      const numbers = words.map((word) => bench.make("td", { class: `number value ${word}` }, count(cases, word) || ""));
+      const link = bench.make("a", { href: `${cases[0].page}#${new URLSearchParams({ machine: cases[0].machine })}` }, model);
+      return bench.make("tr", { "data-model": model }, bench.make("th", { scope: "row" }, link), numbers, bench.make("td", { class: "signs", "aria-hidden": "true" }, signs));
+    });
+    bench.fillTable(bench.find("models"), [{ text: "model" }, ...VERDICTS.map((one) => ({ text: [bench.SIGNS[one.value], bench.make("span", { class: "word" }, ` ${one.value}`)], class: "number" })), { text: "cases" }], rows);
+  }
+
+  /** Buttons for the cases that do not fit on this page. */
+  function drawPager(number, total) {
+    const last = Math.max(1, Math.ceil(total / PAGE));
+    const button = (text, page) => {
+      const made = bench.make("button", { type: "button", disabled: page < 1 || page > last }, text);
+      made.addEventListener("click", () => {
+        change({ page: page > 1 ? String(page) : "" });
+        bench.find("matrix-title").scrollIntoView();
+        const again = [...bench.find("pager").querySelectorAll("button")].find((one) => !one.disabled && one.textContent === text) || bench.find("pager").querySelector("button:not([disabled])");
+        if (again) again.focus({ preventScroll: true });
+      });
+      return made;
+    };
+    const shown = `Cases ${(number - 1) * PAGE + 1} to ${Math.min(total, number * PAGE)} of ${total}`;
+    bench.find("pager").replaceChildren(...(last > 1 ? [button("Previous", number - 1), bench.make("span", {}, shown), button("Next", number + 1)] : []));
   }
 
   function drawLeads(found, name) {
@@ -95,11 +131,23 @@
     bench.fillTable(bench.find("matrix"), headings, rows);
   }
 
-  bench.makeFilters(bench.find("filters"), filters, (chosen) => {
-    const found = choose(chosen);
-    const name = nameAll(found);
-    bench.find("tally").textContent = writeTally(found);
-    drawLeads(found, name);
-    drawMatrix(found, name);
+  let current = null;
+  const change = bench.makeFilters(bench.find("filters"), filters, (chosen, whenDrawn) => {
+    current = chosen;
+    const { part } = machines.find((one) => one.name === chosen.machine);
+    bench.withPart(part, (entries) => {
+      if (current !== chosen) return;
+      const found = choose(entries, chosen);
+      const name = nameAll(found);
+      const last = Math.max(1, Math.ceil(found.length / PAGE));
+      const number = Math.min(last, Math.max(1, Math.floor(Number(chosen.page)) || 1));
+      const shown = found.slice((number - 1) * PAGE, number * PAGE);
+      bench.find("tally").textContent = writeTally(found);
+      drawModels(found);
+      drawLeads(shown, name);
+      drawMatrix(shown, name);
+      drawPager(number, found.length);
+      whenDrawn();
+    });
   });
 })();

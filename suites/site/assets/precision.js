@@ -13,10 +13,11 @@
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "star"];
   const LEAST = 1e-7;
 
+  const getSymbol = (name) => SYMBOLS[Math.max(0, PRECISIONS.indexOf(name) < 0 ? 4 : PRECISIONS.indexOf(name))];
+
   function drawGroup(figure, group) {
     const scored = group.entries.filter((one) => one.distance !== null);
     const largest = Math.max(...scored.map((one) => one.bytes || 0), 1);
-    const symbol = (name) => SYMBOLS[Math.max(0, PRECISIONS.indexOf(name) < 0 ? 4 : PRECISIONS.indexOf(name))];
     const traces = scored.map((one) => ({
       type: "scatter",
       mode: "markers",
@@ -24,25 +25,33 @@
       x: [one.time],
       y: [Math.max(one.distance, LEAST)],
       error_x: one.low === null ? undefined : { type: "data", symmetric: false, array: [one.high - one.time], arrayminus: [one.time - one.low], thickness: 1, width: 2 },
-      marker: { size: 9 + 13 * Math.sqrt((one.bytes || 0) / largest), symbol: symbol(one.precision) + (one.front ? "" : "-open"), color: bench.getColour(one.backend), line: { width: 2, color: bench.getColour(one.backend) } },
+      marker: { size: 9 + 13 * Math.sqrt((one.bytes || 0) / largest), symbol: getSymbol(one.precision) + (one.front ? "" : "-open"), color: bench.getColour(one.backend), line: { width: 2, color: bench.getColour(one.backend) } },
       hovertemplate: `${one.backend}, ${one.precision}<br>${one.time.toFixed(2)} of the time, ${group.measure === "cosine" ? "1 - cosine" : group.measure} ${one.distance.toExponential(1)}<extra></extra>`,
     }));
     bench.draw(figure, traces, {
-      height: 340 + 14 * Math.ceil(traces.length / 2),
+      height: 320,
+      showlegend: false,
       xaxis: { type: "log", title: { text: `time over ${group.base}` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
       yaxis: { type: "log", title: { text: group.measure === "cosine" ? "1 - cosine to float32" : `${group.measure} to float32` }, exponentformat: "power" },
       margin: { l: 60, r: 12, t: 8, b: 44 },
-      legend: { orientation: "h", y: innerWidth < 640 ? -0.4 : -0.22, yanchor: "top", font: { size: 11 } },
-    });
+    }, `${scored.map((one) => `${one.backend} in ${one.precision}: ${one.time.toFixed(2)} of the time, distance ${one.distance.toExponential(1)}`).join("; ")}.`);
+  }
+
+  /** The mark of a row in the chart above the table; rows without a distance have none. */
+  function drawLegend(group, row) {
+    const one = group.entries.find((entry) => entry.backend === row.backend && entry.precision === row.precision);
+    return one && one.distance !== null ? bench.drawMark(getSymbol(one.precision), bench.getColour(one.backend), !one.front) : null;
   }
 
   function makeCard(group) {
-    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: time and distance from float32` }));
+    const id = group.title.replace(/\W+/g, "-");
+    const anchor = bench.make("a", { class: "anchor", href: "#", "data-permalink": id, title: "Link to this chart with these filters", "aria-label": `Link to ${group.title}` }, "#");
+    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: time and distance from float32.` }));
     const headings = group.table.length ? Object.keys(group.table[0]).map((text) => ({ text: text || "front" })) : [];
     const table = bench.make("table", { class: "grid" });
-    bench.fillTable(table, headings, group.table.map((row) => bench.make("tr", { "data-row": `${row.backend} ${row.precision}` }, Object.values(row).map((text) => bench.make("td", {}, text)))));
+    bench.fillTable(table, headings, group.table.map((row) => bench.make("tr", { "data-row": `${row.backend} ${row.precision}` }, Object.entries(row).map(([name, text]) => bench.make("td", {}, name === "backend" ? drawLegend(group, row) : null, text)))));
     const scroll = bench.make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${group.title}, numbers` }, table);
-    const card = bench.make("section", { class: "card", "data-model": group.model }, bench.make("h2", {}, group.title), figure, scroll, bench.make("ul", { class: "notes" }, [...group.notes, `Run ${group.run}, commit ${group.commit}. Filled marks: no other row is faster and at most as far from float32.`].map((one) => bench.make("li", {}, one))));
+    const card = bench.make("section", { class: "card", id, "data-model": group.model }, bench.make("h2", {}, group.title, " ", anchor), figure, scroll, bench.make("ul", { class: "notes" }, [...group.notes, `Run ${group.run}, commit ${group.commit}. Filled marks: no other row is faster and at most as far from float32.`].map((one) => bench.make("li", {}, one))));
     return [card, figure];
   }
 

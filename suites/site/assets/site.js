@@ -31,6 +31,27 @@ const bench = {};
     place.replaceChildren(notes.length ? bench.make("ul", { class: "notes" }, notes.map((one) => bench.make("li", {}, one))) : "");
   };
 
+  // Data that a page loads only when it shows them, each part from a script of its own: build.py writes these.
+
+  const parts = new Map();
+  const waiting = new Map();
+
+  bench.receive = function (name, values) {
+    parts.set(name, values);
+    for (const use of waiting.get(name) || []) use(values);
+    waiting.delete(name);
+  };
+
+  /** Call `use(values)` with the part of that name: now if it is here, otherwise when it has been loaded. */
+  bench.withPart = function (name, use) {
+    if (parts.has(name)) return use(parts.get(name));
+    if (waiting.has(name)) return waiting.get(name).push(use);
+    waiting.set(name, [use]);
+    const script = bench.make("script", { src: `data/${document.body.dataset.page}-${name}.js` });
+    script.addEventListener("error", () => waiting.delete(name));
+    document.head.append(script);
+  };
+
   // Filters. Their values stand in the fragment of the address, so that a link shows the same again, also from disk.
 
   function readFragment() {
@@ -39,16 +60,20 @@ const bench = {};
 
   /**
    * Fill a form with filters and call `show(values)` now and whenever one changes.
-   * A filter is {key, label, kind: "select" | "choice" | "search", values(chosen): [{value, text}], all}; `all` is the
-   * text of the value that leaves nothing out. A filter's values may depend on those chosen before it.
+   * A filter is {key, label, kind: "select" | "choice" | "search" | "page", values(chosen): [{value, text}], all}; `all`
+   * is the text of the value that leaves nothing out. A filter's values may depend on those chosen before it. One of kind
+   * "page" has no control in the form, and another filter that changes resets it.
+   *
+   * Returns a function that changes filters, such as `change({page: "2"})`.
    */
   bench.makeFilters = function (form, filters, show) {
     let chosen = {};
+    const isText = (filter) => ["search", "page"].includes(filter.kind);
 
     function choose(wanted) {
       chosen = {};
       for (const filter of filters) {
-        if (filter.kind === "search") {
+        if (isText(filter)) {
           chosen[filter.key] = wanted[filter.key] || "";
           continue;
         }
@@ -60,12 +85,13 @@ const bench = {};
     }
 
     function isUsual(filter) {
-      if (filter.kind === "search" || filter.all) return chosen[filter.key] === "";
+      if (isText(filter) || filter.all) return chosen[filter.key] === "";
       const values = filter.values(chosen);
       return values.length > 0 && chosen[filter.key] === String(values[0].value);
     }
 
-    function writeFragment() {
+    /** A choice can be taken back with the browser's back button; letters of a search are no entries of the history. */
+    function writeFragment(isChoice) {
       const found = readFragment(); // with the filters of another form of the page
       found.delete("show");
       for (const filter of filters) {
@@ -73,7 +99,15 @@ const bench = {};
         if (!isUsual(filter)) found.set(filter.key, chosen[filter.key]);
       }
       const text = found.toString();
-      if (text !== location.hash.slice(1)) history.replaceState(null, "", text ? `#${text}` : "#");
+      if (text !== location.hash.slice(1)) {
+        // without any "#": an empty fragment means the top of the page, where a browser would scroll once it has loaded
+        const address = location.href.split("#")[0] + (text ? `#${text}` : "");
+        history[isChoice ? "pushState" : "replaceState"](null, "", address);
+      }
+    }
+
+    function writePermalinks() {
+      const found = new URLSearchParams(location.hash.slice(1));
       for (const link of document.querySelectorAll("[data-permalink]")) {
         const here = new URLSearchParams(found);
         here.set("show", link.dataset.permalink);
@@ -97,6 +131,7 @@ const bench = {};
     }
 
     function drawFilter(filter) {
+      if (filter.kind === "page") return null;
       if (filter.kind === "search") {
         const input = bench.make("input", { type: "search", name: filter.key, value: chosen[filter.key], autocomplete: "off" });
         input.addEventListener("input", () => change({ [filter.key]: input.value }, false));
@@ -118,27 +153,34 @@ const bench = {};
       return bench.make("fieldset", {}, bench.make("legend", {}, filter.label), bench.make("div", { class: "choices" }, choices));
     }
 
-    function change(wanted, isRedrawn) {
-      choose(Object.keys(wanted).length ? { ...chosen, ...wanted } : {});
-      if (isRedrawn) draw();
-      writeFragment();
-      show(chosen);
+    function change(wanted, isChoice) {
+      const kept = Object.fromEntries(filters.filter((one) => one.kind !== "page").map((one) => [one.key, chosen[one.key]]));
+      choose(Object.keys(wanted).length ? { ...kept, ...wanted } : {});
+      if (isChoice) draw();
+      writeFragment(isChoice);
+      show(chosen, writePermalinks);
+      writePermalinks();
     }
 
     function readAll() {
       const fragment = readFragment();
       choose(Object.fromEntries(fragment));
       draw();
-      writeFragment();
-      show(chosen);
-      const shown = fragment.get("show");
-      if (shown && bench.find(shown)) bench.find(shown).scrollIntoView();
+      writeFragment(false);
+      const scroll = () => {
+        writePermalinks();
+        const shown = fragment.get("show");
+        if (shown) bench.afterCharts(() => bench.find(shown) && bench.find(shown).scrollIntoView());
+      };
+      show(chosen, scroll);
+      scroll();
     }
 
     form.addEventListener("submit", (event) => event.preventDefault());
     window.addEventListener("hashchange", readAll);
-    bench.onTheme(() => show(chosen));
+    bench.onTheme(() => show(chosen, writePermalinks));
     readAll();
+    return (wanted) => change(wanted, true);
   };
 
   /** Filters that most pages have, over entries with `machine`, `threads` and `precision`. */
@@ -175,6 +217,8 @@ const bench = {};
   const dark = matchMedia("(prefers-color-scheme: dark)");
   bench.isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
   dark.addEventListener("change", () => listeners.forEach((listener) => listener()));
+  // Charts of a phone are laid out in another way.
+  matchMedia("(max-width: 639px)").addEventListener("change", () => listeners.forEach((listener) => listener()));
   bench.find("theme").addEventListener("click", () => {
     const wanted = bench.isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = wanted;

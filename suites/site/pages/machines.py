@@ -13,6 +13,8 @@ from suites.harness.record.store import Run
 from suites.site.page import Page, Site
 
 NAME = "machines"
+MOST_PROBLEMS = 200
+"""Problems that the page itself lists; all of them are in the raw numbers."""
 
 
 def describe(site: Site) -> Iterator[Page]:
@@ -25,11 +27,15 @@ def describe(site: Site) -> Iterator[Page]:
         title="Machines and method",
         template="machines.html",
         data={"runs": described},
-        tables={"runs": described, "roofs": list(_list_roofs(site))},
+        tables={
+            "runs": described,
+            "roofs": list(_list_roofs(site)),
+            "problems": [{"problem": problem} for problem in site.collection.problems],
+        },
         texts={
             "machines": machines,
             "faults": [fault.model_dump() for fault in site.collection.faults.fault],
-            "unread": list(site.collection.problems),
+            "unread": list(site.collection.problems[:MOST_PROBLEMS]),
         },
     )
 

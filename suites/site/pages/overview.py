@@ -14,14 +14,30 @@ NAME = "index"
 def describe(site: Site) -> Iterator[Page]:
     """The page."""
     entries = list_entries(site)
+    machines = describe_machines(site)
+    parts = {
+        f"machine-{number}": [entry for entry in entries if entry["machine"] == machine["name"]]
+        for number, machine in enumerate(machines, 1)
+    }
     yield Page(
         name=NAME,
         title="Who is fastest?",
         template="overview.html",
-        data={"entries": entries, "machines": describe_machines(site), "columns": _order_columns(entries)},
+        data={
+            "machines": [machine | {"part": part} for machine, part in zip(machines, parts, strict=True)],
+            "facets": _list_facets(entries),
+            "columns": _order_columns(entries),
+        },
         tables={"cases": [line for place in site.places for line in list_numbers(place)]},
-        texts={"empty": not entries},
+        texts={"empty": not entries, "part": next(iter(parts), None)},
+        parts=parts,
     )
+
+
+def _list_facets(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the filters need to know before the cases of a machine are loaded: combinations that occur."""
+    found = {(entry["machine"], entry["threads"], entry["precision"]): None for entry in entries}
+    return [{"machine": machine, "threads": threads, "precision": precision} for machine, threads, precision in found]
 
 
 def _order_columns(entries: list[dict[str, Any]]) -> list[str]:
