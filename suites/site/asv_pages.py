@@ -70,17 +70,23 @@ class AsvResults:
     left_out: int = 0
 
 
-def find_results(folder: Path, repositories: Iterable[Path]) -> AsvResults:
+def find_results(folder: Path, repositories: Iterable[Path], named: Path | None = None) -> AsvResults:
     """The results in `folder`, with the first of `repositories` that has any of their commits.
 
     asv shows commits of the first-parent history of HEAD, and commits that have a tag.
 
+    Args:
+        folder: with asv's layout.
+        repositories: folders that may be git repositories, the most likely one first.
+        named: what messages call the folder; itself by default.
+
     Raises:
         AsvPagesError: there are no results, asv is not installed, or no repository has a commit of the results.
     """
+    named = named or folder
     commits = {path: _read_commit(path) for path in sorted(folder.glob("*/*.json")) if path.name != "machine.json"}
     if not commits or not (folder / "benchmarks.json").is_file():
-        raise AsvPagesError(f"no results of asv in {folder}", "asv machine --yes && asv run")
+        raise AsvPagesError(f"no history and no results of asv in {named}", "enginebench history --since HEAD~20")
     if importlib.util.find_spec("asv") is None:
         raise AsvPagesError("asv is not installed", "pip install asv")
     checkouts = [path for path in repositories if (path / ".git").exists()]
@@ -91,11 +97,11 @@ def find_results(folder: Path, repositories: Iterable[Path]) -> AsvResults:
             return AsvResults(folder, repository, files, len(commits) - len(files))
     if not checkouts:
         raise AsvPagesError(
-            "no git repository here", f"cd CHECKOUT && enginebench site --results {folder.parent.resolve()}"
+            "no git repository here", f"cd CHECKOUT && enginebench site --results {named.parent.resolve()}"
         )
     is_shallow = any(_run_git(path, "rev-parse", "--is-shallow-repository") == ["true"] for path in checkouts)
     raise AsvPagesError(
-        f"git has no commit of the results in {folder} in the history of HEAD",
+        f"git has no commit of the results in {named} in the history of HEAD",
         "git fetch --unshallow" if is_shallow else "git pull",
     )
 

@@ -21,6 +21,7 @@ from suites.harness.errors import UsageError
 from suites.harness.record.collection import Collection
 from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
+from suites.history.asv_results import write_results
 from suites.site import asv_pages
 from suites.site.page import Page, Rows, Site
 from suites.site.pages import ablations, history, kernels, machines, models, overview, precision
@@ -79,8 +80,8 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
     Args:
         collection: the runs.
         folder: where to write.
-        asv_results: results of asv; their pages become the folder ``asv`` of the site. Whatever they lack is said in
-            the returned value, and the rest of the site is written.
+        asv_results: results of asv. Their pages, and those of the stored histories, become the folder ``asv`` of the
+            site; None leaves it out. Whatever they lack is said in the returned value, and the rest is written.
 
     Raises:
         UsageError: a package is missing, or the folder has other files or cannot be written.
@@ -103,7 +104,7 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
             made = Path(scratch) / "site"
             shutil.copytree(HERE / "assets", made / "assets")
             (made / "assets" / "plotly.min.js").write_text(scripts, encoding="utf-8")
-            asv = AsvPart() if asv_results is None else _write_asv_pages(asv_results, made / "asv")
+            asv = AsvPart() if asv_results is None else _write_asv_pages(site, asv_results, made / "asv")
             shared["asv_page"] = asv.page
             for page in pages:
                 _write_page(made, page, environment, shared)
@@ -115,12 +116,19 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
     return Built(folder, len(pages), collection.problems, asv)
 
 
-def _write_asv_pages(results: Path, folder: Path) -> AsvPart:
-    """The pages of asv in `folder`, or the reason why there are none."""
+def _write_asv_pages(site: Site, results: Path, folder: Path) -> AsvPart:
+    """The pages of asv in `folder`, of its own results and of the stored histories; or why there are none."""
     try:
-        # the repository of the results, or the one that the user is in
-        shown = asv_pages.find_results(results, dict.fromkeys((*results.resolve().parents, *_list_parents())))
-        problems = asv_pages.write_pages(shown, folder, home="../index.html")
+        with tempfile.TemporaryDirectory(prefix="enginebench-asv-") as name:
+            gathered = Path(name) / results.name
+            if results.is_dir():
+                shutil.copytree(results, gathered)
+            for run, tracks in reversed(site.histories):  # of a commit that several have measured, the newest counts
+                write_results(tracks, run.environment, gathered)
+            # the repository of the results, or the one that the user is in
+            repositories = dict.fromkeys((*results.resolve().parents, *_list_parents()))
+            shown = asv_pages.find_results(gathered, repositories, named=results)
+            problems = asv_pages.write_pages(shown, folder, home="../index.html")
     except asv_pages.AsvPagesError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return AsvPart(problem=str(error), command=error.command)

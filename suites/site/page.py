@@ -9,9 +9,14 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
+from suites.harness.judge import steps
+from suites.harness.judge.history import History
+from suites.harness.judge.steps import Track
 from suites.harness.present import names
 from suites.harness.record.collection import Collection
+from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import Environment
+from suites.harness.record.store import Run
 from suites.site.places import Place, choose_places
 from suites.site.profiles import StoredProfile, choose_profiles
 
@@ -75,6 +80,17 @@ class Site:
         for (machine, *_), members in groups.items():
             short = names.shorten_names([place.row for place in members])
             found |= {(str(machine), case): name for case, name in short.items()}
+        return found
+
+    @cached_property
+    def histories(self) -> list[tuple[Run, list[Track]]]:
+        """Every complete history of commits with its cases, the newest run first."""
+        found: list[tuple[Run, list[Track]]] = []
+        for run in sorted(self.collection.runs, key=lambda one: one.name, reverse=True):
+            if run.of(CommitRecord):
+                machine = run.environment.machine
+                others = [one for one in self.collection.runs if one.environment.machine == machine and one is not run]
+                found.append((run, steps.follow(run, History.of_runs(others))))
         return found
 
     @cached_property

@@ -17,7 +17,7 @@ from suites.cli import main
 from suites.data import DataError, asv_scripts, fetch
 from suites.harness.record.collection import collect
 from suites.site import asv_pages, build
-from tests.site import asv_files, test_build, test_pages
+from tests.site import asv_files, conftest, test_build
 
 pytest.importorskip("asv", reason="needs asv, of the extra dev")
 REFERENCE = re.compile(r'<(?:script|link|img)\b[^>]*?\b(?:src|href)="([^"]*)"')
@@ -118,7 +118,7 @@ def build_with(capsys, results, out, *arguments):
 @pytest.mark.parametrize(
     ("lack", "problem", "command"),
     [
-        ("results", "no results of asv in ", "asv machine --yes && asv run"),
+        ("results", "no history and no results of asv in ", "enginebench history --since HEAD~20"),
         ("asv", "asv is not installed", "pip install asv"),
         ("repository", "no git repository here", "cd CHECKOUT && enginebench site --results {results}"),
         ("commits", "git has no commit of the results in ", "git pull"),
@@ -195,7 +195,7 @@ def test_a_failure_of_asv_is_told_and_the_site_is_built(repository, tmp_path, du
 @pytest.fixture(scope="module")
 def site(repository, tmp_path_factory):
     """A site with pages of asv, with the real scripts, which are fetched if they are not in the user's cache."""
-    if test_pages.CHROMIUM is None:
+    if conftest.CHROMIUM is None:
         pytest.skip("pages are tested in Debian's chromium, which is not installed")
     try:
         for source in data.expand(asv_scripts.GROUP):
@@ -225,9 +225,6 @@ def address(request, site):
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_arguments):
         pass
-
-
-browser = test_pages.browser
 
 
 @pytest.mark.parametrize("address", ["server", "disk"], indirect=True)

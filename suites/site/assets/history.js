@@ -55,7 +55,7 @@
         "tr",
         { "data-commit": point.commit, class: point.word === "failed" ? "unreached" : null },
         bench.make("th", { scope: "row" }, bench.make("code", {}, point.commit)),
-        bench.make("td", {}, point.date),
+        bench.make("td", { class: "number" }, point.date),
         timed
           ? [
               bench.make("td", { class: "number" }, point.ratio ? [`${point.ratio.text} `, bench.make("span", { class: "interval" }, point.ratio.interval)] : "-"),
@@ -63,8 +63,8 @@
               bench.make("td", { class: "number" }, point.level ? point.level.text : "-"),
             ]
           : [],
-        bench.make("td", {}, point.reason || point.changes),
-        bench.make("td", {}, point.skipped ? `${point.subject} (and ${bench.count(point.skipped, "commit")} before it)` : point.subject),
+        bench.make("td", { class: "long" }, point.reason || point.changes),
+        bench.make("td", { class: "long" }, point.skipped ? `${point.subject} (and ${bench.count(point.skipped, "commit")} before it)` : point.subject),
       ),
     );
     bench.fillTable(bench.find("commits"), headings, rows);
@@ -87,9 +87,16 @@
     });
   }
 
+  /** The cases of stored runs, those with the most runs first. */
+  function casesByRuns() {
+    const runs = new Map();
+    for (const one of stored) runs.set(one.case, (runs.get(one.case) || 0) + 1);
+    return [...runs.keys()].sort((a, b) => runs.get(b) - runs.get(a) || a.localeCompare(b));
+  }
+
   if (bench.find("count-filters")) {
     const filters = [
-      { key: "counted", label: "Case", kind: "select", values: () => asOptions(stored.map((one) => one.case).sort()) },
+      { key: "counted", label: "Case", kind: "select", values: () => asOptions(casesByRuns()) },
       { key: "count", label: "Count", kind: "select", values: (chosen) => asOptions(columns.filter((name) => stored.some((one) => one.case === chosen.counted && one.counts[name] !== null))) },
     ];
     bench.makeFilters(bench.find("count-filters"), filters, (chosen) => {

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from suites.harness.judge import steps
-from suites.harness.judge.history import History
 from suites.harness.judge.steps import COUNTS, Point, Track
 from suites.harness.present import history as present
 from suites.harness.present import units
 from suites.harness.record import lookup
-from suites.harness.record.commits import CommitRecord
 from suites.harness.record.reasons import clean_line
 from suites.harness.record.schema import Ratio
 from suites.harness.record.store import Run
@@ -24,7 +21,7 @@ COLUMNS = tuple(name for name in COUNTS if name not in ("fallback_nodes", "refer
 
 def describe(site: Site) -> Iterator[Page]:
     """The page."""
-    followed = [(run, track) for run in _choose_runs(site) for track in _follow(site, run)]
+    followed = [(run, track) for run, tracks in site.histories for track in tracks]
     stored = list(_list_stored(site))
     yield Page(
         name=NAME,
@@ -44,18 +41,6 @@ def describe(site: Site) -> Iterator[Page]:
         },
         texts={"empty": not followed, "no_counts": not stored, "legend": present.LEGEND},
     )
-
-
-def _choose_runs(site: Site) -> list[Run]:
-    """Every history that is complete, newest first."""
-    found = [run for run in site.collection.runs if lookup.is_history(run) and run.of(CommitRecord)]
-    return sorted(found, key=lambda run: run.name, reverse=True)
-
-
-def _follow(site: Site, run: Run) -> list[Track]:
-    machine = run.environment.machine
-    others = [one for one in site.collection.runs if one.environment.machine == machine and one is not run]
-    return steps.follow(run, History.of_runs(others))
 
 
 def _describe_track(run: Run, track: Track) -> dict[str, Any]:
