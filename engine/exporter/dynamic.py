@@ -99,7 +99,10 @@ def _describe_reason(text: str) -> str:
             f"{size} is {value} in the example input, and torch takes sizes of 0 and 1 as fixed: use an example input "
             f"in which {size} is 2 or more"
         )
-    return f"{size} can only be {value}, because the model's code fixes it: remove it from dynamic_shapes, or change the code"
+    return (
+        f"{size} can only be {value}, because the model's code fixes it: remove it from dynamic_shapes, or change the "
+        "code"
+    )
 
 
 def _name_sizes(text: str) -> str:

@@ -315,8 +315,8 @@ def test_an_example_of_size_0_or_1_for_a_size_that_varies_is_named_as_the_cause(
     with pytest.raises(EngineError) as refused:
         export(nn.Linear(64, 8).eval(), (f32(size, 64),), dynamic_shapes={"input": {0: dim}})
     assert str(refused.value) == (
-        f"torch.export could not capture the model: dynamic_shapes do not fit the model; {name} is {size} in the example "
-        f"input, and torch takes sizes of 0 and 1 as fixed: use an example input in which {name} is 2 or more"
+        f"torch.export could not capture the model: dynamic_shapes do not fit the model; {name} is {size} in the "
+        f"example input, and torch takes sizes of 0 and 1 as fixed: use an example input in which {name} is 2 or more"
     )
 
 
