@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from engine.processors import count_processors
 from engine.runtime.report import Profile
 from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, stdout_as_stderr, whole_number
+from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
@@ -54,6 +56,13 @@ def command(
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
     asked = _plan(model, chosen or [], threads, precision, backends, fields) if backends is not None else None
+    usable = count_processors()
+    if threads > usable:
+        may_use = f"this process may use {count(usable, 'processor')}"
+        print(
+            f"--threads {threads}: {may_use}, so threads wait for each other and the times are too long",
+            file=sys.stderr,
+        )
     answer = _profiled(model, arguments, threads, precision, fields)
     if not as_json:
         print(answer)

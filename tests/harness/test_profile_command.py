@@ -129,3 +129,13 @@ def test_what_a_model_prints_is_no_part_of_the_answer(capfd, tmp_path):
         main(["profile", f"{tmp_path}/mine.py:leaves"])
     assert ended.value.code == 2
     assert "leaves() raised SystemExit: 0" in capfd.readouterr().err
+
+
+def test_more_threads_than_processors_are_told(capsys, measured, monkeypatch):
+    monkeypatch.setattr(profile, "count_processors", lambda: 1)
+    for threads, told in (("1", False), ("2", True)):
+        with pytest.raises(SystemExit):
+            main([*PROFILE, "--threads", threads])
+        out, err = capsys.readouterr()
+        assert ("--threads 2: this process may use 1 processor, so threads wait" in err) == told
+        assert "may use" not in out
