@@ -1,8 +1,9 @@
-"""Checks `dynamic_shapes` against the example inputs, before torch does so in its own words."""
+"""Checks `dynamic_shapes` against the example inputs, and says what torch found wrong with them during a capture."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,3 +66,45 @@ def _check_axes(name: str, value: torch.Tensor, axes: Any) -> None:
                 f"dynamic_shapes: {name}, axis {axis}: {getattr(dim, '__name__', dim)} goes {limits}, and the example "
                 f"input has {size}"
             )
+
+
+_CONSTRAINTS = ("Constraints violated", "Found the following conflicts between user-specified ranges")
+_FIXED = (
+    re.compile(r"You marked (?P<size>.+?) as dynamic but your code specialized it to be a constant \((?P<value>\d+)\)"),
+    re.compile(r"export 0/1 specialized due to hint of (?P<value>\d+) for dimension (?P<size>\S+?)\.?$"),
+)
+_SIZE = re.compile(r"(?:L|inputs)\['(\w+)'\]((?:\[[^\]]*\])*)\.(?:size\(\)|shape)\[(\d+)\]")
+"""How torch names a size of an input: ``L['x'].size()[0]`` or ``inputs['x'].shape[0]``."""
+
+
+def describe_constraints(lines: Sequence[str]) -> str | None:
+    """What a model demands of sizes that `dynamic_shapes` lets vary; None if torch's error is about something else.
+
+    Args:
+        lines: of the text of the error. Each line that begins with ``- `` has one reason.
+    """
+    if not lines[0].startswith(_CONSTRAINTS):
+        return None
+    reasons = dict.fromkeys(_describe_reason(line[2:]) for line in lines if line.startswith("- "))
+    return "; ".join(["dynamic_shapes do not fit the model", *reasons])
+
+
+def _describe_reason(text: str) -> str:
+    fixed = next((found for pattern in _FIXED if (found := pattern.search(text))), None)
+    if fixed is None:
+        return _name_sizes(text)
+    size, value = _name_sizes(fixed["size"]), int(fixed["value"])
+    if value < 2:
+        return (
+            f"{size} is {value} in the example input, and torch takes sizes of 0 and 1 as fixed: use an example input "
+            f"in which {size} is 2 or more"
+        )
+    return (
+        f"{size} can only be {value}, because the model's code fixes it: remove it from dynamic_shapes, or change the "
+        "code"
+    )
+
+
+def _name_sizes(text: str) -> str:
+    """The text with sizes of inputs as in Python: ``x.shape[0]``."""
+    return _SIZE.sub(r"\1\2.shape[\3]", text)

@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
-from engine.exporter.dynamic import check_dynamic_shapes
+from engine.exporter.dynamic import check_dynamic_shapes, describe_constraints
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import is_known
 from engine.exporter.sources import from_error
@@ -225,10 +225,7 @@ _NO_CACHE = (
 def _sentence(error: Exception) -> EngineError:
     """An error of torch as an EngineError of one sentence with the user's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    text = lines[0]
-    if text.startswith("Constraints violated"):  # of dynamic_shapes: the reasons follow, one on each line
-        reasons = dict.fromkeys(line[2:] for line in lines if line.startswith("- "))
-        text = "; ".join([text.partition("!")[0], *reasons])
+    text = describe_constraints(lines) or lines[0]
     if cache := _CACHE.search(text):
         text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
     if isinstance(error, GuardOnDataDependentSymNode):

@@ -60,10 +60,13 @@ class CompiledModel(ABC, Generic[Runner]):
         self._plans: LatestUsed[tuple[int, ...], Runner] = LatestUsed(config.plans, serial=serial)
 
     def _warn_of_changed_weights(self) -> None:
-        """Issue a StaleWeightsWarning, once, if the user's model has other weights than the program."""
+        """Issue a StaleWeightsWarning if the user's model has other weights than the program.
+
+        It is issued each time: a user who missed it at `report` must see it at `save`. Python's warning filters, by
+        default, show one text once for each line of code.
+        """
         changed = () if self._find_changed is None else self._find_changed()
         if changed:
-            self._find_changed = None
             more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
             warn(
                 f"weights of {self._interface.name} changed after it was compiled: {', '.join(changed[:3])}{more}. "

@@ -166,7 +166,7 @@ def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) ->
 
 
 def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Call the float32 model and return its first output. Raises Failed if there is none or it is not finite."""
+    """Call the float32 model and return its first output. Raises Failed if `find_fault` finds a fault."""
     import torch
 
     try:
@@ -174,12 +174,18 @@ def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torc
             outputs = flatten(module(*inputs))
     except Exception as error:  # noqa: BLE001  # whatever a user's model raises is the reason of the rows
         raise Failed("failed", f"raises {tidy(f'{type(error).__name__}: {error}')}") from None
+    if fault := find_fault(outputs):
+        raise Failed("failed", fault)
+    return outputs[0].float()
+
+
+def find_fault(outputs: Sequence[torch.Tensor]) -> str | None:
+    """Why nothing can be compared with these outputs of a model, of which the first is scored; None if it can."""
     if not outputs:
-        raise Failed("failed", "returns no tensor")
-    output = outputs[0].float()
-    if not output.isfinite().all():
-        raise Failed("failed", "has outputs that are not finite")
-    return output
+        return "returns no tensor"
+    if outputs[0].numel() == 0:
+        return "has outputs without elements, so nothing can be verified; choose larger sizes"
+    return None if outputs[0].isfinite().all() else "has outputs that are not finite"
 
 
 def strip_phase(options: Mapping[str, Any]) -> dict[str, Any]:

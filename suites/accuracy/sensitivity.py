@@ -20,7 +20,7 @@ from engine.suggest import unknown
 from suites import models
 from suites.accuracy.datasets import Dataset
 from suites.accuracy.estimates import Estimate, mean
-from suites.accuracy.evaluate import join
+from suites.accuracy.evaluate import find_fault, join
 from suites.accuracy.tasks import Scores
 from suites.backends.base import flatten
 from suites.harness.errors import UsageError
@@ -89,7 +89,8 @@ def measure(
         pattern: which layers to try, as in a recipe.
 
     Raises:
-        UsageError: no layer matches the pattern, or the model has no layers with a precision.
+        UsageError: no layer matches the pattern, the model has no layers with a precision, or its outputs cannot be
+            compared.
     """
     part = dataset.parts[0]
     module, _ = models.get(model).build(**part.arguments)
@@ -104,7 +105,7 @@ def measure(
     def run(recipe: Mapping[str, str] | None) -> list[torch.Tensor]:
         config = engine.Config(threads=threads, recipe=recipe)
         program = engine.compile(exported, part.chunks[0], config)
-        return [flatten(program(*inputs))[0].float().clone() for inputs in part.chunks]
+        return [_get_first(model, flatten(program(*inputs))).float().clone() for inputs in part.chunks]
 
     exact = run(None)
 
@@ -124,6 +125,13 @@ def measure(
         layers.append(Layer(name, alone, without))
     layers.sort(key=lambda one: -one.alone.value)
     return Sensitivity(precision, kind, whole, layers)
+
+
+def _get_first(model: str, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The output that is scored. UsageError if it is missing, empty or not finite."""
+    if fault := find_fault(outputs):
+        raise UsageError(f"{model}: the engine's program {fault}")
+    return outputs[0]
 
 
 def _rank(scores: Scores) -> tuple[str, Estimate]:

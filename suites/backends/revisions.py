@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from suites import paths
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.record import machine
 from suites.harness.record.surroundings import output, surroundings
 
@@ -95,7 +95,7 @@ def _locked(folder: Path) -> Iterator[None]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(f"{folder.name}.lock").open("w")
     except OSError as error:
-        raise UsageError(f"{folder.parent}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{folder.parent}: cannot be written: {describe_os_error(error)}") from None
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -169,7 +169,7 @@ def _run(command: list[str], what: str) -> None:
             env=_environment(),
         )
     except OSError as error:
-        raise CannotBuild(f"{command[0]} cannot be started: {error.strerror}") from None
+        raise CannotBuild(f"{command[0]} cannot be started: {describe_os_error(error)}") from None
     except subprocess.TimeoutExpired:
         raise CannotBuild(f"{what} took longer than {_TIMEOUT_S:g} s") from None
     if ended.returncode:

@@ -26,7 +26,7 @@ from suites import paths
 from suites.backends import revisions
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.record import machine
 from suites.other_engine import launch
 
@@ -189,7 +189,7 @@ def _ask(interpreter: Path, roots: tuple[str, ...], ask: str, options: str = "{}
         ended = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
         answer = json.loads(ended.stdout)
     except OSError as error:
-        raise UsageError(f"{interpreter} cannot be started: {error.strerror}") from None
+        raise UsageError(f"{interpreter} cannot be started: {describe_os_error(error)}") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"{interpreter} did not answer within {_TIMEOUT_S:g} s") from None
     except ValueError:

@@ -74,7 +74,9 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
             raise
         if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
             sys.exit(1)
-        print(f"{program}: standard output: cannot be written: {fault.strerror}", file=sys.stderr)
+        from suites.harness.errors import describe_os_error
+
+        print(f"{program}: standard output: cannot be written: {describe_os_error(fault)}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
 
 

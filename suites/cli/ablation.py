@@ -31,7 +31,7 @@ from suites.harness.present import ablation_table, ablation_terminal, progress
 from suites.harness.record import store
 from suites.harness.record.schema import AblationRecord, Environment
 from suites.harness.run import ablate
-from suites.harness.run.plan import make
+from suites.harness.run.plan import describe_duration, make
 
 MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
 GENERATIONS = 4
@@ -184,9 +184,8 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
     for case in cases:
         print(case.id)
     print_table(switches)
-    minutes = count(round(seconds / 60), "minute")
     print(
         f"{suite.name}: {count(len(cases), 'case')}, {count(len(switches), 'switch', 'es')}, "
-        f"{suite.generations} generations; about {minutes} if each changes the program, less where one does not; pairs "
-        "are not counted"
+        f"{suite.generations} generations; about {describe_duration(seconds)} if each changes the program, less where "
+        "one does not; pairs are not counted"
     )

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.present import terminal
 
 
@@ -67,7 +67,7 @@ def write_file(path: Path, text: str, mode: str = "w") -> None:
         with path.open(mode, encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
 
 
 def print_json(answer: Any) -> None:

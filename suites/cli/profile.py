@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from engine.processors import count_processors
 from engine.runtime.report import Profile
 from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, stdout_as_stderr, whole_number
+from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
@@ -61,6 +63,7 @@ def command(
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
     asked = _plan(model, chosen or [], threads, precision, backends, fields) if backends is not None else None
+    _warn_of_excess_threads(threads)
     ref = BackendRef(ENGINE, fields)
     case, suite = _name_case(model, chosen or [], threads, precision)
     new = _begin_record(case, suite, ref, results) if record else None
@@ -83,6 +86,15 @@ def command(
         _show(outcome)
     if outcome is not None and not outcome.succeeded:
         raise typer.Exit(1)
+
+
+def _warn_of_excess_threads(threads: int) -> None:
+    """Say on standard error that there are more threads than processors."""
+    usable = count_processors()
+    if threads > usable:
+        may_use = f"this process may use {count(usable, 'processor')}"
+        told = f"--threads {threads}: {may_use}, so threads wait for each other and the times are too long"
+        print(told, file=sys.stderr)
 
 
 def _profiled(

@@ -261,9 +261,8 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
     for entry in found:
         for case, labels in entry["cases"].items():
             print(f"{case}  {', '.join(labels)}")
-        minutes = entry["estimate_s"] / 60
         print(f"{entry['suite']}: {count(len(entry['cases']), 'case')}, ", end="")
         print(f"{count(entry['workers'], 'worker process', 'es')}, ", end="")
         scored = ", and the time to score accuracy" if entry["accuracy"] else ""
-        print(f"about {minutes:.1f} minutes ({entry['basis']}){scored}")
+        print(f"about {plan.describe_duration(entry['estimate_s'])} ({entry['basis']}){scored}")
         print(f"fields for --only: {plan.describe_fields(entry['fields'])}")

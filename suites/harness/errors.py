@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+
 from engine.errors import EngineError
+
+
+def describe_os_error(error: OSError) -> str:
+    """Why an operation on a file failed, without its path where the system gives a reason; never empty."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
+        _, target, reason = error.args[0][0]  # of a copy of several files: the first one that failed
+        return f"{target}: {reason}"
+    return error.strerror or str(error) or type(error).__name__
 
 
 def describe_unreadable(error: OSError | UnicodeDecodeError) -> str:
     """Why a text file could not be read, without the words of a codec."""
-    return "not a text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+    return "not a text in UTF-8" if isinstance(error, UnicodeDecodeError) else describe_os_error(error)
 
 
 class UsageError(EngineError):

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.judge.steps import Point, Track
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import Environment
@@ -85,7 +85,7 @@ def write_results(tracks: Sequence[Track], environment: Environment, folder: Pat
             path = place / f"{commit.commit[:8]}-{_ENVIRONMENT}.json"
             _write_json(path, _describe_result(commit, values, machine, environment))
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"{folder}: cannot be written: {describe_os_error(error)}") from None
     return place
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.record.collection import Collection
 from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
@@ -112,7 +112,7 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
             _keep_others(folder, made)
             _replace(folder, made)
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{folder}: cannot be written: {describe_os_error(error)}") from None
     return Built(folder, len(pages), collection.problems, asv)
 
 

@@ -129,6 +129,17 @@ def test_native_kernels_compute_the_definition(op, lay):
 
 
 @pytest.mark.parametrize("isa", native.kernel_isas())
+def test_gelu_of_far_negative_numbers_is_nearly_0(isa):
+    """The promise in ulp of 1 would let 6e-8 pass."""
+    g = Graph()
+    x = np.array([-8, -9, -11.3, -13, -20, -1e10, -3e38] * 7, np.float32)
+    value, stored = dense(g, 0, x)
+    g.outputs = [g.emit("gelu", [value])]
+    ((result,), _) = run(g, [stored], Config(isa=isa))
+    assert np.all(np.abs(result) <= np.where(x < -9, 1e-32, 1e-14))
+
+
+@pytest.mark.parametrize("isa", native.kernel_isas())
 def test_the_same_bits_at_any_number_of_threads(isa):
     for case in (c for c in CASES if TABLE[c.op].has_kernels):
         results = [run(*build(case, constant), Config(isa=isa, threads=t))[0][0].tobytes() for t in (1, 2, 3)]

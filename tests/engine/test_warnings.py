@@ -211,7 +211,7 @@ CHANGES = [scale_in_place, replace_parameter, take_a_step, write_buffer, load_ot
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_report_says_once_which_weights_have_changed_since(issued, change):
+def test_every_report_says_which_weights_have_changed_since(issued, change):
     model = make_model()
     program = engine.compile(model, (X,))
     before = program(X)
@@ -222,7 +222,8 @@ def test_a_report_says_once_which_weights_have_changed_since(issued, change):
     assert issued == [], "a call does not look"
     program.report()
     program.report()
-    (one,) = issued
+    one, again = issued
+    assert str(again.message) == str(one.message)
     assert one.category is engine.StaleWeightsWarning
     assert one.filename == __file__
     names = {
@@ -249,6 +250,19 @@ def test_whatever_shows_or_stores_a_program_looks_for_changes(issued, name, conf
         inspect_by(name, program, tmp_path)
     expected = [] if (name, config.fallback) == ("save", "torch") else [engine.StaleWeightsWarning]
     assert [one.category for one in issued] == expected
+
+
+def test_a_program_is_not_saved_in_silence_after_an_earlier_warning(issued, tmp_path):
+    model = make_model()
+    program = engine.compile(model, (X,))
+    scale_in_place(model)
+    program.report()
+    write_buffer(model)  # a further change
+    issued.clear()
+    program.save(tmp_path / "p.engine")
+    (one,) = issued
+    assert one.category is engine.StaleWeightsWarning
+    assert "changed after it was compiled: 0.weight, 1.running_mean. " in str(one.message)
 
 
 def test_weights_of_an_exported_program_are_looked_at_too(issued):

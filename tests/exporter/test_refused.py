@@ -288,8 +288,36 @@ def test_dynamic_shapes_that_the_model_breaks_are_named():
         def forward(self, x):
             return x + torch.ones(10)
 
-    with pytest.raises(EngineError, match=r"Constraints violated \(batch\); You marked batch as dynamic"):
-        export(Ten().eval(), (f32(10),), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
+    for size, name in ((torch.export.Dim("batch"), "batch"), (torch.export.Dim.DYNAMIC, "x.shape[0]")):
+        told = (
+            f"dynamic_shapes do not fit the model; {name} can only be 10, because the model's code fixes it: remove it"
+        )
+        with pytest.raises(EngineError, match=re.escape(told)):
+            export(Ten().eval(), (f32(10),), dynamic_shapes={"x": {0: size}})
+
+
+def test_other_demands_on_dynamic_shapes_name_sizes_as_python_does():
+    class Few(nn.Module):
+        def forward(self, x):
+            assert x.shape[0] < 9
+            return x + 1
+
+    told = r"dynamic_shapes do not fit the model; Not all values of batch = x\.shape\[0\] in .* x\.shape\[0\] <= 8"
+    with pytest.raises(EngineError, match=told):
+        export(Few().eval(), (f32(4),), dynamic_shapes={"x": {0: torch.export.Dim("batch", max=12)}})
+
+
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize(
+    ("dim", "name"), [(torch.export.Dim("batch", min=0, max=16), "batch"), (torch.export.Dim.DYNAMIC, "input.shape[0]")]
+)
+def test_an_example_of_size_0_or_1_for_a_size_that_varies_is_named_as_the_cause(size, dim, name):
+    with pytest.raises(EngineError) as refused:
+        export(nn.Linear(64, 8).eval(), (f32(size, 64),), dynamic_shapes={"input": {0: dim}})
+    assert str(refused.value) == (
+        f"torch.export could not capture the model: dynamic_shapes do not fit the model; {name} is {size} in the "
+        f"example input, and torch takes sizes of 0 and 1 as fixed: use an example input in which {name} is 2 or more"
+    )
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

@@ -29,6 +29,7 @@ from suites.harness.judge import ablation
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
 from suites.harness.judge.history import History
 from suites.harness.judge.simulate import Noise, bursts
+from suites.harness.present import ablation_table
 from suites.harness.record import store
 from suites.harness.record.schema import AblationRecord, Samples
 from suites.harness.run import ablate, plan, runner
@@ -102,6 +103,17 @@ def test_a_program_that_cannot_be_made_is_a_row_of_its_own():
         if line.switch == "planner=no_reuse"
     )  # fmt: skip
     assert (line.status, line.reason, line.reached, line.ratio) == ("failed", "out of memory", False, None)
+
+
+def test_a_reason_that_holds_in_both_modes_is_printed_once():
+    failed = [
+        AblationRecord(
+            case="c", switch="s", switch_kind="pass", mode=mode, reached=False, with_="a", without="b",
+            status="failed", reason="out of memory",
+        )
+        for mode in ablation.MODES
+    ]  # fmt: skip
+    assert ablation_table.write_notes(failed).count("s: failed: out of memory") == 1
 
 
 @pytest.mark.parametrize("size", [5, 6, 8, 20])
@@ -306,6 +318,13 @@ def test_an_ablation_that_was_interrupted_before_its_pairs_goes_on_with_them(out
     again = json.loads(enginebench(*ARGUMENTS, "--results", str(results), "--json", "--resume"))
     assert Path(again["paths"][0]).stem == singles.stem
     assert line_of([again], "pays20+digest_only", PAIR)["ratio"] is not None
+
+
+def test_pairs_of_fewer_than_two_switches_are_said_to_be_none_and_store_no_run(tmp_path, capsys):
+    arguments = [*ARGUMENTS[: ARGUMENTS.index("--switches") + 1], "no_op", *ARGUMENTS[-6:]]
+    answer = json.loads(enginebench(*arguments, "--results", str(tmp_path), "--json"))
+    assert len(answer["paths"]) == len(list(tmp_path.rglob("*.jsonl"))) == 1
+    assert "no pairs, because fewer than two switches changed the program" in capsys.readouterr().err
 
 
 def test_who_takes_turns_is_what_the_run_says_that_is_resumed(tmp_path):

@@ -224,6 +224,10 @@ def empty():
     return Empty(), (torch.ones(2),)
 
 
+def zero():
+    return torch.nn.Linear(8, 4).eval(), (torch.ones(0, 8),)
+
+
 class Branching(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -238,7 +242,12 @@ def branching():
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("raising", "raises RuntimeError: mat1 and mat2 shapes"), ("empty", "returns no tensor")]
+    ("name", "reason"),
+    [
+        ("raising", "raises RuntimeError: mat1 and mat2 shapes"),
+        ("empty", "returns no tensor"),
+        ("zero", "has outputs without elements, so nothing can be verified"),
+    ],
 )
 def test_a_float32_model_that_fails_is_the_reason_of_all_rows(name, reason, capsys):
     assert call("accuracy", f"{__file__}:{name}", "--precision", "int8_weight", "--chunks", "1", "--json") == 1
@@ -251,6 +260,13 @@ def test_a_model_that_cannot_be_captured_has_no_sensitivity(capsys):
     assert call("accuracy", f"{__file__}:branching", "--sensitivity", "int8_weight", "--chunks", "1") == 2
     err = capsys.readouterr().err
     assert "enginebench: torch.export could not capture the model: its control flow" in err
+    assert "Traceback" not in err
+
+
+def test_outputs_without_elements_have_no_sensitivity(capsys):
+    assert call("accuracy", f"{__file__}:zero", "--sensitivity", "int8_weight", "--chunks", "1") == 2
+    err = capsys.readouterr().err
+    assert "the engine's program has outputs without elements, so nothing can be verified" in err
     assert "Traceback" not in err
 
 

@@ -68,3 +68,11 @@ def test_only_the_newest_runs_count(tiny, tmp_path, monkeypatch):
     for day, (slug, first) in enumerate((("b-2c", 100.0), ("b-2c", 5.0), ("a-2c", 5.0)), 1):
         store_costs(tmp_path, slug, day, first, 2.0)
     assert tiny.estimate(tmp_path)[0] == pytest.approx(seconds_of(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.2, "1 second"), (29.2, "29 seconds"), (59.4, "59 seconds"), (61, "1.0 minutes"), (100, "1.7 minutes")],
+)
+def test_a_duration_is_never_0_minutes(seconds, told):
+    assert plan.describe_duration(seconds) == told

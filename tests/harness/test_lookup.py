@@ -55,6 +55,12 @@ def test_the_only_run_is_named_where_another_is_asked_for(tmp_path):
     assert str(raised.value) == f"unknown run 'nosuch'; the only run under {tmp_path} is {RUNS[0]}"
 
 
+def test_a_path_that_is_no_file_is_no_record_and_one_that_is_missing_is_no_file(results):
+    for name, told in (("/dev/null", "no record"), (f"{results}/nothing.jsonl", "no such file")):
+        with pytest.raises(UsageError, match=f"{name}: {told}"):
+            lookup.find_run(results, name)
+
+
 def test_a_run_is_found_by_its_path(results):
     path = store.run_files(results)[1]
     assert lookup.find_run(results / "elsewhere", str(path)).path == path

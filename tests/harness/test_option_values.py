@@ -119,4 +119,4 @@ def test_a_dry_ablation_refuses_a_file_that_cannot_be_written_and_creates_none(c
 def test_a_dry_ablation_counts_one_as_one(capsys, tmp_path):
     switches = ["--switches", "fuse_gelu", "--results", str(tmp_path)]
     out = call(capsys, "ablate", "mlp", *switches, "--dry-run")[1]
-    assert "ablate_mlp: 1 case, 1 switch, 4 generations; about 1 minute if each" in out
+    assert "ablate_mlp: 1 case, 1 switch, 4 generations; about 1.4 minutes if each" in out

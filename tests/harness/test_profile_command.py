@@ -178,3 +178,13 @@ def test_nothing_is_stored_unless_it_is_asked_for(capsys, tmp_path):
     with pytest.raises(SystemExit):
         main(["profile", "mlp", "--set", "widths=16-16", "--results", str(tmp_path / "results")])
     assert not (tmp_path / "results").exists()
+
+
+def test_more_threads_than_processors_are_told(capsys, measured, monkeypatch):
+    monkeypatch.setattr(profile, "count_processors", lambda: 1)
+    for threads, told in (("1", False), ("2", True)):
+        with pytest.raises(SystemExit):
+            main([*PROFILE, "--threads", threads])
+        out, err = capsys.readouterr()
+        assert ("--threads 2: this process may use 1 processor, so threads wait" in err) == told
+        assert "may use" not in out

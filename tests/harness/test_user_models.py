@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import onnx
 import pytest
@@ -108,6 +109,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "junk.toml").write_bytes(b"\xf3\x00")
     program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),))
     torch.export.save(program, "mine.pt2")
+    torch.save({"a": torch.ones(1)}, "weights.pt2")
+    (tmp_path / "cut.pt2").write_bytes((tmp_path / "mine.pt2").read_bytes()[:-100])
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
         [helper.make_node("Gather", ["table", "ids"], ["y"])],
@@ -199,6 +202,10 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "mine.py:make", "--set", "width=wide"], "width='wide' is not a whole number"),
         (["run", "mine.py:make?width=3", "--set", "width=4"], "width is given twice"),
         (["run", "mine.onnx"], "give --set batch=... --set sequence=..."),
+        (["run", "cut.pt2"], "cut.pt2 is damaged or no exported program; expected a file that torch.export.save wrote"),
+        (["run", "weights.pt2", "--dry-run"], "weights.pt2 is damaged or no exported program; "),
+        (["profile", "weights.pt2"], "weights.pt2 is damaged or no exported program; "),
+        (["ablate", "weights.pt2"], "weights.pt2 is damaged or no exported program; "),
         (["run", "mine.pt2", "--set", "batch=1"], "unknown argument 'batch'"),
         (["run", "default", "--set", "batch=1"], "--set is for a model"),
         (["run", "default", "--threads", "2"], "--threads is for a model"),
@@ -297,6 +304,19 @@ def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(fold
         assert (line.status, "so nothing can be verified; " in line.reason) == ("failed", True)
         assert told in line.reason
     assert len({line.reason for line in found.values()}) == 1
+
+
+def test_why_torch_cannot_read_a_program_is_one_line_without_its_log(capsys, folder, caplog):
+    with zipfile.ZipFile("mine.pt2") as whole, zipfile.ZipFile("other.pt2", "w") as other:
+        for name in whole.namelist():
+            if not name.endswith("archive_version"):
+                other.writestr(name, whole.read(name))
+    status, out, err = call(capsys, "profile", "other.pt2")
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "torch.export.load cannot read other.pt2: RuntimeError: " in err
+    assert "archive_version" in err
+    assert "warnings above" not in err
+    assert not caplog.records
 
 
 def random_file(path, uses_it):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import re
+import shutil
 
 import pytest
 
@@ -220,3 +222,21 @@ def test_the_committed_results_make_a_site_that_loads_nothing_from_elsewhere(roo
     for page in pages:
         for place in re.findall(r'(?:src|href)="([^"#]*)', page.read_text()):
             assert place in ("", "data:,") or (tmp_path / "site" / place).exists(), (page.name, place)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (shutil.Error([("a.css", "site/a.css", "No space left on device")]), "site/a.css: No space left on device"),
+        (OSError("the disk is gone"), "the disk is gone"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_a_site_that_cannot_be_written_says_why(tmp_path, monkeypatch, error, told):
+    def fail(*_arguments):
+        raise error
+
+    monkeypatch.setattr(build.shutil, "copytree", fail)
+    with pytest.raises(UsageError) as refused:
+        build.build_site(collect(tmp_path), tmp_path / "site")
+    assert str(refused.value) == f"{tmp_path / 'site'}: cannot be written: {told}"

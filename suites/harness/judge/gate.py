@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from suites.harness.errors import UsageError, describe_unreadable
+from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
 from suites.harness.judge.compare import ALLOWED_GROWTH, EXACT
 from suites.harness.record.schema import Status
 
@@ -146,7 +146,7 @@ def write(path: Path, found: Baselines) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(HEADER + tomli_w.dumps(told), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
 
 
 def judge(accepted: Baselines, found: Mapping[tuple[str, str], Found]) -> Judgement:

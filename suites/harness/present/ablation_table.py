@@ -118,9 +118,8 @@ def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
     inapplicable = list_inapplicable(records)
     if inapplicable:
         yield f"Not applicable (no part of the program can use it): {', '.join(inapplicable)}."
-    for record in records:
-        if record.status not in ("ok", _NOT_APPLICABLE):
-            yield f"{record.switch}: {record.status}: {record.reason}"
+    failed = [record for record in records if record.status not in ("ok", _NOT_APPLICABLE)]
+    yield from dict.fromkeys(f"{record.switch}: {record.status}: {record.reason}" for record in failed)
 
 
 def write_effect(record: AblationRecord | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from suites.harness.errors import UsageError, describe_unreadable
+from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
 from suites.harness.record.schema import Environment, Surroundings
 
 
@@ -28,7 +28,7 @@ def write_between(path: Path, marker: str, text: str) -> None:
     try:
         path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
 
 
 def read_between(path: Path, marker: str) -> str:

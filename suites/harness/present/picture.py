@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.judge import standing
 from suites.harness.judge.standing import Lead, Standing, get_column, get_latency
 from suites.harness.present import names, overview, units
@@ -60,7 +60,7 @@ def draw(path: Path, summaries: Sequence[Summary], environment: Environment, sta
         try:
             target.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"{target}: cannot be written: {error.strerror}") from None
+            raise UsageError(f"{target}: cannot be written: {describe_os_error(error)}") from None
 
 
 def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: str, theme: Theme) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suites.harness.errors import UsageError
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.record import store, superseded
 from suites.harness.record.schema import Samples
 from suites.harness.record.store import Run
@@ -88,7 +88,7 @@ def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
             yield f"{_write_path(stray)}: no run; expected {path}/runs/MACHINE/NAME.jsonl"
     for error in errors:
         if error.errno != errno.ENOENT:
-            yield f"{error.filename}: {error.strerror}"
+            yield f"{error.filename}: {describe_os_error(error)}"
 
 
 def _find_copies(runs: Sequence[Run]) -> dict[Path, Path]:

@@ -49,10 +49,10 @@ def find_run(
         return store.read(given)
     if given.is_dir():
         raise UsageError(f"{name}: a folder; expected the name of a run, or the path of a .jsonl file")
-    if given.parent != Path() and not given.is_file():
-        raise UsageError(f"{name}: no such file")
-    if given.is_file():
+    if given.exists():
         raise UsageError(f"{name}: no record; expected the name of a run, or the path of a .jsonl file")
+    if given.parent != Path():
+        raise UsageError(f"{name}: no such file")
     word, colon, suite = name.partition(":")
     if word == LAST:
         return _find_last(results, suite if colon else None, is_suitable, wanted)

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from suites.harness.errors import UsageError, describe_unreadable
+from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
 from suites.harness.record import machine, migrations, numbers
 from suites.harness.record.kinds import KINDS
 from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, Surroundings, names
@@ -134,14 +134,14 @@ class Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab" if resume else "xb", buffering=0)
         except OSError as error:
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+            raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
         try:
             _lock(self._file.fileno(), path)
             if resume:
                 self._has_rows = _drop_cut_line(path) > 1
         except OSError as error:
             self._file.close()
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+            raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
         except UsageError:
             self._file.close()
             raise
@@ -166,7 +166,7 @@ class Writer:
                 self.path.unlink(missing_ok=True)
             kept = "all that was measured before is stored, and --resume goes on from there"
             kept = kept if self._has_rows else "nothing had been measured before"
-            raise UsageError(f"{self.path}: cannot be written: {error.strerror}; {kept}") from None
+            raise UsageError(f"{self.path}: cannot be written: {describe_os_error(error)}; {kept}") from None
         self._has_rows |= any(not isinstance(record, Environment) for record in records)
 
     def __enter__(self) -> Self:
@@ -205,7 +205,7 @@ def read(path: Path, *, lenient: bool = False) -> Run:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(f"{path}: {describe_os_error(error)}") from None
     complete, _, rest = raw.rpartition(b"\n")
     problems: list[str] = []
     records: list[Record] = []

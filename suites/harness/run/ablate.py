@@ -25,7 +25,7 @@ from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
 from suites.harness.record.schema import HARMLESS, AblationRecord, Environment, Samples, Status
 from suites.harness.run import room, runner
-from suites.harness.run.plan import RunPlan, with_twin
+from suites.harness.run.plan import RunPlan, describe_duration, with_twin
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder
 
@@ -144,13 +144,25 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
         if not request.pairs:
             return first
         pairs = {
-            case.id: programs[case.id].pairs(
-                ablation.strongest([line for line in first.lines if line.case == case.id], request.pairs)
-            )
-            for case in request.cases
+            case.id: _make_pairs(request, case, programs[case.id], first.lines, reporter) for case in request.cases
         }
+        if not any(pairs.values()):
+            return first
         second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, resume=resume)
     return Outcome([*first.paths, *second.paths], first.environment, [*first.lines, *second.lines])
+
+
+def _make_pairs(
+    request: Request, case: Case, programs: _Programs, lines: Sequence[AblationRecord], reporter: Reporter
+) -> list[Trial]:
+    """The pairs of the strongest switches of a case; says why if there are none."""
+    names = ablation.strongest([line for line in lines if line.case == case.id], request.pairs)
+    pairs = programs.pairs(names)
+    if len(names) < 2:
+        reporter.say(f"{case.id}: no pairs, because fewer than two switches changed the program and could be timed")
+    elif not pairs:
+        reporter.say(f"{case.id}: no pairs, because no two of {', '.join(names)} can be left out together")
+    return pairs
 
 
 class _Programs:
@@ -243,7 +255,7 @@ def _timed(
         return Outcome([done.path], done.environment, done.of(AblationRecord))
     if not resume:
         seconds, basis = plan.estimate(results)
-        reporter.say(f"{name}: {plan.units()} worker processes, about {seconds / 60:.0f} minutes ({basis})")
+        reporter.say(f"{name}: {plan.units()} worker processes, about {describe_duration(seconds)} ({basis})")
     path = done.path if done is not None else runner.run(plan, results, reporter, resume=resume).path
     stored, history = store.read(path), History(results, exclude=path)
     lines: list[AblationRecord] = []

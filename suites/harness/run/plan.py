@@ -156,6 +156,14 @@ class RunPlan:
         return seconds, basis
 
 
+def describe_duration(seconds: float) -> str:
+    """An estimate in words: ``40 seconds``, ``1.5 minutes``; at least a second."""
+    if seconds >= 59.5:
+        return f"{seconds / 60:.1f} minutes"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'' if whole == 1 else 's'}"
+
+
 def _read_costs(files: Sequence[Path]) -> dict[tuple[Any, ...], list[float]]:
     """(whether it is the first generation, key of `_akin`) -> seconds of each recorded worker."""
     known: dict[tuple[Any, ...], list[float]] = {}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites.harness.record.reasons import tidy
 from suites.models._spec import Arguments, ModelError, ModelSpec, UnknownModel
 from suites.models.user import inputs
 
@@ -13,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 _EXPECTED = "expected a file that torch.export.save wrote"
+_MEMBER, _MEMBER_UNTIL_2_7 = "/models/model.json", "serialized_exported_program.json"
+"""Members that hold the graph of the program: with PyTorch 2.8 or newer, and before."""
 
 
 def spec(name: str, file: Path, entry: str) -> ModelSpec:
@@ -20,11 +27,11 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
 
     Raises:
         UnknownModel: something follows the path.
-        ModelError: the file is no archive.
+        ModelError: the file holds no exported program.
     """
     if entry:
         raise UnknownModel(f"model {name!r}: expected {file.name} with nothing behind it, got {entry!r}")
-    if not zipfile.is_zipfile(file):
+    if not _holds_program(file):
         raise ModelError(f"model {name!r}: {file.name} is damaged or no exported program; {_EXPECTED}")
     examples: list[tuple[torch.Tensor, ...]] = []
 
@@ -42,16 +49,48 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
     return ModelSpec(name=name, summary=summary, make=make, example=example, keeps_types=True)
 
 
+def _holds_program(file: Path) -> bool:
+    """True if the file is an archive with the member in which torch.export.save writes the graph of a program."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+    return any(name == _MEMBER_UNTIL_2_7 or name.endswith(_MEMBER) for name in names)
+
+
+@contextmanager
+def _held_log(name: str) -> Iterator[list[BaseException]]:
+    """Hides what this thread logs to a logger; yields the exceptions of the hidden records."""
+    thread, held = threading.get_ident(), []
+
+    def hold(record: logging.LogRecord) -> bool:
+        if threading.get_ident() != thread:
+            return True
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            held.append(record.exc_info[1])
+        return False
+
+    logger = logging.getLogger(name)
+    logger.addFilter(hold)
+    try:
+        yield held
+    finally:
+        logger.removeFilter(hold)
+
+
 def _load(name: str, file: Path) -> tuple[Any, tuple[torch.Tensor, ...]]:
     import torch
 
-    try:
-        program = torch.export.load(file)
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else ""
-        raise ModelError(
-            f"model {name!r}: torch.export.load cannot read {file.name}: {type(error).__name__}: {reason}; {_EXPECTED}"
-        ) from error
+    with _held_log("torch.export") as logged:
+        try:
+            program = torch.export.load(file)
+        except Exception as error:
+            cause = logged[0] if logged else error
+            reason = tidy(f"{type(cause).__name__}: {cause}")
+            raise ModelError(
+                f"model {name!r}: torch.export.load cannot read {file.name}: {reason}; {_EXPECTED}"
+            ) from error
     if program.example_inputs is None:
         raise ModelError(
             f"model {name!r}: {file.name} has no example inputs; save a program that torch.export.export returned, "

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import errors
 from engine.suggest import unknown
+from suites.harness.errors import describe_os_error
 from suites.models._spec import (
     OMITTED,
     REQUIRED,
@@ -89,7 +90,7 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
             warnings.simplefilter("ignore")  # about the user's literals; Python shows them when it runs the file
             tree = ast.parse(file.read_bytes(), file.name)
     except OSError as error:
-        raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {error.strerror}") from None
+        raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {describe_os_error(error)}") from None
     except (SyntaxError, ValueError) as error:
         raise ModelError(f"model {name!r}: {file.name} is not valid Python: {type(error).__name__}: {error}") from None
     if not _may_define(tree, entry):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from suites.harness.errors import describe_os_error
 from suites.models._spec import Arguments, ModelError, ModelSpec, Option, UnknownModel
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _read(name: str, file: Path) -> tuple[Input, ...]:
             _check_files_of_weights(name, file, stream, graphs[-1])
             return tuple(_inputs(name, stream, graphs[-1]))
     except OSError as error:
-        raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {error.strerror}") from None
+        raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {describe_os_error(error)}") from None
     except (_Damaged, UnicodeDecodeError) as error:
         raise ModelError(
             f"model {name!r}: {file.name} is damaged or no ONNX file: {error}; expected a file such as onnx.save writes"
