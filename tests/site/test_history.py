@@ -1,0 +1,147 @@
+"""The page of the engine over commits: its numbers are the record's, and its filters work."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import pytest
+
+from suites.harness.judge import steps
+from suites.harness.judge.history import History
+from suites.harness.present import units
+from suites.harness.record import store
+from suites.harness.record.collection import collect
+from suites.harness.record.commits import CommitRecord, CountedCase
+from suites.harness.record.facts import Facts
+from suites.site import build
+from tests.harness import records
+from tests.site.test_build import read_data
+
+CASES = ("mlp/b1/t1/fp32", "mlp/b32/t1/fp32")
+NAMES = [character * 40 for character in "abcd"]
+LABELS = [f"engine@{name[:12]}" for name in NAMES]
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def commit(index, **fields):
+    """A commit of the record; its engine has 30 launches."""
+    counted = CountedCase(facts=Facts(launches=fields.pop("launches", 30), nodes=40))
+    usual = {
+        "commit": NAMES[index], "parent": NAMES[index - 1] if index else None,
+        "date": f"2026-11-2{index}T10:00:00+00:00",
+        "subject": f"Change number {index}", "status": "built", "backend": LABELS[index], "digest": str(index),
+        "cases": dict.fromkeys(CASES, counted),
+    }  # fmt: skip
+    return CommitRecord(**usual | fields)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Four commits: the second one takes twice as long, the third was not built, the fourth has fewer launches."""
+    results = tmp_path_factory.mktemp("history") / "results"
+    environment = records.environment(suite="history", commit=NAMES[3][:12], dirty=False, plan={"baseline": LABELS[0]})
+    lines = []
+    for case in CASES:
+        for label, seconds in zip(LABELS, (1e-3, 2e-3, None, 2e-3), strict=True):
+            if seconds is None:
+                continue
+            copies = (label, f"{label}#2") if label == LABELS[0] else (label,)
+            for generation in range(3):
+                turns = [[seconds * (1 + 0.001 * ((round_ + generation) % 3))] * 3 for round_ in range(5)]
+                lines += [
+                    records.samples(case=case, backend=one, generation=generation, seconds=turns) for one in copies
+                ]
+            lines += [records.summary(case=case, backend=one, baseline=LABELS[0], floor=0.001) for one in copies]
+    commits = [
+        commit(0), commit(1),
+        commit(2, status="failed", backend=None, digest=None, cases={}, reason=f"no compiler {EVIL}"),
+        commit(3, parent=NAMES[1], launches=28, subject=f"Fuse {EVIL}", skipped=4),
+    ]  # fmt: skip
+    path = store.runs_folder(results, environment.machine) / f"20261125T120000Z_{NAMES[3][:12]}_history.jsonl"
+    with store.Writer(path) as writer:
+        writer.append(environment, *lines, *commits)
+    return store.read(path)
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory):
+    made = tmp_path_factory.mktemp("built") / "site"
+    build.build_site(collect(run.path.parents[2]), made)
+    return made
+
+
+def test_the_second_commit_is_a_step_and_the_counts_of_the_last_one_changed(run):
+    for track in steps.follow(run, History()):
+        # Equal times are not called `same`: no stored A/A pair says how much processes of this machine differ.
+        assert [point.word for point in track.points] == ["first", "slower", "failed", "inconclusive"]
+        first, slower, failed, last = track.points
+        assert math.isclose(slower.ratio.value, 2.0, rel_tol=0.01)
+        assert slower.ratio.low < 2 < slower.ratio.high
+        assert math.isclose(last.level.value, 2.0, rel_tol=0.01)
+        assert last.level.high - last.level.low > slower.ratio.high - slower.ratio.low  # errors add up
+        assert (first.changes, slower.changes, last.changes) == ({}, {}, {"launches": (30, 28)})
+        assert failed.reason == f"no compiler {EVIL}"
+
+
+def test_the_page_has_the_numbers_of_the_record(visit, run, folder):
+    page = visit("history.html")
+    for track in steps.follow(run, History()):
+        page.locator('select[name="case"]').select_option(track.case)
+        shown = {
+            row.get_attribute("data-commit"): row.inner_text()
+            for row in page.query_selector_all("#commits tr[data-commit]")
+        }
+        assert list(shown) == [name[:12] for name in NAMES]
+        for point in track.points:
+            text = shown[point.commit.commit[:12]]
+            assert point.word in text or point.reason is not None
+            if point.ratio is not None:
+                assert units.times(point.ratio.value) in text
+                assert units.interval(point.ratio) in text
+        told = page.inner_text("#steps")
+        assert f"slower at {NAMES[1][:12]}" in told
+        assert f"counts changed at {NAMES[3][:12]}" in told
+        assert "or one of the 4 commits since" in told
+    assert page.query_selector_all("#commits img") == []
+
+
+def test_raw_numbers_are_those_of_the_record(run, folder):
+    with (folder / "data" / "history-commits.csv").open(newline="") as file:
+        rows = {(row["case"], row["commit"]): row for row in csv.DictReader(file)}
+    for track in steps.follow(run, History()):
+        for point in track.points:
+            row = rows[track.case, point.commit.commit]
+            assert row["is"] == point.word
+            assert row["ratio"] == ("" if point.ratio is None else str(point.ratio.value))
+            assert row["launches"] == str(point.counts.get("launches", ""))
+
+
+def test_a_history_is_no_case_of_the_first_page(folder):
+    assert "entries" not in read_data(folder / "index.html")
+
+
+def test_a_case_is_chosen_by_the_address_and_missing_counts_are_told(visit):
+    page = visit("history.html", "case=mlp%2Fb32%2Ft1%2Ffp32")
+    assert page.locator('select[name="case"]').input_value() == CASES[1]
+    assert "No run with counts" in page.inner_text("main")
+
+
+@pytest.fixture(scope="module")
+def committed(root, tmp_path_factory):
+    """The committed results and their site."""
+    made = tmp_path_factory.mktemp("committed") / "site"
+    found = collect(root / "results")
+    build.build_site(found, made)
+    return found, made
+
+
+def test_counts_of_all_stored_runs_are_drawn(committed):
+    collection, made = committed
+    stored = read_data(made / "history.html")["stored"]
+    runs = {run.name: run for run in collection.runs}
+    assert len(stored) > 100
+    for one in stored:
+        (row,) = [row for row in runs[one["run"]].summaries() if row.case == one["case"] and row.backend == "engine"]
+        assert one["counts"]["launches"] == row.launches
+        assert not runs[one["run"]].environment.dirty
