@@ -180,5 +180,6 @@ def test_a_case_without_a_profile_links_to_the_one_that_has_it(visit):
     page = visit("model-mlp.html", urlencode({"case": LARGER}))
     assert page.query_selector("#profiled").get_attribute("hidden") is not None
     page.locator("#profile a").click()
+    page.wait_for_selector("#nodes-table tbody tr")  # the page follows its address a moment later
     assert urlencode({"case": records.CASE}) in page.url
     assert len(read_rows(page, "#nodes-table tbody tr")) == len(NODES)
