@@ -391,6 +391,7 @@ def test_weights_that_are_not_finite_have_no_integers(net, bad):
 ROWS = {
     "a peak": lambda x: x.index_fill(1, torch.tensor([0]), 1e6),
     "a peak near the end of float32": lambda x: x.index_fill(1, torch.tensor([0]), 1e30),
+    "numbers near the end of float32": lambda x: x * 1e36,
     "tiny numbers": lambda x: x * 3e-35,
     "numbers of all sizes": lambda x: x * torch.logspace(-20, 20, x.shape[1]),
 }
