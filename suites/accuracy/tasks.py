@@ -96,7 +96,7 @@ class Task(ABC):
     def score_outputs(
         self, number: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor], exact: Sequence[Tensor]
     ) -> Scores:
-        """As `score`, of all outputs of a call. The data of most tasks is about the first one, which alone is scored."""
+        """As `score`, of all outputs of a call. The data of most tasks is about the first one, so they score that."""
         return self.score(number, inputs, outputs[0], exact[0])
 
     @abstractmethod

@@ -12,10 +12,10 @@ A weight is a floating-point tensor that does not depend on the inputs and meets
     convolution     [O, C / groups, *S]     output channel        (int8 instead)
     embedding       table [rows, width]     row                   width
 
-Linear layers, `matmul` and `conv2d` consist of these calls. A batch of one product, which `einsum` makes, counts as `mm`. A
-parameter with two axes that ``table[ids]`` or `index_select` reads is a table of an embedding. Transposed convolutions and batched products keep their
-weights. A matrix whose summed axis is not a multiple of 32 is stored as int8 as well. For ``int8_dynamic`` an embedding
-is decoded only. ``int8_weight_tensor`` has one scale for each weight.
+Linear layers, `matmul` and `conv2d` consist of these calls. A batch of one product, which `einsum` makes, counts as
+`mm`. A parameter with two axes that ``table[ids]`` or `index_select` reads is a table of an embedding. Transposed
+convolutions and batched products keep their weights. A matrix whose summed axis is not a multiple of 32 is stored as
+int8 as well. For ``int8_dynamic`` an embedding is decoded only. ``int8_weight_tensor`` has one scale for each weight.
 
 A recipe gives each weight a precision of its own. It may be ``bf16`` or ``fp16``, which round the weight. Products in
 ``bf16`` also round what the weight meets: this is done in the float32 run alone, so that its error says how much the
