@@ -12,7 +12,6 @@ from engine import passes, program, sizes
 from engine.config import Config, require_config
 from engine.errors import (
     ConfigError,
-    DecodedWeightsWarning,
     EngineError,
     GuardWarning,
     MissingPackageError,
@@ -27,12 +26,11 @@ from engine.runtime.decoder import ENTRIES, FACTS, Decoder
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
-from engine.runtime.warn import name_some, warn, warn_of_left
+from engine.runtime.warn import warn, warn_of_decoded, warn_of_left
 from engine.suggest import unknown
 
 if TYPE_CHECKING:
     from engine.exporter import TorchExport
-    from engine.graph import Graph
 
 
 def compile(  # noqa: A001  # the name users expect beside torch.compile
@@ -173,7 +171,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         tuple(exported.input_names),
         exported.parameters,
     )
-    _warn_of_decoded(exported.graph)
+    warn_of_decoded(exported.graph.name, passes.precision.find_decoded(exported.graph))
     log = passes.run_common(exported.graph, config)
     warn_of_left(exported.graph.name, passes.precision.find_left(exported.graph))
     artifact = program.from_graph(exported.graph, signature, log)
@@ -189,18 +187,6 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         )
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
-
-
-def _warn_of_decoded(graph: Graph) -> None:
-    """A warning that names the weights that the model has quantised and the program stores decoded."""
-    names = [graph.stem(value.name) for value in passes.precision.find_decoded(graph)]
-    if names:
-        warn(
-            f"{graph.name}: {len(names)} quantised weight(s) are stored as floats, because their ops have no fast "
-            f"kernel for integers: {name_some(names)}. Results do not change; these weights use the memory of "
-            "unquantised ones.",
-            DecodedWeightsWarning,
-        )
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:

@@ -242,7 +242,7 @@ class Recipe(Setting):
         if value == "":
             raise ConfigError(f"{name}: expected a path of a TOML file, got an empty text")
         if isinstance(value, str | Path):
-            value = _read_recipe(Path(value))
+            name, value = f"{name}: {value}", _read_recipe(Path(value))
         pairs = tuple(value.items()) if isinstance(value, Mapping) else value
         is_list = isinstance(pairs, tuple | list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in pairs)
         if is_list and not pairs:
@@ -254,9 +254,21 @@ class Recipe(Setting):
         for pattern, precision in pairs:
             if not isinstance(pattern, str) or not pattern:
                 raise ConfigError(f"{name}: expected patterns of layer names as text, got {pattern!r}")
+            if isinstance(precision, Mapping):
+                whole = ".".join([pattern, *_first_path(precision)])
+                raise ConfigError(
+                    f'{name}: {pattern!r} is a table; quote the pattern if its name has dots, as in "{whole}" = "bf16"'
+                )
             if precision not in PRECISIONS:
                 raise ConfigError(f"{name}: {pattern!r}: {unknown('precision', precision, PRECISIONS)}")
         return tuple((pattern, precision) for pattern, precision in pairs)
+
+
+def _first_path(table: Mapping[Any, Any]) -> list[str]:
+    """The keys from a table of TOML to its first entry, which a dotted key without quotes has made."""
+    for key, value in table.items():
+        return [str(key), *(_first_path(value) if isinstance(value, Mapping) else [])]
+    return []
 
 
 def _read_recipe(path: Path) -> Mapping[str, Any]:
@@ -301,13 +313,15 @@ class Config:
             a pattern to a name of `precision`. Patterns have the wildcards of Python's `fnmatch` (``*`` also matches
             dots). A pattern matches the path of the module that reads a weight, such as ``encoder.layer.0.attention``,
             or the name of the weight. The first match decides; other weights have `precision`. A pattern that matches
-            no layer is an error, except if torch runs some calls (`fallback`, torch.compile).
+            no layer is an error, except if torch runs some calls (`fallback`, torch.compile). So is a pattern without
+            effect, if earlier patterns match all of its layers and give them another precision.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
             the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.
         states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
-            attention reads for each token; numbers are rounded when they are written to a state.
+            attention reads for each token; numbers are rounded when they are written to a state. It has no effect on a
+            model without float32 states; the row ``states=bfloat16`` of the report counts the states that it narrows.
         fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.

@@ -15,5 +15,6 @@ def unknown(what: str, given: object, known: Iterable[str]) -> str:
 
 
 def find_nearest(given: object, known: Iterable[str]) -> str | None:
-    """The name of `known` that is most like `given`; None if none is like it."""
-    return next(iter(difflib.get_close_matches(str(given), list(known), n=1)), None)
+    """The name of `known` that is most like `given`, whatever their case; None if none is like it."""
+    names = {name.lower(): name for name in known}
+    return next((names[near] for near in difflib.get_close_matches(str(given).lower(), names, n=1)), None)

@@ -226,6 +226,7 @@ class _Conversion:
         if key not in self._constants:
             name = f"{_without_part(target)}.data" if tensor.dtype is torch.int8 else target
             self._constants[key] = self.walk.graph.constant(to_numpy(tensor), name)
+            self._constants[key].is_parameter = spec.kind is InputKind.PARAMETER
         return self._constants[key]
 
     def _held(self, target: str) -> tuple[torch.Tensor, TensorType]:

@@ -105,6 +105,7 @@ def _held(walk: Walk, node: Node, tensor: torch.Tensor, constants: dict[tuple[An
         if fault := fault_of_memory(tensor):
             raise Refusal(f"expected a dense tensor with data, got {fault}")
         constants[key] = walk.graph.constant(to_numpy(tensor), node.name)
+        constants[key].is_parameter = isinstance(tensor, torch.nn.Parameter)
     return constants[key]
 
 

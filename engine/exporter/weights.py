@@ -26,6 +26,12 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def to_bytes(tensor: torch.Tensor) -> np.ndarray:
+    """The bytes of the tensor's values, row-major, for element types that NumPy does not have, too."""
+    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return dense.reshape(-1).view(torch.uint8).numpy()
+
+
 def to_torch(array: np.ndarray) -> torch.Tensor:
     """A copy of `array` as a tensor."""
     if array.dtype == ml_dtypes.bfloat16:

@@ -29,9 +29,11 @@ class Value:
             `trace_to` and `inherit` set it.
         precision: of a constant, the precision that a recipe chooses for it; None if it chooses none. Constants that
             are made from one keep its precision.
+        is_parameter: True for a parameter of the model, and for constants that are made from one; False for buffers,
+            such as masks and tables of angles.
     """
 
-    __slots__ = ("components", "form", "name", "node", "origin", "precision", "type")
+    __slots__ = ("components", "form", "is_parameter", "name", "node", "origin", "precision", "type")
 
     def __init__(self, name: str, type_: TensorType, form: Form | None = None, node: Node | None = None) -> None:
         self.name = name
@@ -41,6 +43,7 @@ class Value:
         self.components: Mapping[str, Value] = {}
         self.origin: Origin | None = None
         self.precision: str | None = None
+        self.is_parameter = False
 
     def trace_to(self, origin: Origin | None) -> None:
         """Record `origin` for this value and, if it is a view, for the value under it, with that view undone.
@@ -255,8 +258,9 @@ class Graph:
             name: a name, which becomes unique.
             sources: the values that the elements are made from. The constant has their precision; None if they differ.
         """
-        value = Value(self.unique(name), type_, form)
-        precisions = {source.precision for source in sources} - {None}
+        value, made_of = Value(self.unique(name), type_, form), list(sources)
+        value.is_parameter = any(source.is_parameter for source in made_of)
+        precisions = {source.precision for source in made_of} - {None}
         value.precision = precisions.pop() if len(precisions) == 1 else None
         return value
 

@@ -20,7 +20,7 @@ from typing import cast
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
-from engine.passes import narrow_states, own, precision, recipe, widen
+from engine.passes import encode_integers, narrow_states, own, precision, recipe, widen
 from engine.passes.base import Constraint, Pass, violations
 from engine.switches import Switch, register, register_loader, register_source
 from engine.switches import names as switch_names
@@ -259,6 +259,8 @@ def run_common(
             changes = widen.widen(graph)
         log += _logged("activations=float32", changes)
     log += _logged("weights=decoded", len(precision.find_decoded(graph)))
+    for value in encode_integers.find_computed(graph):
+        value.precision = "fp32"  # what is computed from it is not quantised a second time
     log += run_passes(graph, stages(config)[0], check=check or config.verify)
     log += _logged("weights=quantised", len(precision.find_quantised(graph)))
     changes = precision.apply(graph)

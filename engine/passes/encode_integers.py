@@ -20,6 +20,9 @@ from engine.passes.base import Pass
 # Op -> the operand that may be encoded, and the attribute that is True if axis 0 has the channels; "": it always has.
 _READERS = {"linear": ("weight", "transpose_weight"), "matmul": ("b", "transpose_b"), "embedding": ("table", "")}
 _FLOATS = ("float32", "bfloat16", "float16")
+_BYTES = ("int8", "uint8")
+_WEIGHTED = (*_READERS, "conv", "conv_transpose", "index", "index_select", "layer_norm", "rms_norm")
+"""Ops whose constant operands are weights."""
 
 
 # --- constants under views and casts ---------------------------------------------------------------------------------
@@ -203,18 +206,51 @@ def _multiplication(graph: Graph, found: _Read, readers: list[Node]) -> tuple[No
     return None if weight is None else (readers[0], weight)
 
 
+class _Encoded(NamedTuple):
+    """A node that can read integers: what it reads, its weight with scales, and the last node that it replaces."""
+
+    read: _Read
+    weight: Value
+    last: Node
+
+
+def _find_encoded(graph: Graph) -> list[_Encoded]:
+    users, found = graph.users(), list[_Encoded]()
+    for read in [one for node in graph.nodes if (one := _read(graph, node)) is not None]:
+        last, scaled = _multiplication(graph, read, users.get(read.node.output, [])) or (read.node, read.weight)
+        weight = _along(graph, scaled, read.axis)
+        if weight is not None:
+            found.append(_Encoded(read, weight, last))
+    return found
+
+
 def run(graph: Graph) -> int:
     """Number of nodes that read integers from now on."""
-    users = graph.users()
-    count = 0
-    for found in [one for node in graph.nodes if (one := _read(graph, node)) is not None]:
-        last, scaled = _multiplication(graph, found, users.get(found.node.output, [])) or (found.node, found.weight)
-        weight = _along(graph, scaled, found.axis)
-        if weight is not None:
-            graph.replace(last.output, graph.emit_again(found.node, {found.operand: weight}, before=last))
-            graph.remove({found.node, last})
-            count += 1
-    return count
+    found = _find_encoded(graph)
+    for read, weight, last in found:
+        graph.replace(last.output, graph.emit_again(read.node, {read.operand: weight}, before=last))
+        graph.remove({read.node, last})
+    return len(found)
+
+
+def find_computed(graph: Graph) -> list[Value]:
+    """Constants of bytes from which the model computes weights that `run` leaves to `fold_constants`, as floats."""
+    bytes_of: dict[Value, Value] = {}  # a value that is computed from constants alone -> the largest one of bytes
+    fixed, found = set[Value](), dict[Value, None]()
+    encoded: set[Node] | None = None
+    for node in graph.nodes:
+        inputs = [value for value in node.inputs if value is not None]
+        origins = [value if value.is_constant and value.dtype in _BYTES else bytes_of.get(value) for value in inputs]
+        if inputs and all(value.is_constant or value in fixed for value in inputs):
+            fixed.update(node.outputs)
+            if known := [value for value in origins if value is not None]:
+                bytes_of |= dict.fromkeys(node.outputs, max(known, key=lambda value: value.type.size))
+            continue
+        computed = [b for v, b in zip(inputs, origins, strict=True) if b is not None and v.dtype in _FLOATS]
+        if computed and node.op.name in _WEIGHTED:
+            encoded = {one.read.node for one in _find_encoded(graph)} if encoded is None else encoded
+            found |= dict.fromkeys(computed if node not in encoded else ())
+    return list(found)
 
 
 PASS = Pass(

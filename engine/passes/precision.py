@@ -16,7 +16,8 @@ import numpy as np
 
 from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
 from engine.errors import ConfigError
-from engine.graph import Graph, Node, Value, identity, is_decoded, joined_sizes
+from engine.graph import Graph, Node, Value, identity, is_decoded, joined_sizes, stem_of
+from engine.passes import encode_integers
 from engine.passes.widen import find_narrow_type
 
 GROUP = 32
@@ -56,8 +57,8 @@ class Precision(NamedTuple):
 
 
 def _narrow(encoding: Encoding) -> Callable[[Weight], Encoding | None]:
-    """`encoding` for elements that have more bits."""
-    return lambda weight: encoding if weight.value.type.itemsize * 8 > encoding.bits else None
+    """`encoding` for elements of another type; those of this type stay as they are."""
+    return lambda weight: encoding if weight.value.dtype != encoding.stored else None
 
 
 def _int8(weight: Weight) -> Encoding:
@@ -131,10 +132,27 @@ def apply(graph: Graph) -> int:
             how: dict[str, Any] = {}
             if "compute" in node.op.attributes:
                 how["compute"] = _arithmetic(node, compute.pop())
-            graph.replace(node.output, graph.emit_again(node, encoded, **how))
+            is_index = node.op.name == "index"
+            made = _look_up(graph, node, encoded["x"]) if is_index else graph.emit_again(node, encoded, **how)
+            graph.replace(node.output, made)
             graph.remove([node])
             count += 1
     return count
+
+
+def _look_up(graph: Graph, node: Node, table: Value | None) -> Value:
+    """``table[ids]`` as an embedding, whose table may be encoded. Negative ids count from the end, so they become
+    positive before. An id that `index` refuses is refused here, too.
+    """
+    _, ids = node.inputs
+    assert ids is not None and table is not None  # noqa: S101, PT018  # `_axes` yields no other nodes
+    size, zero = (graph.constant(np.asarray(n, ids.dtype)) for n in (table.shape[0], 0))
+
+    def emit(op: str, *inputs: Value) -> Value:
+        return graph.emit(op, inputs, before=node, source=node.source)
+
+    ids = emit("where", emit("lt", ids, zero), emit("add", ids, size), ids)
+    return emit("embedding", table, ids)
 
 
 def _stored(node: Node, weight: Value) -> str:
@@ -198,6 +216,8 @@ def _axes(node: Node) -> dict[str, tuple[int, int]]:
             return {"weight": (0, 1)}
         case "embedding":
             return {"table": (0, -1)}
+        case "index" if is_lookup(node) and node.operand("x").is_parameter:
+            return {"x": (0, -1)}
         case "embedding_norm":
             terms = ("first", "second", "third")
             return {term: (0, -1) for term in terms if node[f"{term}_ids"] is not None}
@@ -227,6 +247,26 @@ def _check_range(graph: Graph, name: str, weight: Value, encoding: Encoding) -> 
         )
 
 
+def is_lookup(node: Node) -> bool:
+    """True for ``table[ids]``, where `table` is a matrix. It is a weight only if it is a parameter of the model."""
+    return node.op.name == "index" and node.attributes["axes"] == (0,) and len(node.operand("x").shape) == 2
+
+
+def names_of_weights(node: Node) -> tuple[str, ...]:
+    """The inputs of `node` that may be weights, also those that no encoding can store.
+
+    Both factors of a product count, because a pass may exchange them.
+    """
+    match node.op.name:
+        case "matmul":
+            return ("a", "b")
+        case "conv_transpose":
+            return ("weight",)
+        case "index" if is_lookup(node):
+            return ("x",)
+    return node.op.encoded
+
+
 def find_left(graph: Graph) -> list[str]:
     """Weights that `apply` left in float32 although a precision of fewer bits was chosen for them, with their readers.
 
@@ -250,14 +290,15 @@ def find_quantised(graph: Graph) -> list[Value]:
     return [constant for constant in graph.constants() if constant.type.encoding is not None]
 
 
-def find_decoded(graph: Graph) -> list[Value]:
+def find_decoded(graph: Graph) -> list[str]:
     """The weights that the model itself has quantised and the graph stores decoded. Call it before the passes.
 
     A weight is decoded if one of its readers has no fast kernel for integers.
     """
     plain = ((c, c.form) for c in graph.constants() if c.is_plain)
     found = {identity(form): c for c, form in plain if form is not None and is_decoded(form)}
-    return list(found.values())
+    computed = encode_integers.find_computed(graph)
+    return [*(graph.stem(value.name) for value in found.values()), *(graph.stem(stem_of(value)) for value in computed)]
 
 
 def _check_float32(graph: Graph) -> None:

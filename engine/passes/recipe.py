@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 from engine.errors import ConfigError
 from engine.graph import Graph, Node, Value, is_decoded
+from engine.passes.precision import is_lookup, names_of_weights
 from engine.suggest import find_nearest
 
 MOST_LISTED = 12
@@ -26,13 +27,15 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
     Args:
         graph: as the exporter makes it.
         recipe: pairs of pattern and precision; the first pattern that matches a layer decides.
-        must_match: whether a pattern that matches no layer is an error.
+        must_match: whether a pattern is an error if it matches no layer, or if earlier patterns decide all of its
+            layers and give one of them another precision.
 
     Raises:
-        ConfigError: a pattern matches no layer; the message names the nearest layer.
+        ConfigError: a pattern matches no layer; the message names the nearest layer. Or a pattern has no effect; the
+            message names the earlier pattern.
     """
     layers: dict[str, None] = {}
-    used: set[str] = set()
+    uses = _Uses(recipe)
     made: dict[tuple[Value, str], Value] = {}
     count = 0
     for node, weights in list(_find_weights(graph)):
@@ -40,8 +43,7 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
         for name, value, weight in weights:
             names = _names(node, weight)
             layers[names[0]] = None
-            used |= {pattern for pattern, _ in recipe if _matches(pattern, names)}
-            precision = next((one for pattern, one in recipe if _matches(pattern, names)), None)
+            precision = uses.choose(names)
             if precision is not None and _is_quantised(weight):
                 _check_quantised(names[0], precision)
             elif precision is not None:
@@ -50,14 +52,58 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
             graph.replace(node.output, graph.emit_again(node, chosen))
             graph.remove([node])
             count += 1
-    for pattern, _ in recipe:
-        if must_match and pattern not in used:
-            raise ConfigError(_describe_unknown(pattern, list(layers)))
+    if must_match:
+        uses.check(list(layers))
     return count
 
 
+class _Uses:
+    """Chooses precisions by a recipe, and records what each of its patterns is good for.
+
+    Attributes:
+        recipe: pairs of pattern and precision.
+        deciding: positions in `recipe` of the patterns that have decided the precision of a layer.
+        beaten: position of a pattern -> that of an earlier one that has decided for a layer of both.
+    """
+
+    def __init__(self, recipe: Sequence[tuple[str, str]]) -> None:
+        self.recipe = recipe
+        self.deciding: set[int] = set()
+        self.beaten: dict[int, int] = {}
+
+    def choose(self, names: Sequence[str]) -> str | None:
+        """The precision of the layer that has these names; None if no pattern matches it."""
+        matching = [number for number, (pattern, _) in enumerate(self.recipe) if _matches(pattern, names)]
+        if not matching:
+            return None
+        first, *others = matching
+        self.deciding.add(first)
+        for number in others:
+            is_other = self.recipe[number][1] != self.recipe[first][1]
+            self.beaten[number] = first if is_other else self.beaten.get(number, first)
+        return self.recipe[first][1]
+
+    def check(self, layers: Sequence[str]) -> None:
+        """ConfigError if a pattern has matched no layer of `layers`, or has no effect where it asks for one."""
+        for number, (pattern, precision) in enumerate(self.recipe):
+            if number in self.deciding:
+                continue
+            if number not in self.beaten:
+                raise ConfigError(_describe_unknown(pattern, layers))
+            earlier, other = self.recipe[self.beaten[number]]
+            if other != precision:
+                raise ConfigError(
+                    f"recipe: {pattern!r}: {precision}: it has no effect, because {earlier!r}: {other} comes first and "
+                    f"matches the same layers; the first pattern that matches a layer decides, so put {pattern!r} "
+                    f"before {earlier!r}"
+                )
+
+
 def list_layers(graph: Graph) -> tuple[str, ...]:
-    """The names of the layers with weights, in the order in which they run, for the patterns of a recipe."""
+    """The names of the layers with weights, in the order in which they run, for the patterns of a recipe.
+
+    Layers whose weights stay in float32 whatever a recipe says (`precision.find_left`) are among them.
+    """
     found = (_names(node, weight)[0] for node, weights in _find_weights(graph) for _, _, weight in weights)
     return tuple(dict.fromkeys(found))
 
@@ -67,7 +113,7 @@ def _find_weights(graph: Graph) -> Iterator[tuple[Node, list[tuple[str, Value, V
 
     A weight is the name of an input, its value, and the constant from which the value is made: by views, or by an
     expression of constants alone, such as that of a weight norm, which is folded later. Of several constants, the
-    largest. Both factors of a product count, because a pass may exchange them.
+    largest. `names_of_weights` says which inputs count.
     """
     made_of: dict[Value, Value] = {}
     for node in graph.nodes:
@@ -75,10 +121,12 @@ def _find_weights(graph: Graph) -> Iterator[tuple[Node, list[tuple[str, Value, V
             made_of |= dict.fromkeys(node.outputs, largest)
             continue
         found = []
-        for name in ("a", "b") if node.op.name == "matmul" else node.op.encoded:
+        for name in names_of_weights(node):
             value = node[name]
             weight = value if value is None or value.is_constant else made_of.get(value)
-            if value is not None and weight is not None and len(value.shape) > 1:
+            if value is None or weight is None or len(value.shape) < 2:
+                continue
+            if weight.is_parameter or not is_lookup(node):
                 found.append((name, value, weight))
         if found:
             yield node, found
@@ -141,7 +189,7 @@ def _with_precision(
     if (value, precision) not in made:
         assert value.form is not None  # noqa: S101  # `_weights` yields constants
         constant = made[value, precision] = graph.later(value.form, value.type, value.name)
-        constant.precision = precision
+        constant.precision, constant.is_parameter = precision, value.is_parameter
     return made[value, precision]
 
 

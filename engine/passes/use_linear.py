@@ -5,21 +5,32 @@ A constant W that multiplies a transpose from the left, W @ x^T, is linear too: 
 
 from __future__ import annotations
 
-from engine.graph import Graph, Value
+from engine import sizes
+from engine.graph import Graph, Value, can_reshape
 from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 
 
 def _constant_matrix(found: Match) -> bool:
-    weight = found.values["weight"]
-    return weight.is_constant and len(weight.shape) == 2
+    """True if the weight is a constant matrix, or one with leading axes of size 1 that do not add axes to the result.
+
+    torch.einsum makes such a batch of one matrix.
+    """
+    x, weight = found.values["x"], found.values["weight"]
+    rank = len(weight.shape)
+    is_matrix = rank == 2 or (2 < rank <= len(x.shape) and all(sizes.same(size, 1) for size in weight.shape[:-2]))
+    return weight.is_constant and is_matrix and (rank == 2 or can_reshape(weight.type, weight.shape[-2:]))
+
+
+def _matrix(graph: Graph, weight: Value) -> Value:
+    return weight if len(weight.shape) == 2 else graph.reshaped(weight, weight.shape[-2:])
 
 
 def _rewrite(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     return graph.emit(
         "linear",
-        {"x": found.values["x"], "weight": found.values["weight"]},
+        {"x": found.values["x"], "weight": _matrix(graph, found.values["weight"])},
         before=root,
         source=root.source,
         transpose_weight=root.attributes["transpose_b"],
@@ -31,7 +42,7 @@ def _from_left(graph: Graph, found: Match) -> Value:
     root = found.nodes[0]
     product = graph.emit(
         "linear",
-        {"x": found.values["x"], "weight": found.values["weight"]},
+        {"x": found.values["x"], "weight": _matrix(graph, found.values["weight"])},
         before=root,
         source=root.source,
         transpose_weight=not root.attributes["transpose_a"],

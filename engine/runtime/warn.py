@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import PlainWeightsWarning
+from engine.errors import DecodedWeightsWarning, PlainWeightsWarning
 
 _ENGINE = str(Path(__file__).parents[1])
 _ISSUED: set[type[Warning]] = set()
@@ -37,6 +37,17 @@ def warn(message: str, category: type[Warning], *, once: bool = False) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_decoded(name: str, weights: Sequence[str]) -> None:
+    """A `DecodedWeightsWarning` for the weights that the model has quantised and program `name` stores decoded."""
+    if weights:
+        warn(
+            f"{name}: {len(weights)} quantised weight(s) are stored as floats, because their ops have no fast kernel "
+            f"for integers: {name_some(weights)}. Results do not change; these weights use the memory of unquantised "
+            "ones.",
+            DecodedWeightsWarning,
+        )
 
 
 def warn_of_left(name: str, weights: Sequence[str]) -> None:

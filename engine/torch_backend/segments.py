@@ -24,11 +24,11 @@ from engine import passes
 from engine.config import Config
 from engine.exporter import traced
 from engine.exporter.traced import Numbers, Traced, Weights
-from engine.exporter.weights import to_numpy
+from engine.exporter.weights import to_bytes
 from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
-from engine.runtime.warn import warn_of_left
+from engine.runtime.warn import warn_of_decoded, warn_of_left
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.tracing import count_calls, trace_calls
@@ -47,6 +47,7 @@ def compile_flat(traced_graph: Traced, config: Config) -> Program:
         tuple(range(outputs)),
         names,
     )
+    warn_of_decoded(graph.name, passes.precision.find_decoded(graph))
     log = passes.run_common(graph, config, is_whole=False)
     warn_of_left(graph.name, passes.precision.find_left(graph))
     return Program(
@@ -174,7 +175,7 @@ class Segmented:
     @cached_property
     def digest(self) -> str:
         """Of programs, of what torch runs and of the weights that it reads."""
-        weights = [container.checksum(to_numpy(tensor)) for tensor in self.held.values()]
+        weights = [container.checksum(to_bytes(tensor)) for tensor in self.held.values()]
         return _hash([[p.program.digest if p.program else p.code for p in self.parts], weights])
 
     @cached_property

@@ -80,10 +80,16 @@ def _summarise(tensor: torch.Tensor) -> TensorStatistics:
     try:
         return summarise(to_numpy(tensor))
     except (KeyError, TypeError):
-        nans, infinities = int(torch.isnan(tensor).sum()), int(torch.isinf(tensor).sum())
+        wide = _widen(tensor)
+        nans, infinities = int(torch.isnan(wide).sum()), int(torch.isinf(wide).sum())
         dtype = str(tensor.dtype).removeprefix("torch.")
         return TensorStatistics(dtype, tuple(tensor.shape), None, None, None, nans, infinities)
 
 
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of 8-bit floats, which NumPy and many ops of torch do not take, as float32; every other one as it is."""
+    return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor
+
+
 def _copy(tensor: torch.Tensor) -> np.ndarray:
-    return to_numpy(tensor).copy()
+    return to_numpy(_widen(tensor)).copy()

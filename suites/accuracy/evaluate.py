@@ -68,6 +68,8 @@ class Row:
         reason: why it is not ``ok``.
         weight_bytes: that the backend reports; None if it reports none.
         estimates: by the names of the columns of the task; empty unless ``ok``.
+        types: element types of the weights of the model as it is built, with which all rows are compared; only in the
+            row of `EXACT`.
     """
 
     backend: str
@@ -76,6 +78,7 @@ class Row:
     reason: str | None
     weight_bytes: int | None
     estimates: Mapping[str, Estimate]
+    types: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
@@ -129,12 +132,12 @@ def evaluate(
         folder = Path(name)
         progress("eager, fp32: the outputs that all are compared with")
         try:
-            exact, size = _score_exact(model, task, parts, folder)
+            exact, size, types = _score_exact(model, task, parts, folder)
         except Failed as error:
             reason = f"the float32 model, with which all are compared, {error.reason}"
             yield from (Row(*labels, "failed", reason, None, {}) for labels in (EXACT, *map(_labels, subjects)))
             return
-        yield Row(*EXACT, "ok", None, size, task.summarise(exact, exact))
+        yield Row(*EXACT, "ok", None, size, task.summarise(exact, exact), types)
         for subject in subjects:
             progress(f"{subject.backend}, {subject.label}")
             request = _Request(model, subject, threads, task, parts, folder)
@@ -151,22 +154,39 @@ def _labels(subject: Subject) -> tuple[str, str]:
     return subject.backend, subject.label
 
 
-def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores, int]:
-    """Write the outputs of eager in float32. Returns their scores and the bytes of the weights. Raises Failed."""
+def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) -> tuple[Scores, int, tuple[str, ...]]:
+    """Write the outputs of eager in float32. Returns their scores, the bytes of the weights and their element types.
+    Raises Failed.
+    """
     found: list[Scores] = []
-    size = 0
+    size, types = 0, tuple[str, ...]()
     for part in parts:
         module, _ = models.get(model).build(**part.arguments)
         size = sum(tensor.nbytes for tensor in {*module.parameters(), *module.buffers()})
+        types = list_types(module)
         for inputs in part.chunks:
-            output = _call_exact(module, inputs)
-            np.save(_path(folder, len(found)), to_numpy(output))
-            found.append(task.score(len(found), inputs, output, output))
-    return join(found), size
+            outputs = _call_exact(module, inputs)
+            arrays = {str(number): to_numpy(output) for number, output in outputs.items()}
+            np.savez(_path(folder, len(found)), **arrays)  # type: ignore[arg-type]  # no array is `allow_pickle`
+            scored = list(outputs.values())
+            found.append(task.score_outputs(len(found), inputs, scored, scored))
+    return join(found), size, types
 
 
-def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Call the float32 model and return its first output. Raises Failed if `find_fault` finds a fault."""
+def list_types(module: torch.nn.Module) -> tuple[str, ...]:
+    """The floating-point element types of the parameters of a model, such as ``("float32",)``."""
+    found = dict.fromkeys(str(tensor.dtype) for tensor in module.parameters() if tensor.is_floating_point())
+    return tuple(name.removeprefix("torch.") for name in found)
+
+
+def select_scored(outputs: Sequence[torch.Tensor]) -> list[int]:
+    """The positions of the outputs that are scored: those of floats that have elements, or the first, if none has."""
+    chosen = [n for n, output in enumerate(outputs) if output.is_floating_point() and output.numel()]
+    return chosen or [0]
+
+
+def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
+    """Call the float32 model and return its scored outputs by position. Raises Failed if `find_fault` finds a fault."""
     import torch
 
     try:
@@ -176,16 +196,17 @@ def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torc
         raise Failed("failed", f"raises {tidy(f'{type(error).__name__}: {error}')}") from None
     if fault := find_fault(outputs):
         raise Failed("failed", fault)
-    return outputs[0].float()
+    return {number: outputs[number].float() for number in select_scored(outputs)}
 
 
 def find_fault(outputs: Sequence[torch.Tensor]) -> str | None:
-    """Why nothing can be compared with these outputs of a model, of which the first is scored; None if it can."""
+    """Why nothing can be compared with the scored ones of these outputs of a model; None if it can."""
     if not outputs:
         return "returns no tensor"
-    if outputs[0].numel() == 0:
+    scored = [outputs[number] for number in select_scored(outputs)]
+    if any(output.numel() == 0 for output in scored):
         return "has outputs without elements, so nothing can be verified; choose larger sizes"
-    return None if outputs[0].isfinite().all() else "has outputs that are not finite"
+    return None if all(output.isfinite().all() for output in scored) else "has outputs that are not finite"
 
 
 def strip_phase(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,14 +220,15 @@ def join(scores: Sequence[Scores]) -> Scores:
 
 
 def _path(folder: Path, number: int) -> Path:
-    return folder / f"{number}.npy"
+    return folder / f"{number}.npz"
 
 
-def read_exact(folder: Path, number: int) -> torch.Tensor:
-    """The output of eager in float32 for a chunk."""
+def read_exact(folder: Path, number: int) -> dict[int, torch.Tensor]:
+    """The scored outputs of eager in float32 for a chunk, by position."""
     import torch
 
-    return torch.from_numpy(np.load(_path(folder, number)))
+    with np.load(_path(folder, number)) as arrays:
+        return {int(name): torch.from_numpy(arrays[name]) for name in arrays.files}
 
 
 def _run_apart(request: _Request) -> tuple[Scores, int | None]:
@@ -257,10 +279,13 @@ def _score(request: _Request) -> tuple[Scores, int | None]:
         prepared = backend.prepare(module, chunks[0])
         for inputs in chunks:
             with torch.inference_mode():
-                output = flatten(prepared.call(*inputs))[0].float()
-            if not output.isfinite().all():
-                raise Failed("failed", "its outputs are not finite, and those of the float32 model are")
+                outputs = flatten(prepared.call(*inputs))
             exact = read_exact(request.folder, len(found))
-            found.append(request.task.score(len(found), inputs, output, exact))
+            if len(outputs) <= max(exact):
+                raise Failed("failed", f"it returns {len(outputs)} tensor(s), and the float32 model more")
+            scored = [outputs[number].float() for number in exact]
+            if not all(output.isfinite().all() for output in scored):
+                raise Failed("failed", "its outputs are not finite, and those of the float32 model are")
+            found.append(request.task.score_outputs(len(found), inputs, scored, list(exact.values())))
         weight_bytes = prepared.facts.get("weight_bytes")
     return join(found), weight_bytes

@@ -5,6 +5,7 @@ Only the engine takes part, because it alone has recipes. Its float32 program is
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,7 +21,7 @@ from engine.suggest import unknown
 from suites import models
 from suites.accuracy.datasets import Dataset
 from suites.accuracy.estimates import Estimate, mean
-from suites.accuracy.evaluate import find_fault, join
+from suites.accuracy.evaluate import find_fault, join, list_types, select_scored
 from suites.accuracy.tasks import Scores
 from suites.backends.base import flatten
 from suites.harness.errors import UsageError
@@ -56,18 +57,22 @@ class Sensitivity:
         precision: what the layers are stored in.
         measure: one of `MEASURES`.
         whole: the measure if all layers have the precision.
-        layers: each layer that was asked for.
+        layers: each layer that was asked for, except those in `plain`.
+        plain: layers whose weights stay in float32 whatever a recipe says.
+        types: element types of the weights of the model.
     """
 
     precision: str
     measure: str
     whole: Estimate
     layers: Sequence[Layer]
+    plain: Sequence[str] = ()
+    types: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
         rest = {"precision": self.precision, "measure": self.measure, "whole": self.whole.to_dict()}
-        return {**rest, "layers": [one.to_dict() for one in self.layers]}
+        return {**rest, "layers": [one.to_dict() for one in self.layers], "plain": list(self.plain)}
 
 
 def measure(
@@ -102,36 +107,45 @@ def measure(
     if not chosen:
         raise UsageError(f"--layers: {unknown('layer', pattern, names)}")
 
-    def run(recipe: Mapping[str, str] | None) -> list[torch.Tensor]:
+    is_plain = [True]  # of the last program: no weight has another type than in the model
+
+    def run(recipe: Mapping[str, str] | None) -> list[list[torch.Tensor]]:
         config = engine.Config(threads=threads, recipe=recipe)
-        program = engine.compile(exported, part.chunks[0], config)
-        return [_get_first(model, flatten(program(*inputs))).float().clone() for inputs in part.chunks]
+        with warnings.catch_warnings():  # the table says which layers these are
+            warnings.simplefilter("ignore", engine.PlainWeightsWarning)
+            program = engine.compile(exported, part.chunks[0], config)
+        is_plain[0] = all(label != "precision=recipe" for label, _ in program.report().passes)
+        calls = [flatten(program(*inputs)) for inputs in part.chunks]
+        return [[output.float().clone() for output in _get_scored(model, outputs)] for outputs in calls]
 
     exact = run(None)
 
     def score(recipe: Mapping[str, str]) -> tuple[str, Estimate]:
         found: list[Scores] = []
-        for number, (inputs, output, right) in enumerate(zip(part.chunks, run(recipe), exact, strict=True)):
-            found.append(dataset.task.score(number, inputs, output, right))
+        for number, (inputs, outputs, right) in enumerate(zip(part.chunks, run(recipe), exact, strict=True)):
+            found.append(dataset.task.score_outputs(number, inputs, outputs, right))
         return _rank(join(found))
 
     progress(f"all {len(names)} layers in {precision}")
     kind, whole = score({"*": precision})
-    layers = []
+    layers, plain = list[Layer](), list[str]()
     for number, name in enumerate(chosen):
         progress(f"{name} ({number + 1} of {len(chosen)})")
         alone = score({escape(name): precision})[1]
+        if is_plain[0] and precision != "fp32":
+            plain.append(name)
+            continue
         without = score({escape(name): "fp32", "*": precision})[1] if len(names) > 1 else Estimate(0.0)
         layers.append(Layer(name, alone, without))
     layers.sort(key=lambda one: -one.alone.value)
-    return Sensitivity(precision, kind, whole, layers)
+    return Sensitivity(precision, kind, whole, layers, plain, list_types(module))
 
 
-def _get_first(model: str, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The output that is scored. UsageError if it is missing, empty or not finite."""
+def _get_scored(model: str, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs that are scored. UsageError if one is missing, empty or not finite."""
     if fault := find_fault(outputs):
         raise UsageError(f"{model}: the engine's program {fault}")
-    return outputs[0]
+    return [outputs[number] for number in select_scored(outputs)]
 
 
 def _rank(scores: Scores) -> tuple[str, Estimate]:

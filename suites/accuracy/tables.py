@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from suites.accuracy.sensitivity import Sensitivity
     from suites.harness.record.schema import Score
 
+PLAIN = ("float32",)
+"""Types of the weights of a float32 model."""
+
 FRONT = "*"
 """Marks rows of a trade-off that no other row beats in time and in accuracy."""
 
@@ -61,9 +64,17 @@ def describe(task: Task, model: str, rows: Sequence[Row] = ()) -> list[str]:
     columns = "; ".join(
         f"{one.name}: {one.meaning}" + (f" ({one.better} is better)" if one.better else "") for one in task.columns
     )
-    compared = "All rows are compared with eager in float32 on the same inputs."
+    types = next((row.types for row in rows if row.types), PLAIN)
+    if types != PLAIN:
+        columns = columns.replace("float32", "eager")
+    compared = f"All rows are compared with eager in {name_types(types)} on the same inputs."
     data = f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}"
     return [*_describe_missing(rows), data, f"{columns}."]
+
+
+def name_types(types: Sequence[str]) -> str:
+    """Element types of the weights of a model, for sentences about what rows are compared with."""
+    return "float32" if tuple(types) in ((), PLAIN) else f"the model's own types ({', '.join(types)})"
 
 
 def _describe_missing(rows: Sequence[Row]) -> list[str]:
@@ -86,9 +97,12 @@ def count_inputs(dataset: Dataset) -> str:
     return f"the {len(dataset.parts[0].chunks)} calls of the first of its {len(dataset.parts)} shapes"
 
 
-def describe_sensitivity(dataset: Dataset, model: str) -> list[str]:
+def describe_sensitivity(dataset: Dataset, model: str, found: Sensitivity) -> list[str]:
     """The paragraph below a table of sensitivity."""
-    compared = "Every layer is compared with the engine's float32 program."
+    program = "float32 program" if found.types in ((), PLAIN) else f"program in {name_types(found.types)}"
+    compared = f"Every layer is compared with the engine's {program}."
+    if found.plain:
+        compared += f" Without a row, because their weights have no lower precision: {', '.join(found.plain)}."
     return [
         f"{model} on {dataset.task.data}, {count_inputs(dataset)}. In brackets: 95% bootstrap intervals. {compared}"
     ]

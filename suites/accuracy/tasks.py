@@ -89,9 +89,15 @@ class Task(ABC):
         Args:
             number: of the chunk, over all parts.
             inputs: of the call.
-            output: the first output of a backend, float32.
+            output: an output of a backend, float32.
             exact: that of the float32 model in eager.
         """
+
+    def score_outputs(
+        self, number: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor], exact: Sequence[Tensor]
+    ) -> Scores:
+        """As `score`, of all outputs of a call. The data of most tasks is about the first one, so they score that."""
+        return self.score(number, inputs, outputs[0], exact[0])
 
     @abstractmethod
     def summarise(self, scores: Scores, exact: Scores) -> dict[str, Estimate]:
@@ -284,7 +290,7 @@ def _correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutputTask(Task):
-    """Outputs of a model without labelled data, compared with those of float32."""
+    """Outputs of a model without labelled data, compared with those of float32. Of several, the worst counts."""
 
     name: ClassVar[str] = "outputs"
     headline: ClassVar[tuple[str, str]] = ("error", "agreement")
@@ -307,6 +313,17 @@ class OutputTask(Task):
         error = float((a - b).norm() / b.norm()) if b.norm() > 0 else float(a.norm() > 0)
         same = score_agreement(output, exact).mean() if output.ndim > 0 else 1.0
         return {"error": np.array([error]), "agreement": np.array([same]), **score_common(output, exact)}
+
+    def score_outputs(
+        self, number: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor], exact: Sequence[Tensor]
+    ) -> Scores:
+        """Of one call: of each score, that of the output for which it is worst."""
+        found = [self.score(number, inputs, *pair) for pair in zip(outputs, exact, strict=True)]
+        best = {column.name: column.better for column in self.columns}
+        return {
+            name: (np.max if best[name] == "lower" else np.min)([one[name] for one in found], axis=0)
+            for name in found[0]
+        }
 
     def summarise(self, scores: Scores, exact: Scores) -> dict[str, Estimate]:
         """Over calls."""

@@ -116,7 +116,7 @@ def command(
     else:
         lines = tables.tabulate_sensitivity(found)
         below = [f"All layers in {found.precision}: {found.measure} {tables.format_estimate(found.whole, 'e')}."]
-        below += tables.describe_sensitivity(dataset, model)
+        below += tables.describe_sensitivity(dataset, model, found)
         answer = found.to_dict() | {"items": tables.count_inputs(dataset)}
     if as_json:
         print_json(

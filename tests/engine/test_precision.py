@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from itertools import pairwise
 
@@ -339,6 +340,26 @@ def test_fp32_takes_models_that_compute_in_float32_only(net):
         compiled(model.bfloat16(), inputs, "fp32")
 
 
+@pytest.mark.parametrize(("dtype", "precision"), [(torch.float16, "bf16"), (torch.bfloat16, "fp16")])
+def test_a_model_in_a_narrow_type_takes_the_other_one(dtype, precision):
+    """Also if values between nodes keep the model's type. The weights here change when they are rounded, x does not."""
+    layers = {"linear": nn.Linear(32, 16), "conv": nn.Conv2d(3, 4, 3), "embedding": nn.Embedding(10, 32)}
+    examples = {"linear": torch.ones(2, 32), "conv": torch.ones(1, 3, 5, 5), "embedding": torch.arange(10)}
+    other = torch.bfloat16 if precision == "bf16" else torch.float16
+    for name, layer in layers.items():
+        with torch.no_grad():
+            size = 1 if precision == "bf16" else 1e-7  # float16 has more digits than bfloat16, but not near 0
+            layer.weight.copy_(torch.linspace(0.5, 1, layer.weight.numel()).reshape(layer.weight.shape) * size)
+        net, rounded = (copy.deepcopy(layer).eval().to(dtype) for _ in range(2))
+        x = examples[name] if name == "embedding" else examples[name].to(dtype)
+        with torch.no_grad():
+            rounded.weight.copy_(net.weight.to(other))
+            assert not torch.equal(rounded.weight, net.weight)
+        program = compiled(net, (x,), precision, activations="model")
+        assert encodings(program) == {"bfloat16" if precision == "bf16" else "float16"}
+        assert torch.equal(program(x), compiled(rounded, (x,), None, activations="model")(x))
+
+
 def test_a_precision_cannot_be_chosen_when_loading(net, tmp_path):
     compiled(*net, None).save(tmp_path / "p")
     with pytest.raises(ConfigError, match="precision: bf16: weights are encoded when compiling"):
@@ -370,6 +391,7 @@ def test_weights_that_are_not_finite_have_no_integers(net, bad):
 ROWS = {
     "a peak": lambda x: x.index_fill(1, torch.tensor([0]), 1e6),
     "a peak near the end of float32": lambda x: x.index_fill(1, torch.tensor([0]), 1e30),
+    "numbers near the end of float32": lambda x: x * 1e36,
     "tiny numbers": lambda x: x * 3e-35,
     "numbers of all sizes": lambda x: x * torch.logspace(-20, 20, x.shape[1]),
 }

@@ -225,6 +225,32 @@ def test_weights_of_convolutions_are_decoded_and_not_quantised_again():
         torch.testing.assert_close(program(x), model(x), **SUMS)
 
 
+class Dequantising(nn.Module):
+    """A convolution whose weight the model itself computes from integers and scales, and a call that torch runs."""
+
+    def __init__(self, *, has_fft):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.register_buffer("weight", torch.randint(-127, 128, (8, 3, 3, 3), dtype=torch.int8, generator=generator))
+        self.register_buffer("scale", torch.linspace(0.01, 0.02, 8).reshape(8, 1, 1, 1))
+        self.has_fft = has_fft
+
+    def forward(self, x):
+        y = torch.nn.functional.conv2d(x, self.weight.float() * self.scale)
+        return torch.fft.rfft(y).real if self.has_fft else y
+
+
+@pytest.mark.parametrize("switches", [{}, {"precision": "int8_weight"}, {"precision": "bf16"}, {"fallback": "torch"}])
+def test_weights_that_a_convolution_dequantises_itself_are_decoded_and_named(switches):
+    """With `fallback`, the segments of the engine say so, too. No precision changes the weights a second time."""
+    x = torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8)
+    model = Dequantising(has_fft="fallback" in switches).eval()
+    with pytest.warns(DecodedWeightsWarning, match=r"1 quantised weight\(s\) are stored as floats, .*: (b_)?weight\. "):
+        program = engine.compile(model, (x,), engine.Config(**switches))
+    assert dict(program.report().passes)["weights=decoded"] == 1
+    torch.testing.assert_close(program(x), model(x), **SUMS)
+
+
 # --- other precisions, torch.compile ---------------------------------------------------------------------------------
 
 

@@ -210,6 +210,77 @@ def test_outputs_that_are_not_finite_are_no_scores(capsys):
     assert half["reason"] == "its outputs are not finite, and those of the float32 model are"
 
 
+class TwoHeads(torch.nn.Module):
+    """Indices, a copy of the input, and a linear, whose weight alone can be quantised."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y.argmax(-1), x * 2, y
+
+
+def two_heads():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return TwoHeads().eval(), (torch.randn(2, 32),)
+
+
+def test_the_worst_of_several_outputs_is_scored(capsys):
+    """Only the last one differs in 8 bits. Indices are no numbers to compare."""
+    assert call("accuracy", f"{__file__}:two_heads", "--precision", "int8_weight", "--chunks", "2", "--json") == 0
+    base, row = json.loads(capsys.readouterr().out)["rows"]
+    assert base["estimates"]["error"]["value"] == 0
+    model, (x,) = two_heads()
+    weight = model.linear.weight.detach()
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    exact, rounded = model(x)[2].detach(), x @ ((weight / scale).round() * scale).T + model.linear.bias.detach()
+    expected = float((rounded - exact).norm() / exact.norm())
+    assert row["estimates"]["error"]["value"] == pytest.approx(expected, rel=0.5)  # of another input
+    assert call("accuracy", f"{__file__}:two_heads", "--sensitivity", "int8_weight", "--chunks", "2", "--json") == 0
+    (layer,) = json.loads(capsys.readouterr().out)["layers"]
+    assert layer["alone"]["value"] > 0
+
+
+def test_scores_of_several_outputs_are_those_of_the_worst():
+    task, exact = OutputTask("inputs", "1 call"), torch.tensor([[3.0, 4.0]])
+    outputs = [exact, torch.tensor([[3.0, 3.0]]), torch.tensor([[2.9, 4.0]])]
+    both, worst = task.score_outputs(0, (), outputs, [exact] * 3), task.score(0, (), outputs[1], exact)
+    assert both == worst
+
+
+def narrow():
+    return torch.nn.Sequential(torch.nn.Linear(4, 3)).eval().bfloat16(), (torch.ones(2, 4).bfloat16(),)
+
+
+def upsampling():
+    return torch.nn.Sequential(torch.nn.ConvTranspose2d(2, 3, 2), torch.nn.Conv2d(3, 2, 2)).eval(), (
+        torch.ones(1, 2, 4, 4),
+    )
+
+
+def test_a_model_that_is_not_float32_is_not_called_so(capsys):
+    for more, compared in (
+        (["--precision", "fp32"], "All rows are compared with eager in the model's own types (bfloat16) on"),
+        (["--sensitivity", "int8_weight"], "the engine's program in the model's own types (bfloat16)."),
+    ):
+        assert call("accuracy", f"{__file__}:narrow", *more, "--chunks", "1") == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert compared in out
+        assert "float32" not in out
+        assert call("accuracy", "mlp", *more, "--chunks", "1") == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert "compared with eager in float32" in out or "compared with the engine's float32 program" in out
+
+
+def test_a_layer_without_lower_precision_has_no_sensitivity(capsys):
+    assert call("accuracy", f"{__file__}:upsampling", "--sensitivity", "int8_weight", "--chunks", "1", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert ([one["layer"] for one in answer["layers"]], answer["plain"]) == (["1"], ["0"])
+
+
 def raising():
     return torch.nn.Linear(4, 3).eval(), (torch.ones(2, 5),)
 

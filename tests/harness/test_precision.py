@@ -181,6 +181,21 @@ def test_activations_are_quantised_by_row():
     torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_rows_of_a_parameter_and_a_batch_of_one_product_are_read_as_the_engine_stores_them():
+    """Also by negative ids. A table that is no parameter stays as it is."""
+    table, x, ids = torch.nn.Parameter(torch.randn(4, 4)), torch.randn(3, 4), torch.tensor([1, -1, 3])
+    scale = table.abs().amax(1, keepdim=True) / 127
+    rounded = (torch.round(table / scale) * scale).detach()
+    with torch.inference_mode(), quantised.Quantised("int8_weight", [x, ids], quantised.Rows()):
+        indexed, buffer = table[ids], table.data.clone()[ids]
+        selected = table.index_select(0, ids.abs())
+        product = torch.einsum("bi,oi->bo", x, table)
+    torch.testing.assert_close(indexed, rounded[ids])
+    torch.testing.assert_close(buffer, table.data[ids], rtol=0, atol=0)
+    torch.testing.assert_close(selected, rounded[ids.abs()])
+    torch.testing.assert_close(product, x @ rounded.T)
+
+
 def test_what_meets_no_input_and_what_is_no_weight_stays_as_it_is():
     one, other, x = torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4)
     with torch.inference_mode(), quantised.Quantised("int8_weight", [x], quantised.Rows()):

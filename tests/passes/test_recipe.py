@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -98,8 +99,17 @@ def test_linears_of_different_precision_are_not_merged(model):
 
 
 def test_the_first_pattern_that_matches_decides(model):
-    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.*": "bf16", "layers.0.q": "int8_weight"}))
-    assert encodings(program) == {"bfloat16": [(32, 32), (32, 32), (96, 32), (96, 32)]}
+    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.*": "bf16", "*.q": "int8_weight"}))
+    assert encodings(program) == {"bfloat16": [(32, 32), (96, 32)], "int8_channel": [(32, 32)]}
+
+
+def test_a_pattern_that_earlier_ones_leave_without_effect_is_refused(model):
+    """A line that asks for another precision than its layers get; one that repeats their precision does no harm."""
+    for recipe in ({"*": "bf16", "head": "int8_weight"}, {"head": "bf16", "layers.*": "bf16", "*.q": "int8_weight"}):
+        message = f"recipe: '{list(recipe)[-1]}': int8_weight: it has no effect, because '.*': bf16 comes first"
+        with pytest.raises(engine.ConfigError, match=message.replace("*.q", r"\*\.q")):
+            engine.compile(model, (IDS,), engine.Config(recipe=recipe))
+    engine.compile(model, (IDS,), engine.Config(recipe={"*": "bf16", "head": "bf16"}))
 
 
 def test_other_layers_have_the_precision_of_the_config(model):
@@ -157,6 +167,8 @@ def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
         engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.p": "bf16"}))
     with pytest.raises(engine.ConfigError, match=r"no layer matches 'head.weight'; did you mean 'head'"):
         engine.compile(model, (IDS,), engine.Config(recipe={"head.weight": "bf16"}))
+    with pytest.raises(engine.ConfigError, match=r"no layer matches 'HEAD'; did you mean 'head'"):
+        engine.compile(model, (IDS,), engine.Config(recipe={"HEAD": "bf16"}))
 
 
 FILES = {
@@ -166,8 +178,10 @@ FILES = {
     "an empty table": ("[layers]\n", r"its table \[layers\] is empty"),
     "other tables": ('[layer]\n"a" = "bf16"\n', r"expected one table \[layers\]"),
     "one table too many": ('[layers]\n"a" = "bf16"\n[more]\nb = 1\n', "got layers, more"),
-    "an unknown precision": ('[layers]\n"a" = "bf17"\n', "unknown precision 'bf17'; did you mean 'bf16'"),
-    "a number": ('[layers]\n"a" = 8\n', "unknown precision 8"),
+    "an unknown precision": ('[layers]\n"a" = "bf17"\n', "'a': unknown precision 'bf17'; did you mean 'bf16'"),
+    "a number": ('[layers]\n"a" = 8\n', "'a': unknown precision 8"),
+    "a name with dots": ('[layers]\na.b.0 = "bf16"\n', "'a' is a table; quote the pattern .*, as in \"a.b.0\" = "),
+    "no pattern": ('[layers]\n"" = "bf16"\n', "expected patterns of layer names as text"),
 }
 
 
@@ -176,7 +190,7 @@ def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
     path = tmp_path / "r.toml"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(engine.ConfigError, match=message):
+    with pytest.raises(engine.ConfigError, match=f"^recipe: {re.escape(str(path))}: .*{message}"):
         engine.Config(recipe=path)
 
 
@@ -245,9 +259,88 @@ def test_weights_that_an_op_reads_as_floats_alone_are_named(switches):
     with pytest.warns(engine.PlainWeightsWarning, match=r"1 weight\(s\) stay in float32, .*: stack \(matmul\)$"):
         engine.compile(Reads().eval(), (torch.ones(4, 2, 32),), config)
     transposed = nn.Sequential(nn.ConvTranspose2d(3, 4, 2)).eval()
-    if config.precision:
-        with pytest.warns(engine.PlainWeightsWarning, match=r": 0.weight \(conv_transpose\)$"):
-            engine.compile(transposed, (torch.ones(1, 3, 4, 4),), config)
+    with pytest.warns(engine.PlainWeightsWarning, match=r": 0.weight \(conv_transpose\)$"):
+        engine.compile(transposed, (torch.ones(1, 3, 4, 4),), config)
+
+
+class Upsampling(nn.Module):
+    """A transposed convolution, whose weight stays float32, with a norm that is folded into it, and a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.norm, self.out = nn.ConvTranspose2d(4, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [B, 4, H, W] -> [B, 4, H, W]."""
+        return self.out(self.norm(self.up(x)))
+
+
+def test_a_recipe_may_name_a_layer_whose_weight_stays_in_float32():
+    net, x = Upsampling().eval(), torch.ones(1, 4, 5, 5)
+    assert engine.list_layers(net, (x,)) == ("up", "out")
+    for recipe in ({"*": "int8_weight"}, {"up": "int8_weight"}, {"up.weight": "bf16", "out": "bf16"}):
+        with pytest.warns(engine.PlainWeightsWarning, match=r"1 weight\(s\) .*: up.weight \(conv_transpose\)$"):
+            engine.compile(net, (x,), engine.Config(recipe=recipe))
+    program = engine.compile(net, (x,), engine.Config(precision="bf16", recipe={"up": "fp32"}))
+    assert encodings(program) == {"bfloat16": [(4, 8, 3, 3)]}
+
+
+class Rows(nn.Module):
+    """Rows of a parameter or of a buffer, read as `read` says."""
+
+    def __init__(self, read, *, is_parameter: bool = True) -> None:
+        super().__init__()
+        table = torch.linspace(-1, 1, 320).reshape(10, 32)
+        if is_parameter:
+            self.table = nn.Parameter(table)
+        else:
+            self.register_buffer("table", table)
+        self.read = read
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """ids [B] -> [B, 32]."""
+        return self.read(self.table, ids)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("switches", [{"precision": "int8_weight"}, {"recipe": {"table": "int8_weight"}}])
+def test_a_table_that_index_select_or_brackets_read_is_encoded(switches, dtype):
+    """As that of an embedding. The same positions are errors as in float32, where brackets take negative ones."""
+    ids = torch.tensor([0, 9, 3], dtype=dtype)
+    select = Rows(lambda table, ids: table.index_select(0, ids)).eval()
+    brackets = Rows(lambda table, ids: table[ids.reshape(3, 1)].reshape(3, 32)).eval()
+    for net, good, bad in ((select, (0, 9), (-1, 10)), (brackets, (0, 9, -1, -10), (-11, 10, torch.iinfo(dtype).min))):
+        program, plain = (engine.compile(net, (ids,), config) for config in (engine.Config(**switches), None))
+        assert encodings(program) == {"int8_channel": [(10, 32)]}
+        for one in good:
+            given = torch.tensor([0, one, 3], dtype=dtype)
+            # The product of an integer and its scale is rounded once.
+            torch.testing.assert_close(program(given), quantised(net.table)[given.long()], rtol=0, atol=1e-6)
+        for one in bad:
+            for each in (program, plain):
+                with pytest.raises(engine.ExecutionError, match="an index is out of range"):
+                    each(torch.tensor([0, one, 3], dtype=dtype))
+
+
+def test_a_buffer_that_is_indexed_is_no_weight():
+    """For example, a table of angles or masks."""
+    ids, net = torch.tensor([0, -1, 3]), Rows(lambda table, ids: table[ids], is_parameter=False).eval()
+    assert engine.list_layers(net, (ids,)) == ()
+    assert encodings(engine.compile(net, (ids,), engine.Config(precision="int8_weight"))) == {}
+
+
+@pytest.mark.parametrize("equation", ["bi,io->bo", "bi,oi->bo", "bti,oi->bto"])
+def test_a_matrix_that_einsum_multiplies_is_encoded(equation):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        weight, x = torch.randn(32, 32), torch.randn(*(2, 3)[: equation.index("i")], 32)
+    net = Rows(lambda table, x: torch.einsum(equation, x, table)).eval()
+    net.table = nn.Parameter(weight)
+    program = engine.compile(net, (x,), engine.Config(precision="int8_weight"))
+    assert encodings(program) == {"int8_channel": [(32, 32)]}
+    rounded = quantised(weight) if "oi" in equation else quantised(weight.T).T
+    expected = torch.einsum(equation, x, rounded)
+    torch.testing.assert_close(program(x), expected, rtol=1e-5, atol=1e-5)  # orders of sums, as above
 
 
 def test_precisions_that_need_measurements_are_refused(model):

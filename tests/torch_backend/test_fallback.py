@@ -63,6 +63,29 @@ def test_segments_compute_what_eager_does(mixed, program):
         torch.testing.assert_close(torch.from_numpy(got), expected.detach())
 
 
+class Eighths(nn.Module):
+    """A weight of 8-bit floats, which NumPy and the engine do not have."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", drawn(4, 8).to(torch.float8_e4m3fn))
+
+    def forward(self, x):
+        return torch.relu(x) @ self.weight.float().T
+
+
+def test_a_weight_in_a_type_that_the_engine_has_not_is_in_the_report():
+    model, x = Eighths().eval(), drawn(2, 8)
+    program = engine.compile(model, (x,), FALLBACK)
+    torch.testing.assert_close(program(x), model(x))
+    assert program.report().weight_bytes == 32
+    nodes = program.trace(x, keep=[*range(len(program.trace(x).nodes))]).nodes
+    assert {str(one.dtype) for node in nodes for one in node.input_statistics if one} == {"float32", "float8_e4m3fn"}
+    program.profile(x, runs=1, roofs=False)
+    model.weight = drawn(4, 8, seed=1).to(torch.float8_e4m3fn)
+    assert engine.compile(model, (x,), FALLBACK).digest != program.digest
+
+
 def test_the_report_says_what_torch_runs(program):
     report = program.report()
     targets = [target for target, _, _ in report.segments]

@@ -41,9 +41,12 @@ static int is_even_row(const eb_rows *rows, int64_t m, uint32_t largest) {
     return 8 * small <= used;
 }
 
-/* Can digits hold a row with this largest magnitude? Infinities and NaN have none, and 2^127 is the largest factor that a float
- * holds, which is too small for tiny rows. */
-static int is_in_range(uint32_t largest) { return largest == 0 || (largest >= 29u << 23 && largest < 0x7f800000); }
+/* Can digits hold a row with this largest magnitude? 2^127 is the largest factor that a float holds, which is too small for tiny
+ * rows. From 2^104 on, 2^16 products with integers of 7 bits may overflow before they get their scale. Infinities and NaN have no
+ * digits. */
+static int is_in_range(uint32_t largest) { return largest == 0 || (largest >= 29u << 23 && largest < (127u + 104) << 23); }
+
+_Static_assert(MOST_DIGIT_K <= 1 << 16, "sums of products with 2^104 and 127 fit into a float");
 
 static void write_row(const eb_rows *rows, int64_t m, uint32_t largest, eb_digit_row *out) {
     /* Magnitudes are below 2^(exponent - 126), so this brings numbers below 2^30. */

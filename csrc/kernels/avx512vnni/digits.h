@@ -10,7 +10,7 @@
  * An element of x is exact down to 1/128 of the largest magnitude of its row; below that it is off by at most 2^-31 of that
  * magnitude. The sums have no rounding at all, so the result is closer to the definition than sums of floats are. All rows of the
  * node are multiplied as floats where digits do not hold one of them well: where it has an infinity or a NaN, where its largest
- * magnitude is below 2^-98, or where more than 1/8 of its elements other than 0 are below 2^-12 of that.
+ * magnitude is below 2^-98 or not below 2^104, or where more than 1/8 of its elements other than 0 are below 2^-12 of that.
  *
  * Why: few rows are bound by reading the weight. Widening bytes to floats takes 5.3 cycles for 32 bytes, and memory brings 32
  * bytes in 3.3; four multiplications by digits take 2 cycles for 32 bytes (measured on Zen 4).

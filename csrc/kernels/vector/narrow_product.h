@@ -11,9 +11,22 @@
 
 #include "epilogue.h"
 
-/* R rows, U sets of sums: few rows would wait for their previous addition. */
-EB_INLINE void multiply_few(const eb_micro *t, const float *scales, const int R, const int U) {
+/* Are all sums finite? x - x is 0 for a finite number and NaN for others. */
+EB_INLINE int are_finite(vf sum[][2], const int R) {
+    vf zero = vf_set(0);
+    EB_UNROLL
+    for (int r = 0; r < R; r++)
+        EB_UNROLL
+        for (int v = 0; v < 2; v++) zero += sum[r][v] - sum[r][v];
+    return !vi_any(zero != zero);
+}
+
+/* R rows, U sets of sums: few rows would wait for their previous addition. With scales that are not `scaled_first`, sums of products
+ * with integers are up to 127 times those that are asked for, so they may overflow where the result does not. Then it answers 0 and
+ * writes nothing. `scaled_first`: elements get their scale before they are multiplied, as in a panel of floats, which is slower. */
+EB_INLINE int multiply_few(const eb_micro *t, const float *scales, const int R, const int U, const int scaled_first) {
     vf sum[4][FEW_NARROW_ROWS][2];
+    const vf low_scale = scaled_first ? vf_load(scales) : vf_set(1), high_scale = scaled_first ? vf_load(scales + EB_VL) : vf_set(1);
     const float *x = t->x;
     const element *b = t->b;
     int64_t k = t->groups;
@@ -25,7 +38,8 @@ EB_INLINE void multiply_few(const eb_micro *t, const float *scales, const int R,
     for (; k >= U; k -= U, b += U * EB_NR) {
         EB_UNROLL
         for (int u = 0; u < U; u++, x += t->x_k) {
-            const vf low = load_elements(b + u * EB_NR), high = load_elements(b + u * EB_NR + EB_VL);
+            vf low = load_elements(b + u * EB_NR), high = load_elements(b + u * EB_NR + EB_VL);
+            if (scaled_first) low *= low_scale, high *= high_scale;
             EB_UNROLL
             for (int r = 0; r < R; r++) {
                 const vf value = vf_set(x[r * t->x_row]);
@@ -35,7 +49,8 @@ EB_INLINE void multiply_few(const eb_micro *t, const float *scales, const int R,
         }
     }
     for (; k > 0; k--, b += EB_NR, x += t->x_k) {
-        const vf low = load_elements(b), high = load_elements(b + EB_VL);
+        vf low = load_elements(b), high = load_elements(b + EB_VL);
+        if (scaled_first) low *= low_scale, high *= high_scale;
         EB_UNROLL
         for (int r = 0; r < R; r++) {
             const vf value = vf_set(x[r * t->x_row]);
@@ -46,19 +61,35 @@ EB_INLINE void multiply_few(const eb_micro *t, const float *scales, const int R,
     EB_UNROLL
     for (int r = 0; r < R; r++)
         EB_UNROLL
-        for (int v = 0; v < 2; v++) {
+        for (int v = 0; v < 2; v++)
             EB_UNROLL
             for (int u = 1; u < U; u++) sum[0][r][v] += sum[u][r][v];
-            if (HAS_SCALES) sum[0][r][v] *= vf_load(scales + v * EB_VL);
-        }
+    if (HAS_SCALES && !scaled_first) {
+        if (__builtin_expect(!are_finite(sum[0], R), 0)) return 0;
+        EB_UNROLL
+        for (int r = 0; r < R; r++)
+            EB_UNROLL
+            for (int v = 0; v < 2; v++) sum[0][r][v] *= vf_load(scales + v * EB_VL);
+    }
     finish_sums(t, sum[0], R, 2);
+    return 1;
 }
 
-static void multiply_1(const eb_micro *t, const float *scales) { multiply_few(t, scales, 1, 4); }
-static void multiply_2(const eb_micro *t, const float *scales) { multiply_few(t, scales, 2, 2); }
-static void multiply_3(const eb_micro *t, const float *scales) { multiply_few(t, scales, 3, 2); }
-static void multiply_4(const eb_micro *t, const float *scales) { multiply_few(t, scales, 4, 1); }
-static void (*const of_rows[FEW_NARROW_ROWS])(const eb_micro *, const float *) = {multiply_1, multiply_2, multiply_3, multiply_4};
+static int multiply_1(const eb_micro *t, const float *scales) { return multiply_few(t, scales, 1, 4, 0); }
+static int multiply_2(const eb_micro *t, const float *scales) { return multiply_few(t, scales, 2, 2, 0); }
+static int multiply_3(const eb_micro *t, const float *scales) { return multiply_few(t, scales, 3, 2, 0); }
+static int multiply_4(const eb_micro *t, const float *scales) { return multiply_few(t, scales, 4, 1, 0); }
+static int (*const of_rows[FEW_NARROW_ROWS])(const eb_micro *, const float *) = {multiply_1, multiply_2, multiply_3, multiply_4};
+
+/* Rows whose sums overflow, one after the other. */
+static void multiply_scaled(eb_micro t, const float *scales, int64_t rows) {
+    for (int64_t r = 0; r < rows; r++) {
+        multiply_few(&t, scales, 1, 1, 1);
+        t.x = (const float *)t.x + t.x_row;
+        t.y += t.ldy;
+        if (t.residual) t.residual += t.ldr;
+    }
+}
 
 /* At the right edge through small buffers, so that nothing beyond the columns of y is touched. */
 static void multiply_few_rows(const eb_product *p, const element *panel, const float *scales) {
@@ -85,7 +116,7 @@ static void multiply_few_rows(const eb_product *p, const element *panel, const f
         t.residual = sums;
         t.ldr = EB_NR;
     }
-    of_rows[p->M - 1](&t, scales);
+    if (!of_rows[p->M - 1](&t, scales)) multiply_scaled(t, scales, p->M);
     for (int64_t r = 0; is_edge && r < p->M; r++) memcpy(p->y + r * p->ldy, sums + r * EB_NR, (size_t)p->columns * 4);
     if (p->activation) p->activation(p->y, p->M, p->columns, p->ldy);
 }

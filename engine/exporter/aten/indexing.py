@@ -31,7 +31,10 @@ def gather(x: CallContext, self: Value, dim: int, index: Value) -> Value:
 
 @aten("index_select")
 def index_select(x: CallContext, self: Value, dim: int, index: Value) -> Value:
+    """Rows of a parameter are an embedding, whose table may have a lower precision; both refuse the same positions."""
     source = x.lifted(self)
+    if self.is_parameter and len(self.shape) == 2 and x.axis(dim, 2) == 0:
+        return x.emit("embedding", self, x.lifted(_positions(x, index)))
     y = x.emit("index_select", source, x.lifted(_positions(x, index)), axis=x.axis(dim, len(source.shape)))
     return x.reshape(y, x.result.shape)
 

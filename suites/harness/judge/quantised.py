@@ -12,9 +12,10 @@ A weight is a floating-point tensor that does not depend on the inputs and meets
     convolution     [O, C / groups, *S]     output channel        (int8 instead)
     embedding       table [rows, width]     row                   width
 
-Linear layers, `matmul` and `conv2d` consist of these calls. Transposed convolutions and batched products keep their
-weights. A matrix whose summed axis is not a multiple of 32 is stored as int8 as well. For ``int8_dynamic`` an embedding
-is decoded only. ``int8_weight_tensor`` has one scale for each weight.
+Linear layers, `matmul` and `conv2d` consist of these calls. A batch of one product, which `einsum` makes, counts as
+`mm`. A parameter with two axes that ``table[ids]`` or `index_select` reads is a table of an embedding. Transposed
+convolutions and batched products keep their weights. A matrix whose summed axis is not a multiple of 32 is stored as
+int8 as well. For ``int8_dynamic`` an embedding is decoded only. ``int8_weight_tensor`` has one scale for each weight.
 
 A recipe gives each weight a precision of its own. It may be ``bf16`` or ``fp16``, which round the weight. Products in
 ``bf16`` also round what the weight meets: this is done in the float32 run alone, so that its error says how much the
@@ -117,7 +118,7 @@ class Quantised(TorchDispatchMode):
         kwargs = kwargs or {}
         if func not in WEIGHTS:
             with self:  # in inference mode linear and matmul arrive whole
-                folded = self._fold(*args) if func is _aten.matmul.default else None
+                folded = self._fold(func, args)
                 result = func.decompose(*args, **kwargs) if folded is None else folded
             if result is not NotImplemented:
                 return result
@@ -132,7 +133,19 @@ class Quantised(TorchDispatchMode):
             tree_map(self._note, result)
         return result
 
-    def _fold(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+    def _fold(self, func: Any, args: Any) -> torch.Tensor | None:
+        """The result of a call that is made of calls in `WEIGHTS`; None for others."""
+        if func is _aten.matmul.default:
+            return self._fold_matmul(*args)
+        if func is _aten.bmm.default:
+            a, b = args
+            is_weight = len(b) == 1 and id(a) in self._varying and id(b) not in self._varying
+            return torch.mm(a[0], b[0])[None] if is_weight else None
+        if func in (_aten.index.Tensor, _aten.index_select.default):
+            return _fold_index(*(args if func is _aten.index.Tensor else (args[0], [None] * args[1] + [args[2]])))
+        return None
+
+    def _fold_matmul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
         """A @ B as one product of matrices where one of both is a weight; None elsewhere.
 
         Torch may make a batched product of it. A weight from the left counts where it meets a transpose, W @ x^T.
@@ -196,6 +209,15 @@ class Quantised(TorchDispatchMode):
         usable = most.isfinite()
         whole = self._rows.integers(torch.where(usable, x / scale, torch.zeros_like(x)))
         return whole.double(), torch.where(usable, scale, torch.full_like(scale, torch.nan)).double()
+
+
+def _fold_index(table: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    """Rows of a parameter with two axes as an embedding; None for everything else."""
+    is_table = isinstance(table, torch.nn.Parameter) and table.ndim == 2 and len(indices) == 1
+    ids = indices[0] if is_table else None
+    if ids is None or ids.dtype in (torch.bool, torch.uint8):
+        return None
+    return torch.nn.functional.embedding(torch.where(ids < 0, ids + len(table), ids), table)
 
 
 def _rounded(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
