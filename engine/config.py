@@ -313,8 +313,8 @@ class Config:
             a pattern to a name of `precision`. Patterns have the wildcards of Python's `fnmatch` (``*`` also matches
             dots). A pattern matches the path of the module that reads a weight, such as ``encoder.layer.0.attention``,
             or the name of the weight. The first match decides; other weights have `precision`. A pattern that matches
-            no layer is an error, except if torch runs some calls (`fallback`, torch.compile). So is a pattern without
-            effect, if earlier patterns match all of its layers and give them another precision.
+            no layer is an error, except if torch runs some calls (`fallback`, torch.compile). It is
+            also an error if earlier patterns match all layers of a pattern and give one of them another precision.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
             the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.

@@ -234,7 +234,7 @@ def run(graph: Graph) -> int:
 
 
 def find_computed(graph: Graph) -> list[Value]:
-    """Constants of bytes from which the model computes weights that `run` leaves to `fold_constants`, as floats."""
+    """Constants of 8 bits from which the model computes float weights that `run` cannot encode."""
     bytes_of: dict[Value, Value] = {}  # a value that is computed from constants alone -> the largest one of bytes
     fixed, found = set[Value](), dict[Value, None]()
     encoded: set[Node] | None = None

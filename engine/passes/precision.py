@@ -57,7 +57,7 @@ class Precision(NamedTuple):
 
 
 def _narrow(encoding: Encoding) -> Callable[[Weight], Encoding | None]:
-    """`encoding` for elements of another type; those of this type stay as they are."""
+    """`encoding`, or None if the elements already have the type that it stores."""
     return lambda weight: encoding if weight.value.dtype != encoding.stored else None
 
 
@@ -293,7 +293,8 @@ def find_quantised(graph: Graph) -> list[Value]:
 def find_decoded(graph: Graph) -> list[str]:
     """The weights that the model itself has quantised and the graph stores decoded. Call it before the passes.
 
-    A weight is decoded if one of its readers has no fast kernel for integers.
+    A weight is decoded if one of its readers has no fast kernel for integers, or if no pass recognises how the model
+    decodes it.
     """
     plain = ((c, c.form) for c in graph.constants() if c.is_plain)
     found = {identity(form): c for c, form in plain if form is not None and is_decoded(form)}

@@ -58,12 +58,12 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
 
 
 class _Uses:
-    """Chooses precisions by a recipe, and records what each of its patterns is good for.
+    """Chooses precisions by a recipe, and records which of its patterns have an effect.
 
     Attributes:
         recipe: pairs of pattern and precision.
         deciding: positions in `recipe` of the patterns that have decided the precision of a layer.
-        beaten: position of a pattern -> that of an earlier one that has decided for a layer of both.
+        beaten: position of a pattern -> position of an earlier one that decided for a layer that both match.
     """
 
     def __init__(self, recipe: Sequence[tuple[str, str]]) -> None:
@@ -84,7 +84,7 @@ class _Uses:
         return self.recipe[first][1]
 
     def check(self, layers: Sequence[str]) -> None:
-        """ConfigError if a pattern has matched no layer of `layers`, or has no effect where it asks for one."""
+        """ConfigError if a pattern matches none of `layers`, or if earlier patterns override it."""
         for number, (pattern, precision) in enumerate(self.recipe):
             if number in self.deciding:
                 continue
@@ -187,7 +187,7 @@ def _with_precision(
                 operands[name] = _with_precision(graph, reader, operand, precision, made)
         return graph.emit_again(node, operands, before=reader)
     if (value, precision) not in made:
-        assert value.form is not None  # noqa: S101  # `_weights` yields constants
+        assert value.form is not None  # noqa: S101  # `_find_weights` yields constants
         constant = made[value, precision] = graph.later(value.form, value.type, value.name)
         constant.precision, constant.is_parameter = precision, value.is_parameter
     return made[value, precision]

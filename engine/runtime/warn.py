@@ -44,8 +44,8 @@ def warn_of_decoded(name: str, weights: Sequence[str]) -> None:
     if weights:
         warn(
             f"{name}: {len(weights)} quantised weight(s) are stored as floats, because their ops have no fast kernel "
-            f"for integers: {name_some(weights)}. Results do not change; these weights use the memory of unquantised "
-            "ones.",
+            "for integers, or because the engine does not recognise how the model decodes them: "
+            f"{name_some(weights)}. Results do not change; these weights use the memory of unquantised ones.",
             DecodedWeightsWarning,
         )
 

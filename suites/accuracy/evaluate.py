@@ -134,7 +134,7 @@ def evaluate(
         try:
             exact, size, types = _score_exact(model, task, parts, folder)
         except Failed as error:
-            reason = f"the float32 model, with which all are compared, {error.reason}"
+            reason = f"the reference model, with which all are compared, {error.reason}"
             yield from (Row(*labels, "failed", reason, None, {}) for labels in (EXACT, *map(_labels, subjects)))
             return
         yield Row(*EXACT, "ok", None, size, task.summarise(exact, exact), types)
@@ -200,7 +200,7 @@ def _call_exact(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> dict
 
 
 def find_fault(outputs: Sequence[torch.Tensor]) -> str | None:
-    """Why nothing can be compared with the scored ones of these outputs of a model; None if it can."""
+    """Why these outputs of a model cannot be a reference; None if they can."""
     if not outputs:
         return "returns no tensor"
     scored = [outputs[number] for number in select_scored(outputs)]
@@ -282,10 +282,10 @@ def _score(request: _Request) -> tuple[Scores, int | None]:
                 outputs = flatten(prepared.call(*inputs))
             exact = read_exact(request.folder, len(found))
             if len(outputs) <= max(exact):
-                raise Failed("failed", f"it returns {len(outputs)} tensor(s), and the float32 model more")
+                raise Failed("failed", f"it returns {len(outputs)} tensor(s), fewer than the reference model")
             scored = [outputs[number].float() for number in exact]
             if not all(output.isfinite().all() for output in scored):
-                raise Failed("failed", "its outputs are not finite, and those of the float32 model are")
+                raise Failed("failed", "its outputs are not finite, although those of the reference model are")
             found.append(request.task.score_outputs(len(found), inputs, scored, list(exact.values())))
         weight_bytes = prepared.facts.get("weight_bytes")
     return join(found), weight_bytes

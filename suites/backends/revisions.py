@@ -27,7 +27,7 @@ NATIVE = ("csrc", "CMakeLists.txt")
 """What an extension is built from, besides the compiler and the interpreter."""
 _TIMEOUT_S = 3600.0
 _SAID = 12
-"""Lines of what a failed build printed last that become its reason."""
+"""Number of last lines of a failed build that become its reason."""
 
 
 class CannotBuild(Exception):
@@ -50,7 +50,7 @@ def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda
     Args:
         repository: a checkout of a git repository of the engine.
         commit: full name.
-        say: told what takes long.
+        say: called with a message before each slow step.
 
     Raises:
         CannotBuild: git, the compiler or the build fails.

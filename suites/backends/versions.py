@@ -77,7 +77,7 @@ def resolve(label: str, folder: Path) -> str:
     """`label` with the lasting name of its version in the place of a path; any other label as it is.
 
     Args:
-        label: such as ``engine@../old[disable=fuse_rope]`` or ``engine@HEAD~3``. A folder of that name comes first.
+        label: such as ``engine@../old[disable=fuse_rope]`` or ``engine@HEAD~3``. If a folder has this name, it is used.
         folder: what a relative path is relative to.
 
     Raises:
@@ -149,7 +149,7 @@ def switches(name: str) -> Sequence[BackendSwitch]:
 def _find(path: Path) -> Version:
     """The version whose checkout or environment is `path`."""
     if not path.is_dir():
-        raise UsageError(f"no such folder {path}, and no such commit of this checkout")
+        raise UsageError(f"{path} is no folder, and no commit of this checkout has this name")
     interpreter = next((path / place for place in INTERPRETERS if (path / place).is_file()), None)
     if interpreter is None:
         raise UsageError(

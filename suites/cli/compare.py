@@ -1,4 +1,4 @@
-"""``enginebench compare``: two stored runs, or the programs of now and the counts that a project has accepted."""
+"""``enginebench compare``: two stored runs, or the current programs and the counts that a project has accepted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from suites.harness.run.counts import count_programs
 
 BASELINES = "baselines.toml"
 LEGEND = (
-    "counted: of the engine's programs, exact; time: after over before, each over its run's baseline, with its 95% "
-    "interval, claimed of the engine where p raised by Holm's rule over all rows is below 5% and no control, a "
-    "backend that did not change, moved as far. The runs were not interleaved: only what is counted gates."
+    "Counts are exact. A time is the ratio of after to before, where both are divided by the baseline of their run, "
+    "with its 95% interval. The engine is called faster or slower only if p is below 5% after Holm's correction and no "
+    "backend that did not change moved as far. The runs were not interleaved, so only counts can fail the gate."
 )
 
 
@@ -41,10 +41,13 @@ def command(
     ] = None,
     is_gate: Annotated[
         bool,
-        typer.Option("--gate", help="Exit with 1 if counts are worse or missing; without RUN, if any differ."),
+        typer.Option(
+            "--gate",
+            help="Exit with 1 if counts are worse or missing. Without RUN: if any differ, or none can be compared.",
+        ),
     ] = False,
     accept: Annotated[
-        str | None, typer.Option(metavar="WHY", help="Without RUN: accept the counts of now, and record why.")
+        str | None, typer.Option(metavar="WHY", help="Without RUN: accept the current counts, and record why.")
     ] = None,
     baselines: Annotated[
         Path | None,
@@ -182,7 +185,7 @@ def _count(suite: Suite) -> dict[tuple[str, str], gate.Found]:
 
 
 def _show_judgement(found: gate.Judgement, *, is_first: bool) -> None:
-    """Print the rows that differ; of counts that are the first ones only how many there are."""
+    """Print the rows that differ; for a first acceptance, print only their number."""
     rows = list(gate.list_rows(found))
     if rows and not is_first:
         print_table(rows)

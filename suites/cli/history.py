@@ -53,9 +53,9 @@ def command(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Follow the engine over commits: what its programs count and how long they take, each against the one before it.
+    """Follow the engine over commits: latency of calls and counts of programs, each compared with the commit before.
 
-    The harness is this one for all commits. Each engine is built once and kept. Neighbouring commits take turns in one
+    The harness is this one for all commits. Each engine is built once and kept. Consecutive commits take turns in one
     run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
     """
     place = find_repository(repository)

@@ -93,7 +93,7 @@ def _warn_of_excess_threads(threads: int) -> None:
     usable = count_processors()
     if threads > usable:
         may_use = f"this process may use {count(usable, 'processor')}"
-        told = f"--threads {threads}: {may_use}, so threads wait for each other and the times are too long"
+        told = f"--threads {threads}: {may_use}, so use at most that many threads for meaningful times"
         print(told, file=sys.stderr)
 
 

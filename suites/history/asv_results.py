@@ -2,7 +2,7 @@
 
 asv compares numbers that were measured at different times, and a machine drifts meanwhile. So the seconds here are the
 median latency of the first commit times the paired ratios of the commits since, and the samples are the same by each
-generation of processes: a commit differs from its neighbour by what was measured in turns, and by nothing else.
+generation of processes: consecutive commits differ by what was measured in turns, and by nothing else.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _describe_result(
 
 
 def _list_seconds(track: Track) -> Iterator[Value | None]:
-    """Of each commit, on the scale of the first one; None where nothing was timed, or behind a gap."""
+    """Of each commit, on the scale of the first one; None if nothing was timed, or after a commit without a program."""
     before: Value | None = None
     for point in track.points:
         if track.seconds is None or point.level is None:

@@ -59,11 +59,11 @@ def list_commits(repository: Path, since: str, until: str = "HEAD", every: int =
     always the last one.
 
     Raises:
-        UsageError: no such commit; `until` does not follow on `since`; nothing between them changes the engine.
+        UsageError: no such commit; `since` is no ancestor of `until`; nothing between them changes the engine.
     """
     first, last = (_find(repository, option, text) for option, text in (("--since", since), ("--until", until)))
     if output("git", "-C", str(repository), "merge-base", "--is-ancestor", first, last) is None:
-        raise UsageError(f"--since {since}: {until} does not follow on it")
+        raise UsageError(f"--since {since}: no ancestor of {until}")
     later = _log(repository, f"{first}..{last}", "--", *ENGINE)
     if not later:
         raise UsageError(f"no commit after {since} up to {until} changes {', '.join(ENGINE)}")

@@ -1,6 +1,6 @@
-"""Measures the engines of commits: builds, counts of their programs, and times of neighbours in turns.
+"""Measures the engines of commits: builds them, counts their programs, and times consecutive ones in turns.
 
-commits ──▶ builds ──▶ counts ──▶ the different engines, neighbours in turns ──▶ run ──▶ commit lines
+commits ──▶ builds ──▶ counts ──▶ the engines that differ, in turns ──▶ run ──▶ commit lines
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def keep_changes(engines: Sequence[Engine]) -> list[Engine]:
 
 
 def make_plan(request: Request, engines: Sequence[Engine]) -> RunPlan:
-    """Every case with the engines that differ, neighbours in one part.
+    """Every case with the engines that differ, consecutive ones in one part.
 
     Raises:
         UsageError: all engines are the same, so there is nothing to compare.
@@ -156,7 +156,7 @@ def describe_commits(
     for commit in request.commits:
         line = CommitRecord(
             commit=commit.name,
-            parent=None if before is None else before.commit,
+            previous=None if before is None else before.commit,
             skipped=commit.skipped,
             date=commit.date.isoformat(),
             subject=commit.subject,

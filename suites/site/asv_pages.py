@@ -101,7 +101,7 @@ def find_results(folder: Path, repositories: Iterable[Path], named: Path | None 
         )
     is_shallow = any(_run_git(path, "rev-parse", "--is-shallow-repository") == ["true"] for path in checkouts)
     raise AsvPagesError(
-        f"git has no commit of the results in {named} in the history of HEAD",
+        f"the git repository has none of the commits that {named} has results for",
         "git fetch --unshallow" if is_shallow else "git pull",
     )
 

@@ -39,7 +39,7 @@ PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
 HERE = Path(__file__).parent
 MARK = ".enginebench-site"
 """A file in every folder that was written here, with the names of all files that were: only such a folder, or an empty
-one, is written again, and files that it does not name are kept."""
+one, is overwritten, and files that it does not name are kept."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,8 @@ def _write_asv_pages(site: Site, results: Path, folder: Path) -> AsvPart:
         return AsvPart(problem=str(error), command=error.command)
     if shown.left_out:
         count = len(shown.files) + shown.left_out
-        problems.insert(0, f"{shown.left_out} of {count} results have no commit of the first-parent history of HEAD")
+        where = "neither in the first-parent history of HEAD nor tagged"
+        problems.insert(0, f"{shown.left_out} of {count} results are left out: their commits are {where}")
     return AsvPart("asv/index.html", "; ".join(problems) or None)
 
 

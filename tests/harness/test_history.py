@@ -133,7 +133,7 @@ def test_commits_that_change_no_engine_are_left_out(toy):
     ("since", "until", "told"),
     [
         ("nowhere", "HEAD", "--since 'nowhere': no such commit"),
-        ("HEAD", "HEAD~1", "does not follow on it"),
+        ("HEAD", "HEAD~1", "no ancestor of HEAD~1"),
         ("HEAD", "HEAD", "no commit after HEAD up to HEAD changes engine"),
         ("--output=x", "HEAD", "no such commit"),
     ],
@@ -175,7 +175,7 @@ def test_a_commit_that_does_not_start_is_recorded_with_its_reason(toy, measured)
     broken = lines[names["broken"]]
     assert (broken.status, broken.backend, broken.cases) == ("failed", None, {})
     assert "SyntaxError" in broken.reason
-    assert lines[names["mended"]].parent == names["larger"]
+    assert lines[names["mended"]].previous == names["larger"]
     assert lines[names["mended"]].backend == lines[names["larger"]].backend
     assert not any(str(toy[0]) in text for text in run.path.read_text().splitlines())
 
@@ -249,7 +249,7 @@ def test_a_revision_is_a_backend(toy, cache, monkeypatch):
     folder, names = toy
     monkeypatch.setattr("suites.harness.record.machine.checkout", lambda: folder)
     assert versions.resolve("engine@HEAD", folder) == f"engine@{names['mended'][:12]}"
-    with pytest.raises(UsageError, match=r"no such folder .*, and no such commit of this checkout"):
+    with pytest.raises(UsageError, match=r"is no folder, and no commit of this checkout has this name"):
         versions.resolve("engine@HEAD~99", folder)
 
 

@@ -186,5 +186,5 @@ def test_more_threads_than_processors_are_told(capsys, measured, monkeypatch):
         with pytest.raises(SystemExit):
             main([*PROFILE, "--threads", threads])
         out, err = capsys.readouterr()
-        assert ("--threads 2: this process may use 1 processor, so threads wait" in err) == told
+        assert ("--threads 2: this process may use 1 processor, so use at most" in err) == told
         assert "may use" not in out

@@ -322,7 +322,7 @@ def plant_an_interpreter_that_ends(folder):
 @pytest.mark.parametrize(
     ("plant", "told"),
     [
-        (plant_nothing, "no such folder "),
+        (plant_nothing, "is no folder, and no commit of this checkout has this name"),
         (plant_an_empty_folder, "has no interpreter: expected .venv/bin/python (a checkout) or bin/python"),
         (plant_an_engine_that_fails, "engine cannot be imported there: OSError: first line second line"),
         (plant_an_engine_without_extension, "the extension of the engine is not built there (ModuleNotFoundError: "),

@@ -28,7 +28,7 @@ def commit(index, **fields):
     """A commit of the record; its engine has 30 launches."""
     counted = CountedCase(facts=Facts(launches=fields.pop("launches", 30), nodes=40))
     usual = {
-        "commit": NAMES[index], "parent": NAMES[index - 1] if index else None,
+        "commit": NAMES[index], "previous": NAMES[index - 1] if index else None,
         "date": f"2026-11-2{index}T10:00:00+00:00",
         "subject": f"Change number {index}", "status": "built", "backend": LABELS[index], "digest": str(index),
         "cases": dict.fromkeys(CASES, counted),
@@ -56,7 +56,7 @@ def run(tmp_path_factory):
     commits = [
         commit(0), commit(1),
         commit(2, status="failed", backend=None, digest=None, cases={}, reason=f"no compiler {EVIL}"),
-        commit(3, parent=NAMES[1], launches=28, subject=f"Fuse {EVIL}", skipped=4),
+        commit(3, previous=NAMES[1], launches=28, subject=f"Fuse {EVIL}", skipped=4),
     ]  # fmt: skip
     path = store.runs_folder(results, environment.machine) / f"20261125T120000Z_{NAMES[3][:12]}_history.jsonl"
     with store.Writer(path) as writer:

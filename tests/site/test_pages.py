@@ -129,7 +129,7 @@ def test_the_own_switches_of_a_competitor_are_shown_as_such(visit, collection):
     page.get_by_text("onnxruntime", exact=True).first.click()
     assert "backend=onnxruntime" in page.url
     page.locator('select[name="case"]').select_option(f"{case} onnxruntime")
-    assert "own switches of onnxruntime, a competitor" in page.inner_text("#about")
+    assert "switches of onnxruntime itself, a competitor" in page.inner_text("#about")
     shown = {row.get_attribute("data-switch"): row.inner_text() for row in page.query_selector_all("#switches tr")}
     for record in run.of(AblationRecord):
         if record.ratio is not None:

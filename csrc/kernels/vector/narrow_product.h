@@ -21,9 +21,8 @@ EB_INLINE int are_finite(vf sum[][2], const int R) {
     return !vi_any(zero != zero);
 }
 
-/* R rows, U sets of sums: few rows would wait for their previous addition. With scales that are not `scaled_first`, sums of products
- * with integers are up to 127 times those that are asked for, so they may overflow where the result does not. Then it answers 0 and
- * writes nothing. `scaled_first`: elements get their scale before they are multiplied, as in a panel of floats, which is slower. */
+/* R rows, U sets of sums: few rows would wait for their previous addition. Without `scaled_first`, a sum of products with
+ * integers is the result divided by the scale, so it may overflow where the result does not. Then it answers 0 and writes nothing. `scaled_first`: elements get their scale before they are multiplied, as in a panel of floats, which is slower. */
 EB_INLINE int multiply_few(const eb_micro *t, const float *scales, const int R, const int U, const int scaled_first) {
     vf sum[4][FEW_NARROW_ROWS][2];
     const vf low_scale = scaled_first ? vf_load(scales) : vf_set(1), high_scale = scaled_first ? vf_load(scales + EB_VL) : vf_set(1);

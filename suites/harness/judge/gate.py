@@ -1,7 +1,7 @@
 """Counts of the engine's programs against those that a project has accepted. Pure, but for `read` and `write`.
 
-A baseline is exact: a count that is smaller is a difference, too, because an improvement that nobody accepts would hide
-a later step back. Only columns of `ALLOWED_GROWTH` may move a little.
+Accepted counts are exact: a smaller count is a difference, too. Otherwise a later increase back to the old count would
+pass unseen. Only columns of `ALLOWED_GROWTH` may move a little.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Difference:
     """A row that is not as accepted.
 
     Attributes:
-        kind: ``worse`` if some count grew; ``better`` if counts only became smaller; ``new`` and ``gone`` for rows that
-            only one side has; ``failed`` for a program that cannot be made.
+        kind: ``worse`` if a count grew, or if only one side has it; ``better`` if counts only became smaller; ``new``
+            and ``gone`` for rows that only one side has; ``failed`` for a program that cannot be made.
         changes: column -> (accepted, now); None for a column that one side does not have.
         reason: why a program cannot be made.
     """
@@ -150,7 +150,7 @@ def write(path: Path, found: Baselines) -> None:
 
 
 def judge(accepted: Baselines, found: Mapping[tuple[str, str], Found]) -> Judgement:
-    """Compare the programs of now with the accepted counts.
+    """Compare the current programs with the accepted counts.
 
     Args:
         accepted: the counts to compare with.
@@ -174,7 +174,7 @@ def judge(accepted: Baselines, found: Mapping[tuple[str, str], Found]) -> Judgem
 
 
 def accept(accepted: Baselines, judgement: Judgement, why: str, on: date) -> Baselines:
-    """`accepted` with the counts of now in place of those that differ, and with the reason.
+    """`accepted` with the current counts in place of those that differ, and with the reason.
 
     Raises:
         UsageError: some program could not be made.

@@ -30,7 +30,8 @@ class Point:
         word: `faster` and `slower` are steps: beyond noise and, with Holm's rule over all pairs of the run, at 95%.
             `same code`: its engine is that of the commit before. `failed`: it was not built, or has no program.
         ratio: its time over that of the commit before it, by paired rounds; None where nothing was timed.
-        level: the product of these ratios since the first commit, so time over that of the first; None behind a gap.
+        level: the product of these ratios since the first commit, so time over that of the first; None after
+            a commit without a program or a time.
         wide: `ratio` with its 99% interval.
         generations: the paired ratio of each generation of processes.
         changes: column -> (before, now), of the counts that differ.
@@ -78,7 +79,7 @@ def follow(run: Run, history: History) -> list[Track]:
 
     Args:
         run: a run with lines of kind `commit`.
-        history: what the A/A pairs of its machine say of the variance between processes.
+        history: the variance between processes on its machine, from the A/A pairs of its runs.
     """
     commits = run.of(CommitRecord)
     samples = _index_samples(run)
@@ -137,6 +138,7 @@ def _track(
     samples: Mapping[Key, list[Samples]],
     compared: Compared,
 ) -> Track:
+    timed = {key for key, lines in samples.items() if any(line.seconds for line in lines)}
     floor = next((row.floor for row in run.summaries() if row.case == case and row.floor is not None), None)
     within = run.environment.plan.same_within
     points: list[Point] = []
@@ -144,7 +146,8 @@ def _track(
     sum_of: stats.Estimate | None = stats.Estimate(0.0, 0.0, math.inf)
     for commit in commits:
         counted = commit.cases.get(case, CountedCase(reason=commit.reason))
-        if commit.status != "built" or counted.facts is None:
+        is_timed = (case, str(commit.backend)) in timed
+        if commit.status != "built" or (counted.facts is None and not is_timed):
             points.append(Point(commit, "failed", reason=counted.reason or commit.reason))
             if commit.status == "built":
                 before, sum_of = commit, None
@@ -157,13 +160,14 @@ def _track(
         points.append(
             Point(
                 commit,
-                _say(estimate, compared.p_values.get(key), floor, within, is_first=is_first, is_same=is_same),
+                _choose_word(estimate, compared.p_values.get(key), floor, within, is_first=is_first, is_same=is_same),
                 None if estimate is None else stats.interval(estimate),
                 None if sum_of is None else stats.interval(sum_of),
                 None if estimate is None else stats.interval(estimate, WIDE),
                 tuple(math.exp(statistics.median(values)) for values in compared.logs.get(key, ())),
                 {} if before is None else _list_changes(before.cases.get(case), counted),
                 _list_counts(counted),
+                counted.reason,
             )
         )
         before = commit
@@ -177,14 +181,14 @@ def _track(
 
 
 def _add(total: stats.Estimate | None, one: stats.Estimate | None) -> stats.Estimate | None:
-    """The sum of independent estimates, known as well as the one that is known least; None if one is missing."""
+    """The sum of two estimates, with the smaller of their degrees of freedom; None if one is missing."""
     if total is None or one is None:
         return None
     error = math.hypot(total.error, one.error)
     return stats.Estimate(total.centre + one.centre, error, min(total.degrees, one.degrees))
 
 
-def _say(
+def _choose_word(
     estimate: stats.Estimate | None,
     p: float | None,
     floor: float | None,

@@ -19,9 +19,9 @@ from suites.harness.record.reasons import clean_line
 SHORT = 12
 """Characters of a commit's name."""
 LEGEND = (
-    "time: of a call, over that of the commit before, by rounds in which both took turns, with its 95% interval. since "
-    "first: the product of these ratios. Below 1x is faster. Steps are beyond noise, at 95% over all rows of the run. "
-    "counts: of the program, exact."
+    "time: latency divided by that of the commit before, from rounds in which both took turns, with its 95% interval. "
+    "relative to first: the product of these ratios. Below 1x is faster. A step is a difference beyond noise, at 95% "
+    "over all rows of the run. counts: exact values of the program that changed."
 )
 
 
@@ -59,9 +59,9 @@ def describe_steps(track: Track) -> Iterator[str]:
 def name_commit(commit: CommitRecord) -> str:
     """The commit, and how many commits before it may be meant instead."""
     name = f"{commit.commit[:SHORT]} ({clean_line(commit.subject)})"
-    if not commit.skipped or commit.parent is None:
+    if not commit.skipped or commit.previous is None:
         return name
-    return f"{name} or one of the {commit.skipped} commits since {commit.parent[:SHORT]}"
+    return f"{name} or one of the {commit.skipped} commits since {commit.previous[:SHORT]}"
 
 
 def describe_changes(point: Point) -> str:
@@ -72,7 +72,7 @@ def describe_changes(point: Point) -> str:
 def _make_table(console: Console, track: Track) -> Table:
     is_timed = any(point.ratio is not None for point in track.points)
     table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("commit", "date", *(("time", "", "since first") if is_timed else ()), "counts", "subject"):
+    for name in ("commit", "date", *(("time", "", "relative to first") if is_timed else ()), "counts", "subject"):
         table.add_column(name, overflow="fold")
     for point in track.points:
         commit = point.commit
@@ -112,7 +112,7 @@ def _describe_point(point: Point) -> dict[str, Any]:
     commit = point.commit
     return {
         "commit": commit.commit,
-        "parent": commit.parent,
+        "previous": commit.previous,
         "skipped": commit.skipped,
         "date": commit.date,
         "subject": commit.subject,

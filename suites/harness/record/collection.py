@@ -94,8 +94,7 @@ def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
 def _find_copies(runs: Sequence[Run]) -> dict[Path, Path]:
     """Second copy -> the copy that is kept, which is the one in the folder of its machine.
 
-    A copy has the machine and the name of another run, or the same samples under another name: two runs never measure
-    the same times.
+    Two files are copies if they have the same machine and name of the run, or the same bytes.
     """
     sizes = Counter(run.path.stat().st_size for run in runs)
     names: dict[tuple[str, str], Path] = {}

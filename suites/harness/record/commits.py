@@ -26,10 +26,10 @@ class CommitRecord(Record):
     """`commit`"""
     commit: str
     """full name"""
-    parent: str | None = None
-    """the commit before it in this history, which its times are compared with; null for the first"""
+    previous: str | None = None
+    """the commit before it in this history, which it is compared with; null for the first"""
     skipped: int = 0
-    """commits between `parent` and this one that change the engine and were left out"""
+    """commits between `previous` and this one that change the engine and were left out"""
     date: str
     """when it was committed, in ISO 8601"""
     subject: str

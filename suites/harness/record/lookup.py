@@ -103,7 +103,7 @@ def is_ablation(run: Run) -> bool:
 
 
 def is_history(run: Run) -> bool:
-    """True if the run follows the engine over commits. It may have been interrupted before such lines were written."""
+    """True if the run follows the engine over commits. An interrupted one has no lines of kind `commit`."""
     return run.environment.suite == HISTORY or bool(run.of(CommitRecord))
 
 

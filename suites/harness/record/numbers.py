@@ -15,7 +15,7 @@ from suites.harness.record.schema import AblationRecord, Ratio, Record, Samples,
 
 _MANY_DIGITS = re.compile(rb"\d{19}")
 _LARGEST = 2**63 - 1
-"""Largest integer that other readers of JSON take."""
+"""Largest signed integer of 64 bits."""
 _INFINITY = float("inf")
 
 
@@ -67,7 +67,7 @@ def _list_times(record: Record) -> Iterator[tuple[str, float]]:
             for name in ("p50", "p90", "p99", "min"):
                 yield f"latency.{name}", getattr(latency, name)
         if record.floor is not None:
-            yield "floor", 1 + record.floor
+            yield "1 + floor", 1 + record.floor
         compared = [record.best_peer, record.runner_up, *(record.versions or ())]
         yield from _list_ratios([record.ratio, *(one.ratio for one in compared if one is not None)])
         for name in ("prefill", "decode"):

@@ -17,6 +17,8 @@ _ESCAPES = re.compile(
     r"|[\x00-\x08\x0b-\x1f\x7f]"
 )
 _SCRATCH = re.compile(r"[^\s'\"=:]*/enginebench-[^\s'\":,;)]*")
+_REVISION = re.compile(r"[^\s'\"=:(]*/enginebench/revisions/[0-9a-f]{12}/(?=[0-9a-f]{12}\b)")
+"""The folder in which engines of git revisions are built, up to the name of the commit."""
 _GENERATED = re.compile(r"[^\s'\"=:]*/torchinductor_[^/\s'\"]*(?=/)")
 """The folder in which inductor stores generated code. The name of the user is part of its name."""
 _ADVICE = re.compile(
@@ -41,7 +43,7 @@ def clean(text: str) -> str:
     """`text` without escape sequences of terminals, without what differs each time (scratch folders, addresses), and
     without torch's advice on debugging torch.
     """
-    plain = _ADVICE.sub("", _ESCAPES.sub("", text))
+    plain = _REVISION.sub("", _ADVICE.sub("", _ESCAPES.sub("", text)))
     return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _GENERATED.sub("<inductor>", plain)))
 
 

@@ -1,4 +1,4 @@
-"""What backends tell of the programs that they make of cases. Nothing is called and nothing is timed."""
+"""Counts of the programs that backends make of cases. Nothing is called and nothing is timed."""
 
 from __future__ import annotations
 

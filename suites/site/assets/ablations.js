@@ -69,7 +69,7 @@
   bench.makeFilters(bench.find("filters"), filters, (chosen) => {
     const one = of(chosen).find((found) => key(found) === chosen.case) || of(chosen)[0];
     if (!one) return;
-    const whose = one.competitor ? `These are the own switches of ${one.backend}, a competitor of the engine. ` : "";
+    const whose = one.competitor ? `These are switches of ${one.backend} itself, a competitor of the engine. ` : "";
     bench.find("about").replaceChildren(whose, bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} on ${one.machine} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
     drawEffects(one);
     drawPairs(one);

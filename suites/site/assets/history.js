@@ -11,7 +11,7 @@
 
   function describePoint(point) {
     const lines = [`${point.commit} ${point.subject}`, point.date];
-    if (point.level) lines.push(`since first ${point.level.text} ${point.level.interval}`);
+    if (point.level) lines.push(`relative to the first commit ${point.level.text} ${point.level.interval}`);
     if (point.ratio) lines.push(`over the commit before ${point.ratio.text} ${point.ratio.interval}: ${point.word}`);
     if (point.changes) lines.push(point.changes);
     if (point.reason) lines.push(point.reason);
@@ -28,7 +28,7 @@
     const traces = [
       {
         ...base(shown),
-        name: "time since the first commit",
+        name: "time relative to the first commit",
         mode: "lines+markers",
         y: shown.map((one) => one.level.value),
         error_y: { type: "data", symmetric: false, array: shown.map((one) => one.level.high - one.level.value), arrayminus: shown.map((one) => one.level.value - one.level.low), thickness: 1.5, width: 3 },
@@ -49,7 +49,7 @@
 
   function fillCommits(track) {
     const timed = track.timed;
-    const headings = ["commit", "date", ...(timed ? ["time", "", "since first"] : []), "counts", "subject"].map((text) => ({ text }));
+    const headings = ["commit", "date", ...(timed ? ["time", "", "relative to first"] : []), "counts", "subject"].map((text) => ({ text }));
     const rows = track.points.map((point) =>
       bench.make(
         "tr",
@@ -81,7 +81,7 @@
       const track = of(chosen).find((one) => one.case === chosen.case) || of(chosen)[0];
       if (!track) return;
       bench.find("about").replaceChildren(bench.make("code", {}, track.case), `, ${track.start}. ${bench.count(track.points.length, "commit")}, measured ${track.date} on ${nameMachine(track.machine)}.`);
-      bench.listNotes(bench.find("steps"), track.steps.length ? track.steps : ["No step: no commit is faster or slower than the one before it beyond noise, and no count changed."]);
+      bench.listNotes(bench.find("steps"), track.steps.length ? track.steps : [track.timed ? "No step: no commit is faster or slower than the one before it beyond noise, and no count changed." : "No count changed. Nothing was timed."]);
       drawLevels(track);
       fillCommits(track);
     });
@@ -101,12 +101,10 @@
     ];
     bench.makeFilters(bench.find("count-filters"), filters, (chosen) => {
       const rows = stored.filter((one) => one.case === chosen.counted && one.counts[chosen.count] !== null && one.counts[chosen.count] !== undefined);
-      const shapes = ["circle", "square", "diamond", "triangle-up", "cross", "x"];
-      const colours = ["engine", "eager", "onnxruntime", "openvino", "torch_compile", "llama_cpp"].map(bench.getColour);
       const order = bench.unique(rows.map((one) => one.run));
       const traces = bench.unique(rows.map((one) => one.machine)).map((machine, number) => {
         const mine = rows.filter((one) => one.machine === machine);
-        return { type: "scatter", mode: "lines+markers", name: machine, x: mine.map((one) => one.run), y: mine.map((one) => one.counts[chosen.count]), text: mine.map((one) => `${one.date}, commit ${one.commit}`), hovertemplate: "%{text}: %{y:,}<extra>%{fullData.name}</extra>", line: { shape: "hv", width: 1.5, color: colours[number % colours.length] }, marker: { size: 9, symbol: shapes[number % shapes.length], color: colours[number % colours.length] } };
+        return { type: "scatter", mode: "lines+markers", name: machine, x: mine.map((one) => one.run), y: mine.map((one) => one.counts[chosen.count]), text: mine.map((one) => `${one.date}, commit ${one.commit}`), hovertemplate: "%{text}: %{y:,}<extra>%{fullData.name}</extra>", line: { shape: "hv", width: 1.5, color: bench.getMark(number).color }, marker: { size: 9, ...bench.getMark(number) } };
       });
       const dates = order.map((run) => rows.find((one) => one.run === run).date.slice(0, 10));
       const ticks = order.filter((_, index) => index === 0 || dates[index] !== dates[index - 1]);

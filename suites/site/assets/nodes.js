@@ -51,7 +51,7 @@
     bench.find("profiled").hidden = !profile;
     if (!profile) {
       const links = others.map((one) => [" ", bench.make("a", { href: `#${new URLSearchParams({ machine: one.machine, case: one.case, show: "launches" })}` }, bench.make("code", {}, one.case))]);
-      about.replaceChildren("No profile of this case is stored for this machine.", ...(links.length ? [" There is one of", ...links.flat(), "."] : []));
+      about.replaceChildren("No profile of this case is stored for this machine.", ...(links.length ? [" Profiles of these cases are stored:", ...links.flat(), "."] : []));
       return;
     }
     about.replaceChildren(bench.make("code", {}, profile.case), ", ", bench.make("code", {}, profile.backend), `; ${profile.roofs}. Measured ${profile.date} at commit `, bench.make("code", {}, profile.commit || "unknown"), profile.dirty ? " (with changes)" : "", ", run ", bench.make("code", {}, profile.run), ".");

@@ -1,4 +1,4 @@
-"""The engine over commits: times of neighbours, steps, and counts, also those of all other stored runs."""
+"""The engine over commits: times of consecutive commits, steps, and counts, also those of all other stored runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from suites.harness.record import lookup
 from suites.harness.record.reasons import clean_line
 from suites.harness.record.schema import Ratio
 from suites.harness.record.store import Run
+from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
 
 NAME = "history"
@@ -31,9 +32,7 @@ def describe(site: Site) -> Iterator[Page]:
             "tracks": [_describe_track(run, track) for run, track in followed],
             "stored": stored,
             "columns": list(COLUMNS),
-            "machines": [
-                {"name": name, "text": f"{known.cpu}, {known.cores} cores"} for name, known in site.machines.items()
-            ],
+            "machines": describe_machines(site, site.machines),
         },
         tables={
             "commits": [line for run, track in followed for line in _list_numbers(run, track)],
