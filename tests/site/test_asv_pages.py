@@ -121,8 +121,8 @@ def build_with(capsys, results, out, *arguments):
         ("results", "no history and no results of asv in ", "enginebench history --since HEAD~20"),
         ("asv", "asv is not installed", "pip install asv"),
         ("repository", "no git repository here", "cd CHECKOUT && enginebench site --results {results}"),
-        ("commits", "git has no commit of the results in ", "git pull"),
-        ("depth", "git has no commit of the results in ", "git fetch --unshallow"),
+        ("commits", "the git repository has none of the commits that ", "git pull"),
+        ("depth", "the git repository has none of the commits that ", "git fetch --unshallow"),
         ("scripts", "the scripts of asv's pages are not here", "enginebench data fetch asv-scripts"),
     ],
 )
