@@ -333,7 +333,7 @@ def test_who_takes_turns_is_what_the_run_says_that_is_resumed(tmp_path):
     ((case, _),) = made.cases
     labels = ["eager", "eager#2", "engine", "numpy"]
     began = replace(made, parts={case.id: [labels]})
-    environment = runner._environment(began, None)
+    environment = runner.describe_environment(began, None)
     with store.Writer(store.new_path(tmp_path, made.suite.name, environment)) as writer:
         writer.append(environment)
     now = replace(made, parts={case.id: [labels[:3], [*labels[:2], "numpy"]]})

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -211,7 +212,7 @@ def test_asv_reads_the_same_history_and_names_the_same_commit(toy, measured, tmp
               "results_dir": str(place / "results" / "asv"), "html_dir": str(tmp_path / "html"),
               "env_dir": str(tmp_path / "env")}  # fmt: skip
     (tmp_path / "asv.conf.json").write_text(json.dumps(config))
-    asv = [shutil.which("asv") or "asv"]
+    asv = [sys.executable, "-m", "asv"]
 
     def run(*arguments):
         command = [*asv, *arguments, "--config", str(tmp_path / "asv.conf.json")]
