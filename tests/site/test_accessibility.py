@@ -30,7 +30,8 @@ def test_texts_and_marks_have_the_contrast_of_level_aa(visit, name, scheme):
 
 
 def test_charts_say_in_words_what_they_show(visit):
-    for name in ("index.html", "model-bert.html", "ablations.html", "precision.html"):
+    names = ("index.html", "model-bert.html", "ablations.html", "precision.html", "kernels.html", "history.html")
+    for name in names:
         for plot in visit(name).query_selector_all(".chart:not([hidden]) .plot"):
             text = plot.get_attribute("aria-label")
             if plot.evaluate("one => !['growth', 'roofline', 'pairs'].includes(one.parentElement.id)"):

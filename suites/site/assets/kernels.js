@@ -43,7 +43,7 @@
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       margin: { l: 60, r: 16, t: 34, b: 48 },
       ...layout,
-    });
+    }, bench.listTexts(found.map((row) => `${row.kernel}, ${row.name}: ${read(row).text}`)));
   }
 
   const FLOPS = { key: "flops", title: "operations of the op", ticks: [[1e5, "10⁵"], [1e6, "10⁶"], [1e7, "10⁷"], [1e8, "10⁸"], [1e9, "10⁹"], [1e10, "10¹⁰"], [1e11, "10¹¹"]] };

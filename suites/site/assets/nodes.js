@@ -34,7 +34,7 @@
       yaxis: { type: "log", title: { text: "10⁹ operations a second" } },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemsizing: "constant" },
       margin: { l: 60, r: 16, t: 34, b: 48 },
-    });
+    }, bench.listTexts(profile.points.map((point) => `launch ${point.index}, ${point.op}: ${(point.rate / 1e9).toPrecision(3)} GFLOP/s`)));
   }
 
   function fillTable(profile) {
@@ -50,6 +50,7 @@
     if (!about) return;
     bench.find("profiled").hidden = !profile;
     if (!profile) {
+      bench.find("nodes-table").replaceChildren();
       const links = others.map((one) => [" ", bench.make("a", { href: `#${new URLSearchParams({ machine: one.machine, case: one.case, show: "launches" })}` }, bench.make("code", {}, one.case))]);
       about.replaceChildren("No profile of this case is stored for this machine.", ...(links.length ? [" Profiles of these cases are stored:", ...links.flat(), "."] : []));
       return;
