@@ -51,6 +51,7 @@
     bench.find("profiled").hidden = !profile;
     if (!profile) {
       bench.find("nodes-table").replaceChildren();
+      bench.hide(bench.find("nodes"), true);
       const links = others.map((one) => [" ", bench.make("a", { href: `#${new URLSearchParams({ machine: one.machine, case: one.case, show: "launches" })}` }, bench.make("code", {}, one.case))]);
       about.replaceChildren("No profile of this case is stored for this machine.", ...(links.length ? [" Profiles of these cases are stored:", ...links.flat(), "."] : []));
       return;
