@@ -145,7 +145,8 @@ def _look_up(graph: Graph, node: Node, table: Value | None) -> Value:
     positive before. An id that `index` refuses is refused here, too.
     """
     _, ids = node.inputs
-    assert ids is not None and table is not None  # noqa: S101, PT018  # `_axes` yields no other nodes
+    assert ids is not None  # noqa: S101  # both are required inputs of the nodes that `_axes` yields
+    assert table is not None  # noqa: S101  # as above
     size, zero = (graph.constant(np.asarray(n, ids.dtype)) for n in (table.shape[0], 0))
 
     def emit(op: str, *inputs: Value) -> Value:

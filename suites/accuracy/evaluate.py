@@ -167,7 +167,7 @@ def _score_exact(model: str, task: Task, parts: Sequence[Part], folder: Path) ->
         for inputs in part.chunks:
             outputs = _call_exact(module, inputs)
             arrays = {str(number): to_numpy(output) for number, output in outputs.items()}
-            np.savez(_path(folder, len(found)), **arrays)  # type: ignore[arg-type]  # no array is `allow_pickle`
+            np.savez(_path(folder, len(found)), **arrays)  # type: ignore[arg-type]  # mypy takes the arrays for the keyword `allow_pickle`
             scored = list(outputs.values())
             found.append(task.score_outputs(len(found), inputs, scored, scored))
     return join(found), size, types

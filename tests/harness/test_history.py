@@ -21,6 +21,7 @@ from suites.harness.judge.history import History
 from suites.harness.record import store
 from suites.harness.record.commits import CommitRecord
 from suites.history.commits import list_commits
+from tests.harness.test_versions import SLOWER
 
 SUITE = """
 name = "tiny"
@@ -35,19 +36,6 @@ name = "mlp"
 options = { widths = "64-64-64" }
 """
 
-SLOWER = """
-import time as _time
-
-_call = Program.__call__
-
-
-def _wait(self, *arguments, **named):
-    _time.sleep(0.002)
-    return _call(self, *arguments, **named)
-
-
-Program.__call__ = _wait
-"""
 LARGER = """
 PIPELINE = tuple(name for name in PIPELINE if name not in ("fuse_epilogue", "fuse_gelu", "fuse_pointwise"))
 """
