@@ -11,6 +11,7 @@ from engine.switches import register as register_switch
 from engine.targets.base import Target
 from engine.targets.cpu import CPU
 from engine.targets.interpreter import INTERPRETER
+from engine.targets.triton import TRITON
 
 TARGETS: dict[str, Target] = {}
 
@@ -30,5 +31,5 @@ def get(name: str) -> Target:
     return TARGETS[name]
 
 
-for _target in (CPU, INTERPRETER):
+for _target in (CPU, INTERPRETER, TRITON):
     register(_target)

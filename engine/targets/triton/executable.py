@@ -1,0 +1,128 @@
+"""Runs a bound plan on the device: resolves places to memory once, then starts the kernels in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from engine import dtypes
+from engine.errors import ExecutionError
+from engine.ops import TensorType
+from engine.program import Artifact
+from engine.targets.base import Context, Summary
+from engine.targets.bound import BoundExecutable
+from engine.targets.plan import BoundPlan, Place, Step
+from engine.targets.triton.constants import Constants
+from engine.targets.triton.device import TritonDevice, torch_type
+from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
+
+
+class TritonContext(Context):
+    """One call at a time: an arena, and the launches with their addresses."""
+
+    def __init__(self, executable: TritonExecutable, states: Sequence[Any]) -> None:
+        self._executable, self._states = executable, states
+        device, plan = executable.device, executable.plan
+        self._arena = device.allocate(plan.arena_bytes)
+        self._faults = device.allocate(4 * max(len(plan.steps), 1)).value(0, TensorType("int32", (len(plan.steps),)))
+        device.write(self._faults, 0)
+        self._fixed: Mapping[str, Sequence[Any]] = {}
+        self._calls: list[Callable[[], Any]] = []
+
+    def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
+        """As `Context.warm_up`: resolve every address."""
+        self._fixed = fixed
+        self._calls = [
+            self._bound(number, step, launch)
+            for number, step in enumerate(self._executable.plan.steps)
+            for launch in step.planned.handle.launches
+            if not _is_shared(step, launch)
+        ]
+
+    def _bound(self, number: int, step: Step, launch: Launch) -> Callable[[], Any]:
+        arguments = {name: self._resolve(number, step, argument) for name, argument in launch.arguments.items()}
+        return partial(launch.function[launch.grid], **arguments, **launch.options)
+
+    def _resolve(self, number: int, step: Step, argument: Any) -> Any:
+        """A tensor at the address of a pointer; anything else is itself."""
+        if isinstance(argument, Operand):
+            place = step.operands[argument.position]
+            assert place is not None  # noqa: S101  # kernels point to operands that are there
+            return self._pointer(place, argument)
+        if isinstance(argument, Scratch):
+            return self._arena.memory[step.scratch_offset + argument.start :].view(torch_type(argument.dtype))
+        return self._faults[number:] if isinstance(argument, Fault) else argument
+
+    def _pointer(self, place: Place, argument: Operand) -> Any:
+        memory = self._storage(place).view(torch_type(argument.view or place.dtype))
+        return memory[place.layout.offset + argument.offset :]
+
+    def _storage(self, place: Place) -> Any:
+        """The elements of the storage of a place, one after the other."""
+        kind, number = place.storage
+        if kind == "arena":
+            start = self._executable.plan.arena_offsets[number]
+            nbytes = self._executable.plan.arena_sizes[number]
+            return self._arena.memory[start : start + nbytes].view(torch_type(place.dtype))
+        if kind == "constant":
+            return self._executable.constants.values[number].reshape(-1)
+        values = self._states if kind == "state" else self._fixed[kind]
+        return values[number].reshape(-1)
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """As `Context.run`."""
+        del inputs, outputs  # they are the fixed values
+        for call in self._calls:
+            call()
+
+    def synchronize(self) -> None:
+        """As `Context.synchronize`: report indices that were out of range."""
+        faults = np.flatnonzero(self._executable.device.read(self._faults))
+        if faults.size:
+            self._executable.device.write(self._faults, 0)
+            raise ExecutionError(f"{self._executable.name_of(int(faults[0]))}: an index is out of range")
+
+    def look(self, place: Place) -> np.ndarray:
+        """As `Context.look`."""
+        layout, kind = place.layout, dtypes.dtype(place.dtype).numpy
+        elements = np.ascontiguousarray(self._executable.device.read(self._storage(place)))
+        strides = [stride * kind.itemsize for stride in layout.strides]
+        return np.ndarray(layout.shape, kind, elements.data, layout.offset * kind.itemsize, strides)
+
+
+def _is_shared(step: Step, launch: Launch) -> bool:
+    """True for a copy from a place to itself."""
+    if launch.unless_shared is None:
+        return False
+    first, second = (step.operands[position] for position in launch.unless_shared)
+    return first is not None and second is not None and first.storage == second.storage
+
+
+class TritonExecutable(BoundExecutable):
+    """A bound plan on the device."""
+
+    fixed = frozenset({"input", "output"})
+    device: TritonDevice
+
+    def __init__(self, artifact: Artifact, plan: BoundPlan, constants: Constants, device: TritonDevice) -> None:
+        super().__init__(artifact, plan, 1, device)
+        self.constants = constants
+
+    def context(self, states: Sequence[Any] = ()) -> TritonContext:
+        """As `Executable.context`."""
+        return TritonContext(self, states)
+
+    def summary(self) -> Summary:
+        """As `Executable.summary`; a step may have several launches."""
+        steps = self.plan.steps
+        launches = sum(len(launches_of(step).launches) for step in steps)
+        return super().summary()._replace(launches=launches)
+
+
+def launches_of(step: Step) -> Launches:
+    """The launches that were planned for a step."""
+    found: Launches = step.planned.handle
+    return found

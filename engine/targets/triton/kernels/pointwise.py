@@ -1,0 +1,279 @@
+"""Elementwise ops, programs of them, and copies: one loop over the result, whose body is generated for each step.
+
+Version 1: a flat index over the result is taken apart into coordinates. Axes along which all operands are evenly spaced
+are joined first, so that dense operands need no division. Each operand has strides of its own, so a broadcast, a
+transposed or a sliced operand is read where it lies.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from engine.ops import TABLE
+from engine.ops.fused import STEPS
+from engine.targets.triton.kernels import _functions
+from engine.targets.triton.launch import Launch, Launches, Operand, count_blocks
+from engine.targets.triton.registry import Answer, Request, Tensor, kernel
+
+_BLOCK = 1024
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class Body(NamedTuple):
+    """How an op is computed.
+
+    Attributes:
+        text: Triton's expression of the operands ``{0}``, ``{1}`` and so on.
+        wide: floats of 16 bits are computed in float32. False if the op only chooses among its operands.
+        dtypes: element types of operands for which it is right; (): all.
+    """
+
+    text: str
+    wide: bool = True
+    dtypes: tuple[str, ...] = ()
+
+
+_HALF = ("float16", "bfloat16", "float32")  # functions that have no float64 form here
+# Op -> its body. An op that is not here is refused by name.
+BODIES: Mapping[str, Body] = {
+    "neg": Body("-{0}"),
+    "abs": Body("tl.abs({0})"),
+    "sign": Body("({0} > 0).to({0}.dtype) - ({0} < 0).to({0}.dtype)"),
+    "exp": Body("tl.exp({0})"),
+    "exp2": Body("tl.exp2({0})"),
+    "log": Body("tl.log({0})"),
+    "log2": Body("tl.log2({0})"),
+    "sqrt": Body("_f.sqrt({0})"),
+    "rsqrt": Body("_f.divide(1.0, _f.sqrt({0}))"),
+    "reciprocal": Body("_f.divide(1.0, {0})"),
+    "sin": Body("tl.sin({0})"),
+    "cos": Body("tl.cos({0})"),
+    "tanh": Body("_f.tanh({0})", dtypes=_HALF),
+    "sigmoid": Body("_f.sigmoid({0})"),
+    "erf": Body("tl.erf({0})"),
+    "relu": Body("tl.where({0} < 0, ({0} * 0).to({0}.dtype), {0})"),
+    "silu": Body("{0} * _f.sigmoid({0})"),
+    "gelu": Body("_f.gelu({0})"),
+    "gelu_tanh": Body("_f.gelu_tanh({0})"),
+    "floor": Body("tl.floor({0})"),
+    "ceil": Body("tl.ceil({0})"),
+    "isnan": Body("{0} != {0}"),
+    "logical_not": Body("{0} == 0"),
+    "cast": Body("{0}"),
+    "copy": Body("{0}", wide=False),
+    "add": Body("{0} + {1}"),
+    "sub": Body("{0} - {1}"),
+    "mul": Body("{0} * {1}"),
+    "div": Body("_f.divide({0}, {1})"),
+    "maximum": Body("tl.where(({0} > {1}) | ({0} != {0}), {0}, {1})", wide=False),
+    "minimum": Body("tl.where(({0} < {1}) | ({0} != {0}), {0}, {1})", wide=False),
+    "eq": Body("{0} == {1}"),
+    "ne": Body("{0} != {1}"),
+    "lt": Body("{0} < {1}"),
+    "le": Body("{0} <= {1}"),
+    "gt": Body("{0} > {1}"),
+    "ge": Body("{0} >= {1}"),
+    "logical_and": Body("({0} != 0) & ({1} != 0)"),
+    "logical_or": Body("({0} != 0) | ({1} != 0)"),
+    "logical_xor": Body("({0} != 0) != ({1} != 0)"),
+    "bitwise_and": Body("{0} & {1}", dtypes=("int64", "int32", "int16", "int8", "uint8")),
+    "bitwise_or": Body("{0} | {1}", dtypes=("int64", "int32", "int16", "int8", "uint8")),
+    "bitwise_xor": Body("{0} ^ {1}", dtypes=("int64", "int32", "int16", "int8", "uint8")),
+    "where": Body("tl.where({0} != 0, {1}, {2})", wide=False),
+}
+# For bool, where + and * are "or" and "and".
+_BOOL_BODIES = {"add": Body("{0} | {1}"), "mul": Body("{0} & {1}"), "maximum": Body("{0} | {1}"), "minimum": Body("{0} & {1}")}
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def broadcast_strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of an operand for each axis of `shape`, to which it is broadcast."""
+    missing = len(shape) - len(tensor.shape)
+    own = [0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.strides, strict=True)]
+    return (*[0] * missing, *own)
+
+
+def join_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Join neighbouring axes where all operands go on evenly from one to the next.
+
+    Args:
+        shape: sizes.
+        strides: of each operand, for each axis.
+
+    Returns:
+        Sizes of the axes that remain, at least one, and the strides of each operand for them.
+    """
+    sizes, kept = [1], [[0] for _ in strides]
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        if all(last[-1] == steps[axis] * size for last, steps in zip(kept, strides, strict=True)) or sizes == [1]:
+            sizes[-1] *= size
+            for last, steps in zip(kept, strides, strict=True):
+                last[-1] = steps[axis]
+        else:
+            sizes.append(size)
+            for last, steps in zip(kept, strides, strict=True):
+                last.append(steps[axis])
+    return sizes, kept
+
+
+# --- source text -----------------------------------------------------------------------------------------------------
+
+
+class Plain(NamedTuple):
+    """A step of a body: the op, and the numbers of its operands among the inputs and the steps before it."""
+
+    name: str
+    operands: tuple[int, ...]
+
+
+def _loaded(number: int, dtype: str, wide: bool) -> str:
+    text = f"    x{number} = tl.load(p{number} + {{offset}}, mask=inside)\n"
+    if dtype in ("float16", "bfloat16") and wide:
+        text += f"    x{number} = x{number}.to(tl.float32)\n"
+    return text
+
+
+def _offset(number: int, rank: int) -> str:
+    return " + ".join(f"c{axis} * s{number}_{axis}" for axis in range(rank))
+
+
+@cache
+def make_kernel(rank: int, dtypes: tuple[str, ...], result: str, body: tuple[Plain, ...], wide_index: bool) -> Any:
+    """The kernel of a body.
+
+    Args:
+        rank: number of axes after joining.
+        dtypes: element types of the inputs.
+        result: element type of the result.
+        body: steps; the last one makes the result.
+        wide_index: offsets need 64 bits.
+    """
+    count = len(dtypes)
+    pointers = [f"p{n}" for n in range(count + 1)]
+    steps = [f"s{n}_{axis}" for n in range(count + 1) for axis in range(rank)]
+    sizes = [f"n{axis}" for axis in range(rank)]
+    lines = [f"def pointwise({', '.join([*pointers, 'total', *sizes, *steps])}, BLOCK: tl.constexpr):"]
+    start = "tl.program_id(0).to(tl.int64)" if wide_index else "tl.program_id(0)"
+    lines += [f"    i = {start} * BLOCK + tl.arange(0, BLOCK)", "    inside = i < total", "    rest = i"]
+    for axis in reversed(range(1, rank)):
+        lines += [f"    c{axis} = rest % n{axis}", f"    rest = rest // n{axis}"]
+    lines += ["    c0 = rest"]
+    lines += [
+        _loaded(n, dtype, _is_wide(body)).format(offset=_offset(n, rank)).rstrip("\n") for n, dtype in enumerate(dtypes)
+    ]
+    types = list(dtypes)
+    for number, step in enumerate(body, count):
+        made, chosen = result_type(step.name, [types[o] for o in step.operands], result), body_of(step, types)
+        lines.append(f"    x{number} = {chosen.text.format(*(f'x{o}' for o in step.operands))}")
+        types.append(made)
+    last = count + len(body) - 1
+    made = f"x{last} != 0" if result == "bool" else f"x{last}.to(p{count}.dtype.element_ty)"
+    store = f"    tl.store(p{count} + {_offset(count, rank)}, {made}, mask=inside)"
+    source = "\n".join([*lines, store, ""])
+    return _compile(source, (rank, dtypes, result, body, wide_index))
+
+
+def _is_wide(body: Sequence[Plain]) -> bool:
+    return any(BODIES[step.name].wide for step in body)
+
+
+def _compile(source: str, key: tuple[Any, ...]) -> Any:
+    """`source` as a kernel. Triton reads the text of a function from the module `linecache`."""
+    path = f"<engine pointwise {abs(hash(key)):x}>"
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    names: dict[str, Any] = {"tl": tl, "_f": _functions}
+    exec(compile(source, path, "exec"), names)  # noqa: S102  # the text is made of BODIES alone
+    function = names["pointwise"]
+    function.__module__ = __name__
+    return triton.jit(function)
+
+
+def body_of(step: Plain, types: Sequence[str]) -> Body:
+    """How a step is computed for these element types."""
+    if step.name in _BOOL_BODIES and types[step.operands[0]] == "bool":
+        return _BOOL_BODIES[step.name]
+    return BODIES[step.name]
+
+
+_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan")
+
+
+def result_type(name: str, types: Sequence[str], result: str) -> str:
+    """Element type of what a step makes."""
+    if name in _RELATIONS:
+        return "bool"
+    return result if name == "cast" else types[-1]
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def launch_body(inputs: Sequence[Tensor], output: Tensor, body: tuple[Plain, ...], *, at: Operand | None = None) -> Launch:
+    """The launch that computes `body` of `inputs`, each broadcast to `output`.
+
+    Args:
+        inputs: operands.
+        output: where the result goes.
+        body: steps.
+        at: where it begins, if that is not the output's first element.
+    """
+    shape = output.shape
+    strides = [*(broadcast_strides(one, shape) for one in inputs), output.strides]
+    sizes, steps = join_axes(shape, strides)
+    total = math.prod(shape)
+    reach = max((sum((n - 1) * abs(s) for n, s in zip(sizes, own, strict=True)) for own in steps), default=0)
+    wide_index = max(total + _BLOCK, reach) >= 1 << 31
+    function = make_kernel(len(sizes), tuple(one.dtype for one in inputs), output.dtype, body, wide_index)
+    arguments: dict[str, Any] = {f"p{n}": one.pointer() for n, one in enumerate(inputs)}
+    arguments[f"p{len(inputs)}"] = at or output.pointer()
+    arguments |= {"total": total, **{f"n{axis}": size for axis, size in enumerate(sizes)}}
+    arguments |= {f"s{n}_{axis}": step for n, own in enumerate(steps) for axis, step in enumerate(own)}
+    arguments["BLOCK"] = _BLOCK
+    return Launch(function, (max(count_blocks(total, _BLOCK), 1),), arguments, {"num_warps": 4})
+
+
+def launch_copy(source: Tensor, target: Tensor, *, at: Operand | None = None) -> Launch:
+    """The launch that copies one operand to another of the same shape, or broadcasts it. `at` as in `launch_body`."""
+    return launch_body([source], target, (Plain("copy", (0,)),), at=at)
+
+
+def _plan(request: Request, body: tuple[Plain, ...]) -> Answer:
+    inputs = [request.need(position) for position in range(len(request.inputs))]
+    types = [one.dtype for one in inputs]
+    for step in body:
+        allowed = BODIES[step.name].dtypes
+        if allowed and types[step.operands[0]] not in allowed:
+            return None
+        types.append(result_type(step.name, [types[o] for o in step.operands], request.output.dtype))
+    return Launches((launch_body(inputs, request.output, body),))
+
+
+def _single(op: str) -> None:
+    @kernel(op, variant="loop")
+    def plan(request: Request) -> Answer:
+        name = "gelu_tanh" if op == "gelu" and request.attributes["approximate"] == "tanh" else op
+        return _plan(request, (Plain(name, tuple(range(len(request.inputs)))),))
+
+
+for _op in [name for name in BODIES if name in TABLE]:
+    _single(_op)
+
+
+@kernel("pointwise", variant="loop")
+def plan_program(request: Request) -> Answer:
+    """A program of pointwise ops."""
+    steps = request.attributes["program"]
+    if any(name not in BODIES or STEPS[name][0] not in TABLE for name, *_operands in steps):
+        return None
+    return _plan(request, tuple(Plain(name, tuple(operands)) for name, *operands in steps))

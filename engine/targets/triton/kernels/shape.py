@@ -1,0 +1,64 @@
+"""Ops that join elements or make them from nothing.
+
+Version 1: a concatenation is one copy for each operand, by the loop of pointwise ops.
+"""
+
+from __future__ import annotations
+
+import math
+
+import triton
+import triton.language as tl
+
+from engine.ops import Layout
+from engine.targets.triton.kernels.pointwise import launch_copy
+from engine.targets.triton.launch import Launch, Launches, count_blocks
+from engine.targets.triton.registry import Answer, Request, kernel
+
+_BLOCK = 1024
+
+
+@kernel("concat", variant="copies")
+def plan_concat(request: Request) -> Answer:
+    """Each operand is copied to its part of the result."""
+    output, axis = request.output, request.attributes["axis"]
+    axis, start, launches = axis % len(output.shape), 0, []
+    for position in range(len(request.inputs)):
+        source = request.need(position)
+        part = output._replace(layout=Layout(source.shape, output.strides))
+        if math.prod(source.shape):
+            launches.append(launch_copy(source, part, at=output.pointer(start * output.strides[axis])))
+        start += source.shape[axis]
+    return Launches(tuple(launches))
+
+
+@triton.jit
+def _fill(out, total, start, step, BLOCK: tl.constexpr, IS_RANGE: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if IS_RANGE:
+        made = start.to(tl.float64) + i.to(tl.float64) * step.to(tl.float64)
+    else:
+        made = tl.zeros([BLOCK], tl.float64) + start.to(tl.float64)
+    if out.dtype.element_ty == tl.int1:
+        tl.store(out + i, made != 0, mask=i < total)
+    else:
+        tl.store(out + i, made.to(out.dtype.element_ty), mask=i < total)
+
+
+def _launch_fill(request: Request, start: float, step: float, *, is_range: bool) -> Answer:
+    total = math.prod(request.output.shape)
+    arguments = {"out": request.output.pointer(), "total": total, "start": start, "step": step}
+    options = {"BLOCK": _BLOCK, "IS_RANGE": is_range}
+    return Launches((Launch(_fill, (max(count_blocks(total, _BLOCK), 1),), arguments | options, {"num_warps": 4}),))
+
+
+@kernel("full", variant="loop")
+def plan_full(request: Request) -> Answer:
+    """One value everywhere."""
+    return _launch_fill(request, request.attributes["value"], 0.0, is_range=False)
+
+
+@kernel("arange", variant="loop")
+def plan_arange(request: Request) -> Answer:
+    """A range, computed in float64 as the op is defined."""
+    return _launch_fill(request, request.attributes["start"], request.attributes["step"], is_range=True)

@@ -1,0 +1,200 @@
+"""The table of Triton kernels. Each file in `kernels` is a family and adds its own; nothing else lists them.
+
+A kernel is a function from a step to its launches. Kernels of one op are asked in the order in which they were
+declared: the first one that accepts the step runs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from engine.encodings import Encoding
+from engine.errors import InternalError
+from engine.ops import Layout
+from engine.targets.plan import NeedsDense, Step
+from engine.targets.triton.launch import Launches, Operand
+
+Answer = Launches | NeedsDense | None
+
+
+class Tensor(NamedTuple):
+    """An operand of a step as a kernel sees it.
+
+    Attributes:
+        position: in `Step.operands`.
+        dtype: element type of what is in memory.
+        layout: shape, strides and offset, in elements.
+        encoding: how the elements are stored; None: as elements of their own type.
+        scale: the float32 scales of an encoded operand; None if it has none.
+    """
+
+    position: int
+    dtype: str
+    layout: Layout
+    encoding: Encoding | None = None
+    scale: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self.layout.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance of neighbours along each axis, in elements."""
+        return self.layout.strides
+
+    @property
+    def is_dense(self) -> bool:
+        """True if the elements lie row by row without gaps."""
+        return self.layout.is_dense
+
+    @property
+    def family(self) -> str:
+        """Name of the encoding's family; "" for plain elements."""
+        return "" if self.encoding is None else self.encoding.family
+
+    def pointer(self, offset: int = 0, view: str = "") -> Operand:
+        """A pointer to its first element, or to the element `offset` places further."""
+        return Operand(self.position, offset, view)
+
+
+class Device(NamedTuple):
+    """What plans depend on.
+
+    Attributes:
+        name: as the driver says it; "" for the interpreter.
+        multiprocessors: how many programs run at a time, if one takes a whole multiprocessor.
+        allow_tf32: float32 products may be rounded to TF32.
+    """
+
+    name: str = ""
+    multiprocessors: int = 132
+    allow_tf32: bool = False
+
+
+class Request(NamedTuple):
+    """A step that a kernel may accept.
+
+    Attributes:
+        op: its name.
+        inputs: None for an absent input. Scales of encoded inputs are part of their `Tensor`.
+        output: the first result.
+        attributes: of the op, with defaults.
+        device: what it will run on.
+        copied: inputs that were not dense have been copied already.
+    """
+
+    op: str
+    inputs: tuple[Tensor | None, ...]
+    output: Tensor
+    attributes: Mapping[str, Any]
+    device: Device
+    copied: bool = False
+
+    def need(self, position: int) -> Tensor:
+        """An input that is never absent."""
+        found = self.inputs[position]
+        if found is None:
+            raise InternalError(f"{self.op}: input {position} is missing")
+        return found
+
+    def find(self, position: int) -> Tensor | None:
+        """An input that may be absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+
+class Declared(NamedTuple):
+    """A kernel of the table.
+
+    Attributes:
+        name: unique.
+        op: the op that it runs.
+        variant: its name among the kernels of the op.
+        encodings: families of encoded operands that it reads.
+        compute: values of the attribute `compute` that it knows.
+        plan: from a request to launches; `NEEDS_DENSE` or None as in `StepPlanner.plan`.
+    """
+
+    name: str
+    op: str
+    variant: str
+    encodings: frozenset[str]
+    compute: frozenset[str]
+    plan: Callable[[Request], Answer]
+
+
+_TABLE: dict[str, list[Declared]] = {}
+
+
+def kernel(
+    *ops: str, variant: str, encodings: Sequence[str] = (), compute: Sequence[str] = ("element",)
+) -> Callable[[Callable[[Request], Answer]], Callable[[Request], Answer]]:
+    """Declare a kernel of each of `ops`: the decorated function makes the launches of a step.
+
+    Args:
+        ops: names of ops.
+        variant: name of the kernel among those of its op.
+        encodings: families of encoded operands that it reads.
+        compute: the arithmetic of products that it knows.
+    """
+
+    def declare(plan: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+        for op in ops:
+            one = Declared(f"triton_{op}_{variant}", op, variant, frozenset(encodings), frozenset(compute), plan)
+            known = _TABLE.setdefault(op, [])
+            if any(other.variant == variant for other in known):
+                raise InternalError(f"kernel {one.name} is declared twice")
+            known.append(one)
+        return plan
+
+    return declare
+
+
+@cache
+def kernels() -> Mapping[str, Sequence[Declared]]:
+    """Op -> its kernels. The first call imports the files of `kernels`, and with them triton."""
+    package = importlib.import_module("engine.targets.triton.kernels")
+    for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
+        if not module.startswith("_"):
+            importlib.import_module(f"{package.__name__}.{module}")
+    return _TABLE
+
+
+def request_of(step: Step, attributes: Mapping[str, Any], device: Device, *, copied: bool = False) -> Request:
+    """The request of a step."""
+    tensors: list[Tensor | None] = []
+    for position, place in enumerate(step.operands):
+        if place is None:
+            tensors.append(None)
+            continue
+        how = step.encoded.get(position)
+        scale = None
+        if how is not None and how.parts and (there := step.operands[how.parts]) is not None:
+            scale = Tensor(how.parts, there.dtype, there.layout)
+        tensors.append(Tensor(position, place.dtype, place.layout, None if how is None else how.encoding, scale))
+    parts = {how.parts for how in step.encoded.values() if how.parts}
+    first_part = min(parts, default=step.n_inputs)
+    output = tensors[step.n_inputs]
+    if output is None:
+        raise InternalError(f"{step.op}: no result")
+    return Request(step.op, tuple(tensors[:first_part]), output, attributes, device, copied)
+
+
+def plan_step(request: Request) -> tuple[Declared, Launches] | NeedsDense | None:
+    """The first kernel that accepts the request, and its launches."""
+    families = {one.family for one in request.inputs if one is not None and one.family}
+    compute = request.attributes.get("compute", "element")
+    for declared in kernels().get(request.op, ()):
+        if not families <= declared.encodings or compute not in declared.compute:
+            continue
+        answer = declared.plan(request)
+        if isinstance(answer, Launches):
+            return declared, answer
+        if answer is not None and not request.copied:
+            return answer
+    return None

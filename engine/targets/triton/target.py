@@ -1,0 +1,119 @@
+"""GPUs through Triton kernels. Importing this module imports neither triton nor torch."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+from functools import cache
+
+from engine.config import Config
+from engine.ops import TABLE
+from engine.program import Artifact, Instruction
+from engine.targets.base import Prepared, StepPlanner, Target
+from engine.targets.bind import bind
+from engine.targets.plan import Kernel, NeedsDense, Planned, Step
+from engine.targets.triton import registry
+from engine.targets.triton.constants import Constants
+from engine.targets.triton.device import TritonDevice, is_interpreted
+from engine.targets.triton.executable import TritonExecutable
+
+MINIMUM_CAPABILITY = (8, 0)
+"""Compute capability of the oldest GPUs that multiply bfloat16."""
+
+
+class _Planner(StepPlanner):
+    """Plans each step with the first kernel of the table that accepts it."""
+
+    def __init__(self, artifact: Artifact, device: registry.Device) -> None:
+        self._artifact, self._device = artifact, device
+
+    def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
+        """As `StepPlanner.plan`."""
+        attributes = {} if step.instruction is None else self._artifact.instructions[step.instruction].attributes
+        request = registry.request_of(step, attributes, self._device, copied=copied)
+        found = registry.plan_step(request)
+        if not isinstance(found, tuple):
+            return found
+        declared, launches = found
+        kernel = Kernel(declared.name, declared.op, declared.variant)
+        return Planned(kernel, shared_bytes=launches.scratch_bytes, handle=launches)
+
+
+class TritonTarget(Target):
+    """Runs programs on a CUDA device."""
+
+    name = "triton"
+    summary = "Triton kernels on a CUDA device"
+    device: TritonDevice
+
+    def __init__(self) -> None:
+        self.device = TritonDevice()
+
+    def unavailable(self) -> str | None:
+        """As `Target.unavailable`."""
+        return _find_obstacle()
+
+    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
+        """As `Target.supports`: None if the op is a view, or a kernel reads its operands as they are encoded."""
+        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
+        families = {encoding.family for encoding in found if encoding is not None}
+        if TABLE[instruction.op].view is not None and not families:
+            return None
+        known = registry.kernels().get(instruction.op, ())
+        if not known:
+            return "there is no Triton kernel for it"
+        compute = instruction.attributes.get("compute", "element")
+        if any(families <= one.encodings and compute in one.compute for one in known):
+            return None
+        reads = f" reads {', '.join(sorted(families))} operands" if families else " runs it"
+        return f"no Triton kernel{reads}" + (f" and computes in {compute}" if compute != "element" else "")
+
+    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Constants:
+        """As `Target.prepare`: all constants are copied to the device."""
+        del borrowed
+        return Constants(artifact, self.device)
+
+    def executable(
+        self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
+    ) -> TritonExecutable:
+        """As `Target.executable`."""
+        assert isinstance(prepared, Constants)  # noqa: S101  # made by `prepare`
+        planner = _Planner(artifact, registry.Device())
+        plan = bind(artifact, planner, strategy=config.planner, keep=keep, check=config.verify)
+        return TritonExecutable(artifact, plan, prepared, self.device)
+
+    def kernels(self) -> Sequence[Kernel]:
+        """The table of kernels; empty where triton is not installed."""
+        if _find_missing_package() is not None:
+            return ()
+        known = (one for of_op in registry.kernels().values() for one in of_op)
+        return [Kernel(one.name, one.op, one.variant) for one in known]
+
+
+@cache
+def _find_missing_package() -> str | None:
+    for package in ("torch", "triton"):
+        try:
+            importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return f"the package {package} is not installed; pip install 'enginebench[gpu]' brings it"
+    return None
+
+
+def _find_obstacle() -> str | None:
+    """Why this process cannot run kernels; None if it can."""
+    if (missing := _find_missing_package()) is not None or is_interpreted():
+        return missing
+    import torch
+
+    if not torch.cuda.is_available():
+        built = "" if torch.version.cuda else f"; torch {torch.__version__} is built without CUDA"
+        return f"there is no CUDA device{built}"
+    found = torch.cuda.get_device_capability()
+    if found < MINIMUM_CAPABILITY:
+        wanted, got = (".".join(map(str, one)) for one in (MINIMUM_CAPABILITY, found))
+        return f"{torch.cuda.get_device_name()} has compute capability {got}; kernels need {wanted}"
+    return None
+
+
+TRITON = TritonTarget()
