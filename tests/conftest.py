@@ -10,6 +10,9 @@ import pytest
 # Two test processes share two cores: more threads a process would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Triton reads this when it is first imported, by whichever test: without a GPU, kernels run in its interpreter.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
 # Tables are as wide as this says; what tests read of them shall not depend on who started them.
 os.environ.pop("COLUMNS", None)
 

@@ -16,6 +16,7 @@ from engine.encodings import Encoding
 from engine.errors import InternalError
 from engine.ops import Layout
 from engine.targets.plan import NeedsDense, Step
+from engine.targets.triton.device import is_interpreted
 from engine.targets.triton.launch import Launches, Operand
 
 Answer = Launches | NeedsDense | None
@@ -158,6 +159,8 @@ def kernel(
 @cache
 def kernels() -> Mapping[str, Sequence[Declared]]:
     """Op -> its kernels. The first call imports the files of `kernels`, and with them triton."""
+    if is_interpreted():
+        importlib.import_module("engine.targets.triton.interpreter").install()
     package = importlib.import_module("engine.targets.triton.kernels")
     for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
         if not module.startswith("_"):

@@ -1,0 +1,137 @@
+"""Makes Triton's interpreter strict: right about bfloat16, and stopped by an access outside of its operands.
+
+`TRITON_INTERPRET=1` runs kernels in NumPy, on CPU tensors. As triton 3.7 comes, it computes with the bits of bfloat16
+numbers as if they were integers, and reads and writes whatever an address leads to. Here products and conversions of
+bfloat16 are right, other arithmetic on it is refused (kernels compute in float32, because GPUs do), and each lane of an
+access must lie in the memory of an argument. `install` changes classes of triton in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_Builder = interpreter.InterpreterBuilder
+_Handle = interpreter.TensorHandle
+
+
+class _Memory:
+    """The address ranges that the kernel which runs may access: the storages of its arguments."""
+
+    def __init__(self) -> None:
+        self.ranges = np.zeros((0, 2), np.uint64)
+
+    def set(self, arguments: list[Any]) -> None:
+        """Allow the storages of the tensors among `arguments`."""
+        storages = [interpreter._unwrap_tensor(a).untyped_storage() for a in arguments if hasattr(a, "data_ptr")]
+        found = sorted({(one.data_ptr(), one.data_ptr() + one.nbytes()) for one in storages})
+        self.ranges = np.array(found, np.uint64).reshape(-1, 2)
+
+    def check(self, pointers: Any, mask: Any, what: str) -> None:
+        """IndexError if a lane that `mask` allows lies outside."""
+        size = np.uint64(max(1, pointers.get_element_ty().primitive_bitwidth // 8))
+        allowed = np.asarray(getattr(mask, "data", mask), dtype=np.bool_)
+        addresses = np.broadcast_to(pointers.data, np.broadcast_shapes(pointers.data.shape, allowed.shape))
+        addresses = addresses[np.broadcast_to(allowed, addresses.shape)].astype(np.uint64)
+        if not len(self.ranges):
+            outside = addresses.size
+        else:
+            number = np.searchsorted(self.ranges[:, 0], addresses, side="right").astype(np.int64) - 1
+            low, high = self.ranges[number.clip(0)].T
+            outside = int(np.count_nonzero((number < 0) | (addresses < low) | (addresses + size > high)))
+        if outside:
+            raise IndexError(f"{outside} lanes of a {what} lie outside of the operands")
+
+
+_MEMORY = _Memory()
+
+
+def _is_bfloat16(handle: Any) -> bool:
+    return bool(handle.dtype.scalar == tl.bfloat16)
+
+
+def _wide(handle: Any) -> Any:
+    """The same numbers in float32."""
+    return _Handle(handle.data.view(_BFLOAT16).astype(np.float32), tl.float32) if _is_bfloat16(handle) else handle
+
+
+def _convert(source: Any, target: Any) -> Any:
+    """A conversion, rounded to the nearest, ties to even; integers wrap, and floats are cut off."""
+    kind = target.scalar
+    if source.dtype.scalar == kind:
+        return source
+    elements = _wide(source).data
+    with np.errstate(all="ignore"):
+        if kind == tl.bfloat16:
+            made = np.ascontiguousarray(elements.astype(np.float32).astype(_BFLOAT16)).view(np.uint16)
+        else:
+            made = elements.astype(interpreter._get_np_dtype(kind))
+    return _Handle(made, kind)
+
+
+def _refusing(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`plain`, but TypeError for an operand of bfloat16."""
+
+    def checked(self: Any, first: Any, *others: Any) -> Any:
+        operands = [one for one in (first, *others) if isinstance(one, _Handle)]
+        if any(map(_is_bfloat16, operands)):
+            raise TypeError(f"{name} of bfloat16: convert the operands to float32 first")
+        return plain(self, first, *others)
+
+    return checked
+
+
+def install() -> None:
+    """Change triton's interpreter in this process. Later calls do nothing."""
+    if getattr(_Builder, "is_strict", False):
+        return
+    _Builder.is_strict = True
+    _install_memory()
+    _Builder.binary_op = _refusing("arithmetic", _Builder.binary_op)
+    _Builder.unary_op = _refusing("a function", _Builder.unary_op)
+    dot, reduce = _Builder.create_dot, interpreter.ReduceOps.apply_impl
+    _Builder.cast_impl = lambda _self, source, target: _convert(source, target)
+    _Builder.create_fp_to_fp = lambda _self, source, target, _mode: _convert(source, target)
+    _Builder.create_dot = lambda self, a, b, d, *others: dot(self, _wide(a), _wide(b), d, *others)
+
+    def reduce_checked(self: Any, inputs: Any) -> Any:
+        if any(one.dtype == tl.bfloat16 for one in inputs):
+            raise TypeError("a reduction of bfloat16: convert the operand to float32 first")
+        return reduce(self, inputs)
+
+    interpreter.ReduceOps.apply_impl = reduce_checked
+    # device_assert fires only in this mode.
+    object.__setattr__(interpreter.interpreter_builder.options, "debug", True)
+
+
+def _install_memory() -> None:
+    executor = interpreter.GridExecutor
+    begin, load, store = executor._init_args_hst, _Builder.create_masked_load, _Builder.create_masked_store
+
+    def begin_checked(self: Any, args: Any, kwargs: Any) -> Any:
+        positional, named = begin(self, args, kwargs)
+        _MEMORY.set([*positional, *named.values()])
+        return positional, named
+
+    def load_checked(self: Any, pointers: Any, mask: Any, *others: Any) -> Any:
+        _MEMORY.check(pointers, mask, "load")
+        return load(self, pointers, mask, *others)
+
+    def store_checked(self: Any, pointers: Any, value: Any, mask: Any, *others: Any) -> Any:
+        _MEMORY.check(pointers, mask, "store")
+        return store(self, pointers, value, mask, *others)
+
+    call = executor.__call__
+
+    def call_silently(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with np.errstate(all="ignore"):  # lanes beyond the end compute with zeros, of which a GPU says nothing
+            return call(self, *args, **kwargs)
+
+    executor._init_args_hst, executor.__call__ = begin_checked, call_silently
+    _Builder.create_masked_load, _Builder.create_masked_store = load_checked, store_checked

@@ -1,0 +1,247 @@
+"""One step at a time: makes operands with memory of their own, plans the step, runs or compiles its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from engine import dtypes
+from engine.encodings import Encoding, Stored
+from engine.ops import TABLE, Layout, TensorType
+from engine.targets.plan import EncodedOperand, Place, Step, Storage
+from engine.targets.triton import registry
+from engine.targets.triton.device import as_elements, as_tensor, torch_type
+from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
+
+
+class Input(NamedTuple):
+    """An input of a case.
+
+    Attributes:
+        shape: its sizes.
+        dtype: "" is the element type of the case.
+        order: the axes as they lie in memory, if they are not in their own order: the input is a permuted view.
+        gap: elements between one row (along the last axis in memory) and the next: the input is a slice.
+        low, high: range of values; integers and floats alike, floats are normal numbers if both are 0.
+        encoding: how the elements are stored.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = ""
+    order: tuple[int, ...] = ()
+    gap: int = 0
+    low: float = 0
+    high: float = 0
+    encoding: Encoding | None = None
+
+
+class Case(NamedTuple):
+    """A step to check.
+
+    Attributes:
+        op: its name.
+        inputs: None for absent ones.
+        attributes: those without a default, and others that matter.
+        dtypes: element types to check it in.
+        variant: the kernel that must run it; "" is any.
+        multiprocessors: of the device that it is planned for.
+        scale: factor of the tolerance, where the sums of a case are longer or its values larger than usual.
+    """
+
+    op: str
+    inputs: tuple[Input | None, ...]
+    attributes: Mapping[str, Any] = {}
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    variant: str = ""
+    multiprocessors: int = 4
+    scale: float = 1.0
+
+    def __str__(self) -> str:
+        sizes = ",".join("-" if one is None else "x".join(map(str, one.shape)) for one in self.inputs)
+        extra = ",".join(f"{name}={value}" for name, value in self.attributes.items())
+        return f"{self.op}({sizes}){':' + extra if extra else ''}".replace(" ", "")
+
+
+class Made(NamedTuple):
+    """A step with its operands' memory.
+
+    Attributes:
+        step: as the binder would make it.
+        attributes: with defaults.
+        references: arguments of the op's reference.
+        memory: for each operand of the step its whole storage, as a flat CPU tensor.
+        outputs: types of the results.
+    """
+
+    step: Step
+    attributes: dict[str, Any]
+    references: list[Any]
+    memory: list[torch.Tensor | None]
+    outputs: tuple[TensorType, ...]
+
+
+def _draw(one: Input, dtype: str, random: np.random.Generator) -> np.ndarray:
+    kind = dtypes.dtype(dtype)
+    if kind.kind == "bool":
+        return random.random(one.shape) < 0.5
+    if kind.kind == "int":
+        return random.integers(int(one.low), int(one.high) or 10, one.shape).astype(kind.numpy)
+    spread = one.high - one.low
+    drawn = random.standard_normal(one.shape) if not spread else one.low + spread * random.random(one.shape)
+    return drawn.astype(kind.numpy)
+
+
+def _laid_out(array: np.ndarray, one: Input) -> tuple[np.ndarray, Layout]:
+    """The elements of a whole storage in order, and the layout of `array` in it."""
+    order = one.order or tuple(range(array.ndim))
+    stored = np.transpose(array, order)
+    if one.gap:
+        wider = np.zeros((*stored.shape[:-1], stored.shape[-1] + one.gap), stored.dtype)
+        wider[..., : stored.shape[-1]] = stored
+        strides = Layout.dense(wider.shape).strides
+        stored = wider
+    else:
+        strides = Layout.dense(stored.shape).strides
+    own = [0] * array.ndim
+    for axis, stride in zip(order, strides, strict=True):
+        own[axis] = stride
+    return np.ascontiguousarray(stored).reshape(-1), Layout(array.shape, tuple(own))
+
+
+def make(case: Case, dtype: str, seed: int = 0) -> Made:
+    """The step of a case with random operands. An output's memory is NaN or the largest number before the step."""
+    random = np.random.default_rng(seed)
+    op = TABLE[case.op]
+    operands: list[Place | None] = []
+    memory: list[torch.Tensor | None] = []
+    references: list[Any] = []
+    types: list[TensorType | None] = []
+    parts: list[tuple[int, list[np.ndarray]]] = []
+    encoded: dict[int, EncodedOperand] = {}
+
+    def add(flat: np.ndarray, kind: str, layout: Layout) -> None:
+        operands.append(Place(Storage(kind, len(operands)), dtypes.from_numpy(flat.dtype).name, layout))
+        memory.append(as_tensor(flat).clone())
+
+    for position, one in enumerate(case.inputs):
+        if one is None:
+            operands.append(None), memory.append(None), references.append(None), types.append(None)
+            continue
+        name = one.dtype or dtype
+        array = _draw(one, name, random)
+        types.append(TensorType(name, one.shape, one.encoding))
+        if one.encoding is None:
+            flat, layout = _laid_out(array, one)
+            add(flat, "input", layout)
+            references.append(array)
+            continue
+        components = one.encoding.encode(array.astype(np.float32))
+        references.append(Stored(one.encoding, components, name))
+        add(components["data"].reshape(-1), "constant", Layout.dense(components["data"].shape))
+        parts.append((position, [components[part] for part in one.encoding.component_names[1:]]))
+    for position, arrays in parts:
+        encoding = types[position].encoding  # type: ignore[union-attr]
+        assert encoding is not None
+        encoded[position] = EncodedOperand(encoding, len(operands) if arrays else 0)
+        for array in arrays:
+            add(np.asarray(array).reshape(-1), "constant", Layout.dense(np.shape(array)))
+    n_inputs = len(operands)
+    attributes = op.complete(case.attributes)
+    outputs = tuple(op.infer(types, attributes))
+    for type_ in outputs:
+        kind = dtypes.dtype(type_.dtype)
+        flat = np.full(type_.size, np.nan if kind.kind == "float" else 1, kind.numpy)
+        add(flat, "output", Layout.dense(type_.shape))
+    return Made(Step(None, case.op, operands, n_inputs, [], [], encoded=encoded), attributes, references, memory, outputs)
+
+
+def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
+    """The kernel and the launches of a made step; an input that must be dense is an error of the case."""
+    device = registry.Device(multiprocessors=case.multiprocessors)
+    found = registry.plan_step(registry.request_of(made.step, made.attributes, device))
+    assert isinstance(found, tuple), f"no kernel accepts {case}: {found}"
+    if case.variant:
+        assert found[0].variant == case.variant
+    return found
+
+
+def run(case: Case, dtype: str, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray], bool]:
+    """What the kernel and what the reference make, and True if the kernel reported a bad index."""
+    made = make(case, dtype, seed)
+    _declared, launches = plan(case, made)
+    scratch = torch.full((launches.scratch_bytes,), 0x5A, dtype=torch.uint8)
+    fault = torch.zeros(1, dtype=torch.int32)
+
+    def resolve(argument: Any) -> Any:
+        if isinstance(argument, Operand):
+            place, memory = made.step.operands[argument.position], made.memory[argument.position]
+            assert place is not None and memory is not None
+            typed = memory.view(torch_type(argument.view)) if argument.view else memory
+            return typed[place.layout.offset + argument.offset :]
+        if isinstance(argument, Scratch):
+            return scratch[argument.start :].view(torch_type(argument.dtype))
+        return fault if isinstance(argument, Fault) else argument
+
+    for launch in launches.launches:
+        assert all(size >= 1 for size in launch.grid), launch.grid
+        launch.function[launch.grid](**{n: resolve(a) for n, a in launch.arguments.items()}, **launch.options)
+    results = [as_elements(made.memory[made.step.n_inputs + n]).reshape(t.shape) for n, t in enumerate(made.outputs)]
+    if fault.item():
+        return results, [], True
+    expected = TABLE[case.op].reference(*made.references, **made.attributes)
+    return results, list(expected) if isinstance(expected, tuple | list) else [expected], False
+
+
+class Pointer:
+    """Stands for a tensor of a GPU while a kernel is compiled: an element type, and an address that 16 divides."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = torch_type(dtype)
+
+    def data_ptr(self) -> int:
+        """An address."""
+        return 4096
+
+
+def compile_launch(case: Case, made: Made, launch: Launch) -> Any:
+    """The compiled kernel of one launch, for the target that `aot.set_target` names."""
+
+    def resolve(argument: Any) -> Any:
+        if isinstance(argument, Operand):
+            place = made.step.operands[argument.position]
+            assert place is not None
+            return Pointer(argument.view or place.dtype)
+        if isinstance(argument, Scratch):
+            return Pointer(argument.dtype)
+        return Pointer("int32") if isinstance(argument, Fault) else argument
+
+    del case
+    arguments = {name: resolve(argument) for name, argument in launch.arguments.items()}
+    return launch.function.warmup(**arguments, grid=launch.grid, **launch.options)
+
+
+TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2, "float64": 1e-10}
+"""Relative to the largest expected magnitude: two roundings to the type, or sums of some hundred terms in float32."""
+
+
+def worst_error(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """The largest difference over the largest expected magnitude (at least 1); infinite if NaN, infinities or types
+    differ.
+    """
+    worst = 0.0
+    for got, want in zip(results, expected, strict=True):
+        if got.dtype != want.dtype or got.shape != want.shape:
+            return float("inf")
+        if not got.size:
+            continue
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        odd = ~np.isfinite(b)
+        if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(a[odd & ~np.isnan(b)], b[odd & ~np.isnan(b)]):
+            return float("inf")
+        if odd.all():
+            continue
+        worst = max(worst, float(np.max(np.abs(a[~odd] - b[~odd])) / max(1.0, float(np.max(np.abs(b[~odd]))))))
+    return worst
