@@ -49,6 +49,7 @@ class Case(NamedTuple):
         variant: the kernel that must run it; "" is any.
         multiprocessors: of the device that it is planned for.
         scale: factor of the tolerance, where the sums of a case are longer or its values larger than usual.
+        has_products: names of kernel functions that must use warpgroup instructions in types of 16 bits.
     """
 
     op: str
@@ -58,6 +59,7 @@ class Case(NamedTuple):
     variant: str = ""
     multiprocessors: int = 4
     scale: float = 1.0
+    has_products: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = ",".join("-" if one is None else "x".join(map(str, one.shape)) for one in self.inputs)
@@ -94,66 +96,87 @@ def _draw(one: Input, dtype: str, random: np.random.Generator) -> np.ndarray:
     return drawn.astype(kind.numpy)
 
 
-def _laid_out(array: np.ndarray, one: Input) -> tuple[np.ndarray, Layout]:
-    """The elements of a whole storage in order, and the layout of `array` in it."""
-    order = one.order or tuple(range(array.ndim))
-    stored = np.transpose(array, order)
+def _order(one: Input) -> tuple[int, ...]:
+    return one.order or tuple(range(len(one.shape)))
+
+
+def _layout_of(one: Input) -> Layout:
+    """How the elements of an input lie in its storage."""
+    sizes = [one.shape[axis] for axis in _order(one)]
     if one.gap:
-        wider = np.zeros((*stored.shape[:-1], stored.shape[-1] + one.gap), stored.dtype)
-        wider[..., : stored.shape[-1]] = stored
-        strides = Layout.dense(wider.shape).strides
-        stored = wider
-    else:
-        strides = Layout.dense(stored.shape).strides
-    own = [0] * array.ndim
-    for axis, stride in zip(order, strides, strict=True):
+        sizes[-1] += one.gap
+    own = [0] * len(sizes)
+    for axis, stride in zip(_order(one), Layout.dense(sizes).strides, strict=True):
         own[axis] = stride
-    return np.ascontiguousarray(stored).reshape(-1), Layout(array.shape, tuple(own))
+    return Layout(one.shape, tuple(own))
 
 
-def make(case: Case, dtype: str, seed: int = 0) -> Made:
-    """The step of a case with random operands. An output's memory is NaN or the largest number before the step."""
+def _lay_out(array: np.ndarray, one: Input) -> np.ndarray:
+    """The elements of the whole storage of an input, in order."""
+    stored = np.transpose(array, _order(one))
+    if one.gap:
+        gap = np.zeros((*stored.shape[:-1], one.gap), stored.dtype)
+        stored = np.concatenate([stored, gap], -1)
+    return np.ascontiguousarray(stored).reshape(-1)
+
+
+def make(case: Case, dtype: str, seed: int = 0, *, is_outline: bool = False) -> Made:
+    """The step of a case with random operands. Results are NaN or 1 before the step.
+
+    With `is_outline`, the operands have types and layouts, but no elements.
+    """
     random = np.random.default_rng(seed)
     op = TABLE[case.op]
     operands: list[Place | None] = []
     memory: list[torch.Tensor | None] = []
     references: list[Any] = []
     types: list[TensorType | None] = []
-    parts: list[tuple[int, list[np.ndarray]]] = []
+    parts: list[tuple[int, list[tuple[np.ndarray, tuple[int, ...]]]]] = []
     encoded: dict[int, EncodedOperand] = {}
 
     def add(flat: np.ndarray, kind: str, layout: Layout) -> None:
         operands.append(Place(Storage(kind, len(operands)), dtypes.from_numpy(flat.dtype).name, layout))
-        memory.append(as_tensor(flat).clone())
+        memory.append(None if is_outline else as_tensor(flat).clone())
 
     for position, one in enumerate(case.inputs):
         if one is None:
             operands.append(None), memory.append(None), references.append(None), types.append(None)
             continue
         name = one.dtype or dtype
-        array = _draw(one, name, random)
+        if is_outline:  # one element, seen everywhere
+            array = np.broadcast_to(np.ones((), dtypes.dtype(name).numpy), one.shape)
+        else:
+            array = _draw(one, name, random)
         types.append(TensorType(name, one.shape, one.encoding))
         if one.encoding is None:
-            flat, layout = _laid_out(array, one)
-            add(flat, "input", layout)
+            if is_outline:
+                add(array.reshape(-1)[:1], "input", _layout_of(one))
+            else:
+                add(_lay_out(array, one), "input", _layout_of(one))
             references.append(array)
             continue
-        components = one.encoding.encode(array.astype(np.float32))
-        references.append(Stored(one.encoding, components, name))
-        add(components["data"].reshape(-1), "constant", Layout.dense(components["data"].shape))
-        parts.append((position, [components[part] for part in one.encoding.component_names[1:]]))
+        types_of = one.encoding.component_types(one.shape)
+        if is_outline:
+            components = {part: np.ones(1, dtypes.dtype(kind).numpy) for part, (kind, _shape) in types_of.items()}
+        else:
+            components = one.encoding.encode(array.astype(np.float32))
+            references.append(Stored(one.encoding, components, name))
+        add(components["data"].reshape(-1), "constant", Layout.dense(one.shape))
+        rest = one.encoding.component_names[1:]
+        parts.append((position, [(components[part], types_of[part][1]) for part in rest]))
     for position, arrays in parts:
         encoding = types[position].encoding  # type: ignore[union-attr]
         assert encoding is not None
         encoded[position] = EncodedOperand(encoding, len(operands) if arrays else 0)
-        for array in arrays:
-            add(np.asarray(array).reshape(-1), "constant", Layout.dense(np.shape(array)))
+        for array, shape in arrays:
+            add(np.asarray(array).reshape(-1), "constant", Layout.dense(shape))
     n_inputs = len(operands)
     attributes = op.complete(case.attributes)
     outputs = tuple(op.infer(types, attributes))
     for type_ in outputs:
         kind = dtypes.dtype(type_.dtype)
-        flat = np.full(type_.size, np.nan if kind.kind == "float" else 1, kind.numpy)
+        size = 1 if is_outline else type_.size
+        flat = np.full(size, np.nan if kind.kind == "float" else 1, kind.numpy)
         add(flat, "output", Layout.dense(type_.shape))
     return Made(Step(None, case.op, operands, n_inputs, [], [], encoded=encoded), attributes, references, memory, outputs)
 
@@ -206,7 +229,12 @@ class Pointer:
         return 4096
 
 
-def compile_launch(case: Case, made: Made, launch: Launch) -> Any:
+def outline(case: Case, dtype: str) -> Made:
+    """The step of a case without memory for its operands, of which nothing is read."""
+    return make(case, dtype, is_outline=True)
+
+
+def compile_launch(made: Made, launch: Launch) -> Any:
     """The compiled kernel of one launch, for the target that `aot.set_target` names."""
 
     def resolve(argument: Any) -> Any:
@@ -218,7 +246,6 @@ def compile_launch(case: Case, made: Made, launch: Launch) -> Any:
             return Pointer(argument.dtype)
         return Pointer("int32") if isinstance(argument, Fault) else argument
 
-    del case
     arguments = {name: resolve(argument) for name, argument in launch.arguments.items()}
     return launch.function.warmup(**arguments, grid=launch.grid, **launch.options)
 

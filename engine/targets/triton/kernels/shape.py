@@ -33,32 +33,28 @@ def plan_concat(request: Request) -> Answer:
 
 
 @triton.jit
-def _fill(out, total, start, step, BLOCK: tl.constexpr, IS_RANGE: tl.constexpr):
+def _fill(out, total, START: tl.constexpr, STEP: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    if IS_RANGE:
-        made = start.to(tl.float64) + i.to(tl.float64) * step.to(tl.float64)
-    else:
-        made = tl.zeros([BLOCK], tl.float64) + start.to(tl.float64)
+    made = i.to(tl.float64) * STEP + START
     if out.dtype.element_ty == tl.int1:
         tl.store(out + i, made != 0, mask=i < total)
     else:
         tl.store(out + i, made.to(out.dtype.element_ty), mask=i < total)
 
 
-def _launch_fill(request: Request, start: float, step: float, *, is_range: bool) -> Answer:
+def _launch_fill(request: Request, start: float, step: float) -> Answer:
     total = math.prod(request.output.shape)
-    arguments = {"out": request.output.pointer(), "total": total, "start": start, "step": step}
-    options = {"BLOCK": _BLOCK, "IS_RANGE": is_range}
-    return Launches((Launch(_fill, (max(count_blocks(total, _BLOCK), 1),), arguments | options, {"num_warps": 4}),))
+    arguments = {"out": request.output.pointer(), "total": total, "START": start, "STEP": step, "BLOCK": _BLOCK}
+    return Launches((Launch(_fill, (max(count_blocks(total, _BLOCK), 1),), arguments, {"num_warps": 4}),))
 
 
 @kernel("full", variant="loop")
 def plan_full(request: Request) -> Answer:
     """One value everywhere."""
-    return _launch_fill(request, request.attributes["value"], 0.0, is_range=False)
+    return _launch_fill(request, request.attributes["value"], 0.0)
 
 
 @kernel("arange", variant="loop")
 def plan_arange(request: Request) -> Answer:
     """A range, computed in float64 as the op is defined."""
-    return _launch_fill(request, request.attributes["start"], request.attributes["step"], is_range=True)
+    return _launch_fill(request, request.attributes["start"], request.attributes["step"])

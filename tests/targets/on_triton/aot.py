@@ -1,0 +1,90 @@
+"""Compiles Triton kernels for a GPU that is not there.
+
+Not in a process where Triton interprets kernels (`TRITON_INTERPRET=1`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+SHARED_BYTES = 232448
+"""Shared memory that one program may have on sm_90: https://docs.nvidia.com/cuda/hopper-tuning-guide."""
+
+
+class _NamedDriver(DriverBase):
+    """Names the GPU to compile for, and can do nothing else."""
+
+    def __init__(self, target: GPUTarget) -> None:
+        self._target = target
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Always."""
+        return True
+
+    def get_current_target(self) -> GPUTarget:
+        """The GPU."""
+        return self._target
+
+    def get_current_device(self) -> int:
+        """A number for Triton's caches."""
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        """No stream."""
+        del device
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        """Memory of this process."""
+        return torch.device("cpu")
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Only launchers ask for it."""
+        raise NotImplementedError
+
+    def get_benchmarker(self) -> Any:
+        """There is nothing to time."""
+        raise NotImplementedError
+
+
+def set_target(capability: int = 90) -> None:
+    """Compile for a CUDA device of this compute capability (90: Hopper)."""
+    triton.runtime.driver.set_active(_NamedDriver(GPUTarget("cuda", capability, 32)))
+
+
+class Facts(NamedTuple):
+    """What a compiled kernel takes.
+
+    Attributes:
+        shared: bytes of shared memory.
+        stack: bytes of a thread's registers that are spilled to memory.
+        registers: of a thread.
+        wgmma: number of warpgroup matrix instructions.
+    """
+
+    shared: int
+    stack: int
+    registers: int
+    wgmma: int
+
+
+def inspect(compiled: Any) -> Facts:
+    """The facts of a compiled kernel, read from its code."""
+    tool = shutil.which("cuobjdump") or str(Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        text = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+    stack, registers = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("STACK", "REG"))  # type: ignore[index]
+    return Facts(compiled.metadata.shared, stack, registers, compiled.asm["ptx"].count("wgmma.mma_async"))
