@@ -1,0 +1,486 @@
+"""Products of matrices: linear layers with their epilogue, gated layers, and batched products.
+
+Version 1, `tiles`: a program makes a block of the result with `tl.dot`, sums in float32, and applies the epilogue to the
+sums while they are in registers. Programs go on to further blocks until none is left, so that a large product starts
+its programs once. Blocks are taken in groups of eight rows of blocks, whose operands share the L2 cache.
+Version 2, split: if there are fewer blocks than multiprocessors, several programs share the sum of one block. They write
+their parts to working memory, and a second launch adds the parts in a fixed order, so that results do not depend on
+timing. A decoded token with weights [1024, 1024] has 16 blocks of 64 columns: without the split, 116 of 132
+multiprocessors would read nothing. The parts are 1 / (2 * BLOCK_K) of the bytes of bfloat16 weights at most.
+Version 3, `vector`: up to four rows are multiplied without `tl.dot`, whose blocks have 16 rows at least. In float32, where
+products do not run on tensor cores, it saves twelve of sixteen operations.
+No version has been timed, because no GPU was at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from engine.targets.plan import NEEDS_DENSE, NeedsDense
+from engine.targets.triton.kernels._functions import activate
+from engine.targets.triton.kernels._layouts import as_rows
+from engine.targets.triton.kernels.pointwise import broadcast_strides, join_axes
+from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks
+from engine.targets.triton.registry import Answer, Request, Tensor, kernel
+
+_ENCODINGS = ("bfloat16", "float16", "int8_channel")
+_COMPUTE = ("element", "bfloat16")
+_GROUP = 8  # rows of blocks
+_VECTOR_ROWS = 4
+_MOST_SPLITS = 16
+
+
+class Choice(NamedTuple):
+    """A configuration of `tiles` or `vector`.
+
+    Attributes:
+        block_m, block_n, block_k: rows, columns and summands that a program takes at a time.
+        warps: of 32 threads.
+        stages: blocks of operands that are loaded ahead.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: int
+    stages: int
+
+
+# The first choice whose block has at least as many rows as the product, else the last one.
+NARROW_TILES = (Choice(16, 64, 128, 4, 4), Choice(32, 64, 128, 4, 4), Choice(64, 128, 64, 4, 4), Choice(128, 128, 64, 8, 3))
+"""For products of 16-bit numbers, on tensor cores."""
+TF32_TILES = (Choice(16, 64, 64, 4, 4), Choice(32, 64, 64, 4, 4), Choice(64, 128, 32, 4, 4), Choice(128, 128, 32, 8, 3))
+"""For products of float32 that are rounded to TF32, on tensor cores."""
+EXACT_TILES = (Choice(16, 64, 32, 4, 3), Choice(32, 64, 32, 4, 3), Choice(64, 64, 32, 8, 3))
+"""For products of float32, which run on the ordinary units."""
+VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
+"""For up to four rows."""
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE: tl.constexpr, HAS_BIAS: tl.constexpr):
+    """alpha * total * scale + bias, for columns of the weight."""
+    if HAS_SCALE:
+        total = total * tl.load(scale + columns, mask=is_column, other=0.0)[None, :]
+    total = total * alpha
+    if HAS_BIAS:
+        total = total + tl.load(bias + columns, mask=is_column, other=0.0).to(tl.float32)[None, :]
+    return total
+
+
+@triton.jit
+def _store(
+    out, residual, total, rows, columns, mask, out_row, residual_row,
+    ACTIVATION: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
+):  # fmt: skip
+    """Add the residual, activate, and store."""
+    if HAS_RESIDUAL:
+        there = residual + rows.to(tl.int64)[:, None] * residual_row + columns[None, :]
+        total = total + tl.load(there, mask=mask, other=0.0).to(tl.float32)
+    total = activate(total, ACTIVATION)
+    there = out + rows.to(tl.int64)[:, None] * out_row + columns[None, :]
+    tl.store(there, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _sum_block(
+    x, weight, rows, is_row, columns, is_column, first, last, x_row, x_step, w_column, w_step,
+    TYPE: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Sums of products from summand `first` up to `last`, [BLOCK_M, BLOCK_N] float32."""
+    total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    k = first + tl.arange(0, BLOCK_K)
+    left = x + rows.to(tl.int64)[:, None] * x_row + k[None, :] * x_step
+    right = weight + columns.to(tl.int64)[None, :] * w_column + k.to(tl.int64)[:, None] * w_step
+    for start in range(first, last, BLOCK_K):
+        inside = start + tl.arange(0, BLOCK_K) < last
+        a = tl.load(left, mask=is_row[:, None] & inside[None, :], other=0.0)
+        b = tl.load(right, mask=inside[:, None] & is_column[None, :], other=0.0)
+        total = tl.dot(a.to(TYPE), b.to(TYPE), total, input_precision=PRECISION)
+        left += BLOCK_K * x_step
+        right += BLOCK_K * w_step
+    return total
+
+
+@triton.jit
+def multiply_tiles(
+    x, weight, scale, bias, residual, out, parts, m, n, k, batch_1,
+    x_batch_0, x_batch_1, w_batch_0, w_batch_1, out_batch_0, out_batch_1,
+    x_row, x_step, w_column, w_step, out_row, residual_row, alpha, share,
+    TYPE: tl.constexpr, PRECISION: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr, SPLIT: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Blocks of activation(alpha * x @ weight + bias + residual); programs along axes: blocks, batch, splits of k."""
+    batch = tl.program_id(1).to(tl.int64)
+    outer, inner = batch // batch_1, batch % batch_1
+    x += outer * x_batch_0 + inner * x_batch_1
+    weight += outer * w_batch_0 + inner * w_batch_1
+    out += outer * out_batch_0 + inner * out_batch_1
+    split = tl.program_id(2)
+    first = split * share
+    last = tl.minimum(first + share, k)
+    blocks_m, blocks_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
+    for block in range(tl.program_id(0), blocks_m * blocks_n, tl.num_programs(0)):
+        group = block // (GROUP * blocks_n)
+        height = tl.minimum(blocks_m - group * GROUP, GROUP)
+        within = block % (GROUP * blocks_n)
+        rows = (group * GROUP + within % height) * BLOCK_M + tl.arange(0, BLOCK_M)
+        columns = (within // height) * BLOCK_N + tl.arange(0, BLOCK_N)
+        is_row, is_column = rows < m, columns < n
+        mask = is_row[:, None] & is_column[None, :]
+        total = _sum_block(
+            x, weight, rows, is_row, columns, is_column, first, last, x_row, x_step, w_column, w_step,
+            TYPE, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
+        )  # fmt: skip
+        if GATED:
+            up = _sum_block(
+                x, weight, rows, is_row, columns + n, is_column, first, last, x_row, x_step, w_column, w_step,
+                TYPE, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
+            )  # fmt: skip
+        if SPLIT:
+            width = 2 * n if GATED else n
+            there = parts + (split.to(tl.int64) * m + rows[:, None]) * width + columns[None, :]
+            tl.store(there, total, mask=mask)
+            if GATED:
+                tl.store(there + n, up, mask=mask)
+        else:
+            total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+            if GATED:
+                up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+                total = activate(total, ACTIVATION) * up
+            _store(
+                out, residual, total, rows, columns, mask, out_row, residual_row,
+                "none" if GATED else ACTIVATION, HAS_RESIDUAL,
+            )  # fmt: skip
+
+
+@triton.jit
+def _sum_vectors(
+    x, weight, rows, columns, is_row, is_column, first, last, x_row, w_column, w_step,
+    TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """As `_sum_block`, for a few rows and without matrix instructions."""
+    total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(first, last, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        inside = k < last
+        a = tl.load(x + rows[:, None] * x_row + k[None, :], mask=is_row[:, None] & inside[None, :], other=0.0)
+        there = weight + columns.to(tl.int64)[:, None] * w_column + k.to(tl.int64)[None, :] * w_step
+        b = tl.load(there, mask=is_column[:, None] & inside[None, :], other=0.0)
+        a, b = a.to(TYPE).to(tl.float32), b.to(TYPE).to(tl.float32)
+        total += tl.sum(a[:, None, :] * b[None, :, :], axis=2)
+    return total
+
+
+@triton.jit
+def multiply_vectors(
+    x, weight, scale, bias, residual, out, parts, m, n, k, x_row, w_column, w_step, out_row, residual_row, alpha, share,
+    TYPE: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr, SPLIT: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """As `multiply_tiles` for up to BLOCK_M rows; programs along axes: blocks of columns, splits of k."""
+    rows = tl.arange(0, BLOCK_M)
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    is_row, is_column = rows < m, columns < n
+    mask = is_row[:, None] & is_column[None, :]
+    split = tl.program_id(1)
+    first = split * share
+    last = tl.minimum(first + share, k)
+    total = _sum_vectors(
+        x, weight, rows, columns, is_row, is_column, first, last, x_row, w_column, w_step,
+        TYPE, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+    if GATED:
+        up = _sum_vectors(
+            x, weight, rows, columns + n, is_row, is_column, first, last, x_row, w_column, w_step,
+            TYPE, BLOCK_M, BLOCK_N, BLOCK_K,
+        )  # fmt: skip
+    if SPLIT:
+        width = 2 * n if GATED else n
+        there = parts + (split * m + rows[:, None]) * width + columns[None, :]
+        tl.store(there, total, mask=mask)
+        if GATED:
+            tl.store(there + n, up, mask=mask)
+    else:
+        total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+        if GATED:
+            up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+            total = activate(total, ACTIVATION) * up
+        _store(
+            out, residual, total, rows, columns, mask, out_row, residual_row,
+            "none" if GATED else ACTIVATION, HAS_RESIDUAL,
+        )  # fmt: skip
+
+
+@triton.jit
+def add_parts(
+    parts, scale, bias, residual, out, m, n, out_row, residual_row, alpha,
+    SPLITS: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Add the parts of split sums, in order, and apply the epilogue; programs along axes: columns, rows."""
+    rows = tl.program_id(1) + tl.zeros([1], tl.int32)
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    is_column = columns < n
+    mask = is_column[None, :]
+    width = 2 * n if GATED else n
+    there = parts + rows.to(tl.int64)[:, None] * width + columns[None, :]
+    total = tl.zeros([1, BLOCK_N], tl.float32)
+    up = tl.zeros([1, BLOCK_N], tl.float32)
+    for split in range(SPLITS):
+        total += tl.load(there + split * m * width, mask=mask, other=0.0)
+        if GATED:
+            up += tl.load(there + split * m * width + n, mask=mask, other=0.0)
+    total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+    if GATED:
+        up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+        total = activate(total, ACTIVATION) * up
+    _store(
+        out, residual, total, rows, columns, mask, out_row, residual_row,
+        "none" if GATED else ACTIVATION, HAS_RESIDUAL,
+    )  # fmt: skip
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+class Product(NamedTuple):
+    """A product of matrices, [m, k] @ [k, n], as its operands lie.
+
+    Attributes:
+        x, weight, out: operands.
+        bias, residual: None if absent.
+        m, n, k: sizes; n counts the result's columns.
+        x_row, x_step: elements from one row, or one summand, of x to the next.
+        w_column, w_step: elements from one column, or one summand, of the weight to the next.
+        residual_row: elements from one row of the residual to the next.
+        alpha, activation, gated: of the epilogue.
+        type: element type in which numbers are multiplied.
+        batch: sizes of one or two batch axes.
+        x_batch, w_batch, out_batch: elements from one to the next along them.
+    """
+
+    x: Tensor
+    weight: Tensor
+    out: Tensor
+    bias: Tensor | None
+    residual: Tensor | None
+    m: int
+    n: int
+    k: int
+    x_row: int
+    x_step: int
+    w_column: int
+    w_step: int
+    residual_row: int = 0
+    alpha: float = 1.0
+    activation: str = "none"
+    gated: bool = False
+    type: str = "float32"
+    batch: tuple[int, int] = (1, 1)
+    x_batch: tuple[int, int] = (0, 0)
+    w_batch: tuple[int, int] = (0, 0)
+    out_batch: tuple[int, int] = (0, 0)
+
+
+_TRITON_TYPES = {"float32": tl.float32, "float16": tl.float16, "bfloat16": tl.bfloat16}
+
+
+def _product_type(x: Tensor, request: Request) -> str:
+    """The type that numbers are multiplied in: the elements' own, or what the op asks for."""
+    return "bfloat16" if request.attributes["compute"] == "bfloat16" else x.dtype
+
+
+def _find_layer(request: Request) -> Product | NeedsDense | None:
+    """The product of a linear or gated layer; `NEEDS_DENSE` if x or the residual are not rows; None if refused."""
+    x, weight = request.need(0), request.need(1)
+    gated = request.op == "gated_linear"
+    transposed = request.attributes["transpose_weight"]
+    if x.dtype not in _TRITON_TYPES or (weight.encoding and weight.encoding.is_integer and not _scales_columns(weight, transposed)):
+        return None
+    residual = None if gated else request.find(3)
+    x_rows, residual_rows = as_rows(x), as_rows(residual) if residual else None
+    if x_rows is None or (residual is not None and residual_rows is None):
+        return NEEDS_DENSE
+    columns, steps = weight.strides if transposed else weight.strides[::-1]
+    n = request.output.shape[-1]
+    return Product(
+        x, weight, request.output, request.find(2), residual,
+        m=x_rows.count, n=n, k=x_rows.width, x_row=x_rows.stride, x_step=1, w_column=columns, w_step=steps,
+        residual_row=residual_rows.stride if residual_rows else 0,
+        alpha=request.attributes.get("alpha", 1.0), activation=request.attributes["activation"], gated=gated,
+        type=_product_type(x, request),
+    )  # fmt: skip
+
+
+def _scales_columns(weight: Tensor, transposed: bool) -> bool:
+    """True if each column of the product has one scale."""
+    return weight.encoding is not None and weight.encoding.axis == (0 if transposed else 1)
+
+
+@kernel("linear", "gated_linear", variant="vector", encodings=_ENCODINGS, compute=_COMPUTE)
+def plan_vector_layer(request: Request) -> Answer:
+    """Up to four rows."""
+    product = _find_layer(request)
+    if not isinstance(product, Product):
+        return product
+    return _plan_vectors(product, request) if product.m <= _VECTOR_ROWS else None
+
+
+@kernel("linear", "gated_linear", variant="tiles", encodings=_ENCODINGS, compute=_COMPUTE)
+def plan_layer(request: Request) -> Answer:
+    """Any number of rows."""
+    product = _find_layer(request)
+    return _plan_tiles(product, request) if isinstance(product, Product) else product
+
+
+@kernel("matmul", variant="tiles", encodings=_ENCODINGS, compute=_COMPUTE)
+def plan_matmul(request: Request) -> Answer:
+    """Batches of products; the strides of both operands are free, so nothing is copied."""
+    a, b, out = request.need(0), request.need(1), request.output
+    transposed = request.attributes["transpose_b"]
+    if a.dtype not in _TRITON_TYPES or (b.encoding and b.encoding.is_integer and not (len(b.shape) == 2 and _scales_columns(b, transposed))):
+        return None
+    leading = out.shape[:-2]
+    batches = [_leading_strides(one, leading) for one in (a, b, out)]
+    sizes, strides = join_axes(leading, batches)
+    if len(sizes) > 2:
+        return NEEDS_DENSE if not request.copied else None
+    sizes, strides = [1, *sizes][-2:], [[0, *one][-2:] for one in strides]
+    x_row, x_step = a.strides[-2:][::-1] if request.attributes["transpose_a"] else a.strides[-2:]
+    w_column, w_step = b.strides[-2:] if transposed else b.strides[-2:][::-1]
+    k = a.shape[-2] if request.attributes["transpose_a"] else a.shape[-1]
+    pairs = [(one[0], one[1]) for one in strides]
+    product = Product(
+        a, b, out, None, None, m=out.shape[-2], n=out.shape[-1], k=k,
+        x_row=x_row, x_step=x_step, w_column=w_column, w_step=w_step,
+        alpha=request.attributes["alpha"], type=_product_type(a, request),
+        batch=(sizes[0], sizes[1]), x_batch=pairs[0], w_batch=pairs[1], out_batch=pairs[2],
+    )  # fmt: skip
+    return _plan_tiles(product, request)
+
+
+def _leading_strides(tensor: Tensor, leading: tuple[int, ...]) -> tuple[int, ...]:
+    layout = tensor.layout._replace(shape=tensor.shape[:-2], strides=tensor.strides[:-2])
+    return broadcast_strides(tensor._replace(layout=layout), leading)
+
+
+def _epilogue(product: Product) -> dict[str, Any]:
+    """Arguments of the epilogue, which all kernels share."""
+    scale, bias, residual = product.weight.scale, product.bias, product.residual
+    return {
+        "scale": scale.pointer() if scale else None,
+        "bias": bias.pointer() if bias else None,
+        "residual": residual.pointer() if residual else None,
+        "out": product.out.pointer(),
+        "m": product.m,
+        "n": product.n,
+        "out_row": product.n,
+        "residual_row": product.residual_row,
+        "alpha": float(product.alpha),
+        "ACTIVATION": product.activation,
+        "GATED": product.gated,
+        "HAS_SCALE": scale is not None,
+        "HAS_BIAS": bias is not None,
+        "HAS_RESIDUAL": residual is not None,
+    }
+
+
+def _split(k: int, block_k: int, programs: int, multiprocessors: int) -> tuple[int, int]:
+    """In how many parts to sum, and the summands of each part: so many that two programs run on each multiprocessor."""
+    wanted = min(2 * multiprocessors // max(programs, 1), k // (2 * block_k), _MOST_SPLITS)
+    share = count_blocks(count_blocks(k, max(wanted, 1)), block_k) * block_k
+    return max(count_blocks(k, max(share, 1)), 1), max(share, 1)
+
+
+def _plan_vectors(product: Product, request: Request) -> Launches:
+    choice = next(one for one in VECTORS if one.block_m >= product.m)
+    blocks = max(count_blocks(product.n, choice.block_n), 1)
+    splits, share = _split(product.k, choice.block_k, blocks, request.device.multiprocessors)
+    arguments = _epilogue(product) | {
+        "x": product.x.pointer(),
+        "weight": product.weight.pointer(),
+        "parts": Scratch(0, "float32") if splits > 1 else None,
+        "k": product.k,
+        "x_row": product.x_row,
+        "w_column": product.w_column,
+        "w_step": product.w_step,
+        "share": share,
+        "TYPE": _TRITON_TYPES[product.type],
+        "SPLIT": splits > 1,
+        "BLOCK_M": choice.block_m,
+        "BLOCK_N": choice.block_n,
+        "BLOCK_K": choice.block_k,
+    }
+    launch = Launch(multiply_vectors, (blocks, splits), arguments, _options(choice))
+    return _with_parts(product, launch, splits)
+
+
+def choose_tiles(product: Product, request: Request) -> Choice:
+    """The configuration of `tiles` for a product."""
+    if product.type != "float32":
+        choices = NARROW_TILES
+    else:
+        choices = TF32_TILES if request.device.allow_tf32 else EXACT_TILES
+    return next((one for one in choices if one.block_m >= product.m), choices[-1])
+
+
+def _plan_tiles(product: Product, request: Request) -> Launches:
+    choice = choose_tiles(product, request)
+    if product.gated and choice.block_m * choice.block_n > 8192:  # two blocks of sums must fit into registers
+        choice = choice._replace(block_n=choice.block_n // 2)
+    blocks = max(count_blocks(product.m, choice.block_m) * count_blocks(product.n, choice.block_n), 1)
+    batch = max(math.prod(product.batch), 1)
+    multiprocessors = request.device.multiprocessors
+    splits, share = _split(product.k, choice.block_k, blocks * batch, multiprocessors) if batch == 1 else (1, product.k)
+    exact = product.type == "float32" and not request.device.allow_tf32
+    arguments = _epilogue(product) | {
+        "x": product.x.pointer(),
+        "weight": product.weight.pointer(),
+        "parts": Scratch(0, "float32") if splits > 1 else None,
+        "k": product.k,
+        "batch_1": product.batch[1],
+        **{f"{name}_batch_{axis}": getattr(product, f"{name}_batch")[axis] for name in ("x", "w", "out") for axis in (0, 1)},
+        "x_row": product.x_row,
+        "x_step": product.x_step,
+        "w_column": product.w_column,
+        "w_step": product.w_step,
+        "share": share,
+        "TYPE": _TRITON_TYPES[product.type],
+        "PRECISION": "ieee" if exact else "tf32",
+        "SPLIT": splits > 1,
+        "GROUP": _GROUP,
+        "BLOCK_M": choice.block_m,
+        "BLOCK_N": choice.block_n,
+        "BLOCK_K": choice.block_k,
+    }
+    programs = min(blocks, 2 * multiprocessors) if splits == 1 else blocks
+    launch = Launch(multiply_tiles, (programs, batch, splits), arguments, _options(choice))
+    return _with_parts(product, launch, splits)
+
+
+def _options(choice: Choice) -> dict[str, int]:
+    return {"num_warps": choice.warps, "num_stages": choice.stages}
+
+
+_ADD_COLUMNS = 256
+
+
+def _with_parts(product: Product, launch: Launch, splits: int) -> Launches:
+    """The launch, and if it sums in parts the one that adds them."""
+    if splits == 1:
+        return Launches((launch,))
+    arguments = _epilogue(product) | {"parts": Scratch(0, "float32"), "SPLITS": splits, "BLOCK_N": _ADD_COLUMNS}
+    add = Launch(add_parts, (count_blocks(product.n, _ADD_COLUMNS), product.m), arguments, {"num_warps": 4})
+    width = product.n * (2 if product.gated else 1)
+    return Launches((launch, add), 4 * splits * product.m * width)
