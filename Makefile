@@ -19,7 +19,7 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-full bench-models site site-many test lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+.PHONY: help venv bench bench-full bench-models site site-many test test-triton lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -30,6 +30,7 @@ help:
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
+	@echo "make test-triton   Triton kernels compiled for sm_90 at real sizes; needs no GPU"
 	@echo "make kernels       the kernel tests, every warning an error (CC=gcc or clang)"
 	@echo "make kernels-arm64 the same, cross-compiled for 64-bit Arm and run under qemu"
 	@echo "make sanitize      the kernel tests under the address and undefined-behaviour sanitizers"
@@ -45,7 +46,7 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > $(VENV)/build-requires.txt
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet -r $(VENV)/build-requires.txt cmake ninja
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --editable ".[suites,openvino,plots,site,torchao,dev]"
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --editable ".[suites,gpu,openvino,plots,site,torchao,dev]"
 	touch $@
 
 bench: $(STAMP)
@@ -68,6 +69,10 @@ lint: $(STAMP)
 # A file at a time: its tests share what is made once. In the order of tests/conftest.py, the longest file first.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
+
+# Not in the process of `make test`, where Triton interprets kernels. Kernels that were compiled before come from its cache.
+test-triton: $(STAMP)
+	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

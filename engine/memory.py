@@ -6,10 +6,12 @@ import ctypes
 import mmap
 import os
 import resource
+import sys
 from typing import Any
 
 import numpy as np
 
+from engine import dtypes
 from engine.errors import ProgramError
 
 ALIGNMENT = 64  # bytes: a cache line, and a vector of AVX-512
@@ -48,6 +50,17 @@ def release(array: np.ndarray) -> None:
     end = (array.ctypes.data + array.nbytes) // page * page
     if begin < end and _MADVISE is not None:
         _MADVISE(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), ctypes.c_int(mmap.MADV_DONTNEED))
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A dense array or CPU tensor as a NumPy array over the same memory."""
+    if isinstance(value, np.ndarray):
+        return value
+    value = value.detach()
+    if str(value.dtype) == "torch.bfloat16":
+        torch = sys.modules["torch"]  # loaded, since the value is a torch tensor; this module must not import it
+        return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
+    return np.asarray(value.numpy())
 
 
 def fault_of_memory(tensor: Any) -> str:

@@ -48,6 +48,9 @@ ABOVE = {"runtime", "compiler", "dynamo", "torch_backend"}  # stand above the fl
 
 # Where torch may be imported: at the top of a module, or only inside of functions.
 TORCH_AT_TOP = ("engine.exporter", "engine.exporter.torch_internals", "engine.torch_ops", "engine.torch_backend")
+TORCH_INSIDE = ("engine.targets.triton",)  # memory of a GPU is a torch tensor
+# Where triton may be imported at the top: modules that are themselves imported inside of functions only.
+TRITON_AT_TOP = ("engine.targets.triton.kernels", "engine.targets.triton.interpreter")
 # Where private names of torch may be used.
 PRIVATE_OF_TORCH = ("engine.exporter.torch_internals", "suites.torch_internals")
 
@@ -197,7 +200,15 @@ def test_only_the_cpu_target_imports_the_c_library():
 
 
 def test_targets_import_neither_exporter_nor_torch():
-    assert not [str(i) for i in _of("targets") if _within(i.imported, ("engine.exporter", "torch"))]
+    found = [i for i in _of("targets") if _within(i.imported, ("engine.exporter", "torch"))]
+    assert not [str(i) for i in found if not (i.inside and _within(i.importer, TORCH_INSIDE))]
+
+
+def test_triton_is_imported_only_in_its_target_and_only_when_it_is_needed():
+    for one in (i for i in ENGINE if _within(i.imported, ("triton",))):
+        assert _within(one.importer, TRITON_AT_TOP), str(one)
+    for one in (i for i in ENGINE if _within(i.imported, TRITON_AT_TOP)):
+        assert one.inside or _within(one.importer, TRITON_AT_TOP), str(one)
 
 
 def test_nothing_in_the_flow_imports_what_stands_above_it():
@@ -208,7 +219,7 @@ def test_nothing_in_the_flow_imports_what_stands_above_it():
 
 def test_torch_is_imported_only_where_torch_is_the_subject():
     of_torch = [i for i in ENGINE if _within(i.imported, ("torch",)) and not _within(i.importer, TORCH_AT_TOP)]
-    assert not [str(i) for i in of_torch]
+    assert not [str(i) for i in of_torch if not (i.inside and _within(i.importer, TORCH_INSIDE))]
 
 
 def test_modules_that_import_torch_at_the_top_are_imported_inside_of_functions_only():

@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.config import Config
 from engine.errors import ConfigError
+from engine.memory import as_array
 from engine.ops import TensorType
 from engine.program import Artifact, Instruction
 from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Place, Planned, Step
@@ -70,9 +71,27 @@ class Device(ABC):
     def write(self, value: Any, elements: np.ndarray | int) -> None:
         """Make `elements`, which are broadcast, those of a value of this device."""
 
+    def copy_in(self, value: Any, given: Any) -> None:
+        """Copy a user's dense array or tensor, which the device admits, to a value of this device."""
+        self.write(value, as_array(given))
+
+    def copy_out(self, value: Any, wanted: Any) -> None:
+        """Copy a value of this device to a dense array or tensor for the user."""
+        as_array(wanted)[...] = self.read(value)
+
+    def enqueues_to(self, wanted: Any) -> bool:
+        """True if `copy_out` to this array or tensor is enqueued behind the run, so that nobody need wait for it."""
+        del wanted
+        return False
+
     def admits(self, tensor: Any) -> bool:
         """True for a torch tensor that programs take without being asked to move it to another device."""
         return bool(tensor.is_cpu)
+
+    def place_of_results(self, inputs: Sequence[Any]) -> Any:
+        """Where torch makes the results of a call with these inputs, if that is not host memory; otherwise None."""
+        del inputs
+        return None
 
     def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
         """What makes memory for a result of `type_` that the user gets; None: NumPy and torch make it themselves.

@@ -9,7 +9,6 @@ allocations of the process, so the time of a program would differ from process t
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -80,17 +79,6 @@ class HostDevice(Device):
 
 
 HOST = HostDevice()
-
-
-def as_array(value: Any) -> np.ndarray:
-    """A dense array or CPU tensor as a NumPy array over the same memory."""
-    if isinstance(value, np.ndarray):
-        return value
-    value = value.detach()
-    if str(value.dtype) == "torch.bfloat16":
-        torch = sys.modules["torch"]  # loaded, since the value is a torch tensor; this module must not import it
-        return np.asarray(value.view(torch.int16).numpy().view(dtypes.dtype("bfloat16").numpy))
-    return np.asarray(value.numpy())
 
 
 def operand(memory: np.ndarray, start: int, place: Place) -> np.ndarray:

@@ -12,12 +12,12 @@ from engine.config import Config
 from engine.encodings import Stored
 from engine.errors import ExecutionError, ProgramError
 from engine.graph import elements
-from engine.memory import check_total
+from engine.memory import as_array, check_total
 from engine.ops import TABLE
 from engine.program import Artifact, Instruction
 from engine.program.container import StoredTensor
 from engine.targets.base import Context, Executable, Observer, Prepared, Summary, Target
-from engine.targets.host import HOST, as_array
+from engine.targets.host import HOST
 
 
 def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | None = None) -> list[np.ndarray]:

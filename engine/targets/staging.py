@@ -9,7 +9,6 @@ import numpy as np
 
 from engine.ops import TensorType
 from engine.targets.base import Context, Device
-from engine.targets.host import as_array
 from engine.targets.plan import Place
 
 
@@ -28,27 +27,33 @@ class StagedContext(Context):
         self._values = {
             kind: [device.allocate(type_.nbytes).value(0, type_) for type_ in listed] for kind, listed in types.items()
         }
-        self._outputs: Sequence[Any] = ()  # of the run that nobody has waited for
+        self._outputs: list[tuple[Any, Any]] = []  # values and where they go, of the run that nobody has waited for
 
     def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
         """As `Context.warm_up`; the context is told its values."""
         self._context.warm_up({**fixed, **self._values})
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """As `Context.run`, for dense arrays or CPU tensors."""
-        if "input" in self._values:
-            for value, given in zip(self._values["input"], inputs, strict=True):
-                self._device.write(value, as_array(given))
-        self._outputs = outputs
+        """As `Context.run`, for dense arrays and tensors."""
+        for value, given in zip(self._values.get("input", ()), inputs, strict="input" in self._values):
+            self._device.copy_in(value, given)
         self._context.run(self._values.get("input", inputs), self._values.get("output", outputs))
+        self._outputs = []
+        for value, wanted in zip(self._values.get("output", ()), outputs, strict="output" in self._values):
+            if self._device.enqueues_to(wanted):
+                self._device.copy_out(value, wanted)
+            else:
+                self._outputs.append((value, wanted))
 
     def synchronize(self) -> None:
-        """As `Context.synchronize`; then results are in the user's memory."""
-        outputs, self._outputs = self._outputs, ()
-        self._context.synchronize()
-        if "output" in self._values:
-            for value, wanted in zip(self._values["output"], outputs, strict=True):
-                as_array(wanted)[...] = self._device.read(value)
+        """As `Context.synchronize`; then results are in the user's memory. A call that leaves all of its results on the
+        device does not wait.
+        """
+        outputs, self._outputs = self._outputs, []
+        if outputs or not self._values.get("output"):
+            self._context.synchronize()
+        for value, wanted in outputs:
+            self._device.copy_out(value, wanted)
 
     def look(self, place: Place) -> np.ndarray:
         """As `Context.look`."""

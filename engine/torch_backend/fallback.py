@@ -24,6 +24,7 @@ from engine.exporter.context import tensor_type
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
+from engine.memory import as_array
 from engine.program import Artifact, Constants, Signature
 from engine.runtime.boundary import Boundary
 from engine.runtime.model import CompiledModel
@@ -31,7 +32,7 @@ from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.requests import check_profile, positions_of
 from engine.runtime.state import State
 from engine.sizes import Scope
-from engine.targets.host import HOST, as_array
+from engine.targets.host import HOST
 from engine.torch_backend.layouts import copy_with_strides
 from engine.torch_backend.segments import Segmented
 

@@ -22,7 +22,7 @@ from engine.ops import TensorType
 from engine.program import Artifact, Instruction
 from engine.runtime.program import Program
 from engine.targets.cpu import native
-from engine.targets.host import as_array
+from engine.memory import as_array
 from tests.fuzz import compare
 from tests.fuzz.samples import Sample
 

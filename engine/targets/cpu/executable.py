@@ -12,13 +12,13 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError, InternalError
-from engine.memory import release
+from engine.memory import as_array, release
 from engine.program import Artifact
 from engine.targets.base import Context, Observer, RunTimes
 from engine.targets.bound import BoundExecutable
 from engine.targets.cpu import call, native
 from engine.targets.cpu.weights import BufferKey, Weights
-from engine.targets.host import HOST, as_array, operand
+from engine.targets.host import HOST, operand
 from engine.targets.plan import BoundPlan, Step
 
 _NODE_BYTES, _TENSOR_BYTES = ffi.sizeof("eb_node"), ffi.sizeof("eb_tensor")

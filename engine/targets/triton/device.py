@@ -1,4 +1,4 @@
-"""Memory that Triton kernels read and write, as torch tensors: on a CUDA device, or in this process for the interpreter.
+"""The memory of Triton kernels, as torch tensors: on a CUDA device, or in this process for the interpreter.
 
 Torch is imported when memory is first asked for.
 """
@@ -6,6 +6,8 @@ Torch is imported when memory is first asked for.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,9 +91,12 @@ def _describe_shortage(nbytes: int, place: str, error: Exception) -> str:
 
 
 class TritonDevice(Device):
-    """The current CUDA device, or memory of this process for the interpreter."""
+    """A CUDA device, or memory of this process for the interpreter.
 
-    @property
+    It is the current CUDA device at the time when the first program is compiled or loaded for it.
+    """
+
+    @cached_property
     def place(self) -> str:
         """What torch calls it."""
         if is_interpreted():
@@ -101,7 +106,7 @@ class TritonDevice(Device):
         return f"cuda:{torch.cuda.current_device()}"
 
     @property
-    def name(self) -> str:  # type: ignore[override]  # known once CUDA is
+    def name(self) -> str:  # type: ignore[override]  # not known before a program needs it
         """As `Device.name`."""
         return self.place
 
@@ -119,3 +124,31 @@ class TritonDevice(Device):
             value.fill_(elements)
         else:
             value.copy_(as_tensor(elements).expand(value.shape))
+
+    # --- what calls bring and take away ------------------------------------------------------------------------------
+
+    def admits(self, tensor: Any) -> bool:
+        """Tensors of this device and of the host."""
+        return bool(tensor.is_cpu) or str(tensor.device) == self.place
+
+    def copy_in(self, value: Any, given: Any) -> None:
+        """As `Device.copy_in`, on the current stream; from host memory through pinned memory, without waiting."""
+        given = as_tensor(given) if isinstance(given, np.ndarray) else given
+        if given.is_cpu and not value.is_cpu:
+            given = given.pin_memory()  # torch keeps it until the copy has ended
+        value.copy_(given, non_blocking=True)
+
+    def copy_out(self, value: Any, wanted: Any) -> None:
+        """As `Device.copy_out`, on the current stream."""
+        if isinstance(wanted, np.ndarray):
+            wanted[...] = self.read(value)
+        else:
+            wanted.copy_(value)
+
+    def enqueues_to(self, wanted: Any) -> bool:
+        """True for tensors of a CUDA device."""
+        return not isinstance(wanted, np.ndarray) and bool(wanted.is_cuda)
+
+    def place_of_results(self, inputs: Sequence[Any]) -> Any:
+        """This device if an input is there."""
+        return self.place if any(map(self.enqueues_to, inputs)) else None

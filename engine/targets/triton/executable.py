@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from engine.targets.base import Context, Summary
 from engine.targets.bound import BoundExecutable
 from engine.targets.plan import BoundPlan, Place, Step
 from engine.targets.triton.constants import Constants
-from engine.targets.triton.device import TritonDevice, torch_type
+from engine.targets.triton.device import TritonDevice, is_interpreted, torch_type
+from engine.targets.triton.graph import Start, capture, run_in_order
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
 
@@ -27,24 +27,26 @@ class TritonContext(Context):
         self._executable, self._states = executable, states
         device, plan = executable.device, executable.plan
         self._arena = device.allocate(plan.arena_bytes)
-        self._faults = device.allocate(4 * max(len(plan.steps), 1)).value(0, TensorType("int32", (len(plan.steps),)))
+        count = max(len(plan.steps), 1)
+        self._faults = device.allocate(4 * count).value(0, TensorType("int32", (count,)))
         device.write(self._faults, 0)
         self._fixed: Mapping[str, Sequence[Any]] = {}
-        self._calls: list[Callable[[], Any]] = []
+        self._run: Callable[[], None] = run_in_order(())
 
     def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
-        """As `Context.warm_up`: resolve every address."""
+        """As `Context.warm_up`: resolve every address, and capture the launches."""
         self._fixed = fixed
-        self._calls = [
-            self._bound(number, step, launch)
+        starts = [
+            self._start(number, step, launch)
             for number, step in enumerate(self._executable.plan.steps)
             for launch in step.planned.handle.launches
             if not _is_shared(step, launch)
         ]
+        self._run = run_in_order(starts) if is_interpreted() else capture(starts, self._executable.device.place)
 
-    def _bound(self, number: int, step: Step, launch: Launch) -> Callable[[], Any]:
+    def _start(self, number: int, step: Step, launch: Launch) -> Start:
         arguments = {name: self._resolve(number, step, argument) for name, argument in launch.arguments.items()}
-        return partial(launch.function[launch.grid], **arguments, **launch.options)
+        return Start(launch.function, launch.grid, arguments, launch.options, self._executable.name_of(number))
 
     def _resolve(self, number: int, step: Step, argument: Any) -> Any:
         """A tensor at the address of a pointer; anything else is itself."""
@@ -75,8 +77,7 @@ class TritonContext(Context):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """As `Context.run`."""
         del inputs, outputs  # they are the fixed values
-        for call in self._calls:
-            call()
+        self._run()
 
     def synchronize(self) -> None:
         """As `Context.synchronize`: report indices that were out of range."""

@@ -11,9 +11,11 @@ import pkgutil
 
 import pytest
 
-assert os.environ.get("TRITON_INTERPRET") == "0", "run it as: TRITON_INTERPRET=0 pytest tests/targets/on_triton/compiled.py"
+assert os.environ.get("TRITON_INTERPRET") == "0", (
+    "run it as: TRITON_INTERPRET=0 pytest tests/targets/on_triton/compiled.py"
+)
 
-from tests.targets.on_triton import aot, cases, steps  # noqa: E402  # after the check
+from tests.targets.on_triton import aot, cases, steps
 
 MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
 CHECKS = [(case, dtype) for module in MODULES for case in module.REAL for dtype in case.dtypes]

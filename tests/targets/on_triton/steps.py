@@ -178,7 +178,9 @@ def make(case: Case, dtype: str, seed: int = 0, *, is_outline: bool = False) -> 
         size = 1 if is_outline else type_.size
         flat = np.full(size, np.nan if kind.kind == "float" else 1, kind.numpy)
         add(flat, "output", Layout.dense(type_.shape))
-    return Made(Step(None, case.op, operands, n_inputs, [], [], encoded=encoded), attributes, references, memory, outputs)
+    return Made(
+        Step(None, case.op, operands, n_inputs, [], [], encoded=encoded), attributes, references, memory, outputs
+    )
 
 
 def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
@@ -201,7 +203,8 @@ def run(case: Case, dtype: str, seed: int = 0) -> tuple[list[np.ndarray], list[n
     def resolve(argument: Any) -> Any:
         if isinstance(argument, Operand):
             place, memory = made.step.operands[argument.position], made.memory[argument.position]
-            assert place is not None and memory is not None
+            assert place is not None
+            assert memory is not None
             typed = memory.view(torch_type(argument.view)) if argument.view else memory
             return typed[place.layout.offset + argument.offset :]
         if isinstance(argument, Scratch):
@@ -265,8 +268,8 @@ def worst_error(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -
         if not got.size:
             continue
         a, b = got.astype(np.float64), want.astype(np.float64)
-        odd = ~np.isfinite(b)
-        if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(a[odd & ~np.isnan(b)], b[odd & ~np.isnan(b)]):
+        odd, is_nan = ~np.isfinite(b), np.isnan(b)
+        if not np.array_equal(np.isnan(a), is_nan) or not np.array_equal(a[odd & ~is_nan], b[odd & ~is_nan]):
             return float("inf")
         if odd.all():
             continue

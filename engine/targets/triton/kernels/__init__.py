@@ -1,1 +1,1 @@
-"""Triton kernels, one family a file. Importing a file imports triton; nothing here is imported before a GPU is asked for."""
+"""Triton kernels, one family a file. A file imports triton, so nothing here is imported before it is needed."""

@@ -51,11 +51,16 @@ class Choice(NamedTuple):
 
 
 # The first choice whose block has at least as many rows as the product, else the last one.
-NARROW_TILES = (Choice(16, 64, 128, 4, 4), Choice(32, 64, 128, 4, 4), Choice(64, 128, 64, 4, 4), Choice(128, 128, 64, 8, 3))
+NARROW_TILES = (
+    Choice(16, 64, 128, 4, 4),
+    Choice(32, 64, 128, 4, 4),
+    Choice(64, 128, 64, 4, 4),
+    Choice(128, 128, 64, 8, 3),
+)
 """For products of 16-bit numbers, on tensor cores."""
 TF32_TILES = (Choice(16, 64, 64, 4, 4), Choice(32, 64, 64, 4, 4), Choice(64, 128, 32, 4, 4), Choice(128, 128, 32, 8, 3))
 """For products of float32 that are rounded to TF32, on tensor cores."""
-EXACT_TILES = (Choice(16, 64, 32, 4, 3), Choice(32, 64, 32, 4, 3), Choice(64, 64, 32, 8, 3))
+EXACT_TILES = (Choice(16, 64, 32, 4, 2), Choice(32, 64, 16, 4, 3), Choice(64, 64, 32, 4, 3))
 """For products of float32, which run on the ordinary units."""
 VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
 """For up to four rows."""
@@ -306,7 +311,9 @@ def _find_layer(request: Request) -> Product | NeedsDense | None:
     x, weight = request.need(0), request.need(1)
     gated = request.op == "gated_linear"
     transposed = request.attributes["transpose_weight"]
-    if x.dtype not in _TRITON_TYPES or (weight.encoding and weight.encoding.is_integer and not _scales_columns(weight, transposed)):
+    if x.dtype not in _TRITON_TYPES or (
+        weight.encoding and weight.encoding.is_integer and not _scales_columns(weight, transposed)
+    ):
         return None
     residual = None if gated else request.find(3)
     x_rows, residual_rows = as_rows(x), as_rows(residual) if residual else None
@@ -349,7 +356,9 @@ def plan_matmul(request: Request) -> Answer:
     """Batches of products; the strides of both operands are free, so nothing is copied."""
     a, b, out = request.need(0), request.need(1), request.output
     transposed = request.attributes["transpose_b"]
-    if a.dtype not in _TRITON_TYPES or (b.encoding and b.encoding.is_integer and not (len(b.shape) == 2 and _scales_columns(b, transposed))):
+    if a.dtype not in _TRITON_TYPES or (
+        b.encoding and b.encoding.is_integer and not (len(b.shape) == 2 and _scales_columns(b, transposed))
+    ):
         return None
     leading = out.shape[:-2]
     batches = [_leading_strides(one, leading) for one in (a, b, out)]
@@ -450,7 +459,11 @@ def _plan_tiles(product: Product, request: Request) -> Launches:
         "parts": Scratch(0, "float32") if splits > 1 else None,
         "k": product.k,
         "batch_1": product.batch[1],
-        **{f"{name}_batch_{axis}": getattr(product, f"{name}_batch")[axis] for name in ("x", "w", "out") for axis in (0, 1)},
+        **{
+            f"{name}_batch_{axis}": getattr(product, f"{name}_batch")[axis]
+            for name in ("x", "w", "out")
+            for axis in (0, 1)
+        },
         "x_row": product.x_row,
         "x_step": product.x_step,
         "w_column": product.w_column,

@@ -9,6 +9,10 @@ _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "
 _LOGIC = ("logical_and", "logical_or", "logical_xor", "add", "mul")
 
 RAGGED = (
+    *(Case(op, (Input((3, 50), low=-0.9, high=4),)) for op in ("expm1", "log1p", "trunc")),
+    Case("round", (Input((40,), low=-6, high=6),)),
+    Case("pow", (Input((300,), low=0.1, high=3), Input((300,), low=-3, high=3)), dtypes=("float32", "float16")),
+    Case("pow", (Input((9,)), Input((1,), low=2, high=2.000001)), dtypes=("float32",)),
     *(Case(op, (Input((3, 37)),)) for op in _UNARY),
     *(Case(op, (Input((1031,), low=0.1, high=9),)) for op in _POSITIVE),
     *(Case(op, (Input((2, 5, 7)), Input((5, 1)))) for op in _BINARY),
@@ -31,7 +35,14 @@ RAGGED = (
     Case("cast", (Input((6, 5), low=-9, high=9),), {"dtype": "bfloat16"}, ("int64", "float32", "bool")),
     Case("add", (Input((4, 6), order=(1, 0)), Input((4, 6), gap=3))),
     Case("copy", (Input((3, 4, 5), order=(2, 0, 1)),)),
-    Case("copy", (Input((),),)),
+    Case(
+        "copy",
+        (
+            Input(
+                (),
+            ),
+        ),
+    ),
     Case("logical_not", (Input((7,)),), dtypes=("float32", "bool", "int64")),
     Case("isnan", (Input((7,)),)),
 )
@@ -40,5 +51,11 @@ REAL = (
     Case("add", (Input((512, 4096)), Input((512, 4096)))),
     Case("mul", (Input((8, 512, 1024)), Input((1024,)))),
     Case("gelu", (Input((512, 3072)),), {"approximate": "tanh"}),
+    Case(
+        "pointwise",
+        (Input((8, 512, 768)), Input((768,)), Input((8, 512, 1), "bool")),
+        {"program": (("mul", 0, 1), ("gelu_tanh", 3), ("where", 2, 4, 0))},
+        ("float32",),
+    ),
     Case("copy", (Input((8, 512, 12, 64), order=(0, 2, 1, 3)),)),
 )

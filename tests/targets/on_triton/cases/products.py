@@ -14,7 +14,10 @@ def _linear(m: int, n: int, k: int, *, bias: bool = True, residual: bool = False
 
 
 RAGGED = (
-    *(Case("linear", _linear(m, 50, 70), _LAYER, variant=name) for m, name in ((1, "vector"), (3, "vector"), (5, "tiles"))),
+    *(
+        Case("linear", _linear(m, 50, 70), _LAYER, variant=name)
+        for m, name in ((1, "vector"), (3, "vector"), (5, "tiles"))
+    ),
     *(Case("linear", _linear(m, 70, 45, residual=True), _LAYER, variant="tiles") for m in (17, 33, 130)),
     *(Case("linear", _linear(6, 20, 33, residual=True), _LAYER | {"activation": one}) for one in ACTIVATIONS),
     Case("linear", (Input((2, 3, 40)), Input((40, 30)), None, None), {"transpose_weight": False, "alpha": 0.5}),
@@ -29,14 +32,26 @@ RAGGED = (
         for one in (BFLOAT16, FLOAT16, _INT8)
     ),
     Case("linear", (Input((6, 64)), Input((64, 40), encoding=_INT8_COLUMNS), None, None), {"transpose_weight": False}),
-    *(Case("linear", (Input((m, 64)), Input((40, 64), encoding=BFLOAT16), None, None), _BF16, ("float32",)) for m in (1, 6)),
-    *(Case("gated_linear", (Input((m, 33)), Input((60, 33)), Input((60,))), _LAYER, variant=v) for m, v in ((2, "vector"), (9, "tiles"))),
+    *(
+        Case("linear", (Input((m, 64)), Input((40, 64), encoding=BFLOAT16), None, None), _BF16, ("float32",))
+        for m in (1, 6)
+    ),
+    *(
+        Case("gated_linear", (Input((m, 33)), Input((60, 33)), Input((60,))), _LAYER, variant=v)
+        for m, v in ((2, "vector"), (9, "tiles"))
+    ),
     Case("gated_linear", (Input((1, 1100)), Input((60, 1100)), Input((60,))), _LAYER, multiprocessors=8, scale=8),
-    Case("gated_linear", (Input((6, 600)), Input((60, 600)), None), _LAYER, variant="tiles", multiprocessors=8, scale=8),
-    Case("gated_linear", (Input((3, 33)), Input((33, 20)), None), {"transpose_weight": False, "activation": "gelu_tanh"}),
+    Case(
+        "gated_linear", (Input((6, 600)), Input((60, 600)), None), _LAYER, variant="tiles", multiprocessors=8, scale=8
+    ),
+    Case(
+        "gated_linear", (Input((3, 33)), Input((33, 20)), None), {"transpose_weight": False, "activation": "gelu_tanh"}
+    ),
     Case("gated_linear", (Input((2, 32)), Input((60, 32), encoding=_INT8), None), _LAYER),
     Case("matmul", (Input((3, 17, 33)), Input((3, 33, 20)))),
-    Case("matmul", (Input((2, 3, 17, 33), order=(0, 2, 1, 3)), Input((3, 20, 33))), {"transpose_b": True, "alpha": 0.25}),
+    Case(
+        "matmul", (Input((2, 3, 17, 33), order=(0, 2, 1, 3)), Input((3, 20, 33))), {"transpose_b": True, "alpha": 0.25}
+    ),
     Case("matmul", (Input((33, 17)), Input((2, 33, 20))), {"transpose_a": True}),
     Case("matmul", (Input((2, 1, 5, 7)), Input((1, 3, 7, 4)))),
 )
@@ -61,8 +76,13 @@ REAL = (
     _real(8, 50257, 768),
     _real(4096, 4096, 4096),
     *(
-        Case("gated_linear", (Input((m, 1024)), Input((6144, 1024)), None), _LAYER, multiprocessors=132,
-             has_products=_TILES if m > 32 else ())
+        Case(
+            "gated_linear",
+            (Input((m, 1024)), Input((6144, 1024)), None),
+            _LAYER,
+            multiprocessors=132,
+            has_products=_TILES if m > 32 else (),
+        )
         for m in (1, 8, 512)
     ),
     *(
@@ -71,7 +91,13 @@ REAL = (
         for one in (BFLOAT16, FLOAT16, _INT8)
     ),
     *(
-        Case("linear", (Input((m, 1024)), Input((4096, 1024), encoding=BFLOAT16), None, None), _BF16, ("float32",), multiprocessors=132)
+        Case(
+            "linear",
+            (Input((m, 1024)), Input((4096, 1024), encoding=BFLOAT16), None, None),
+            _BF16,
+            ("float32",),
+            multiprocessors=132,
+        )
         for m in (1, 512)
     ),
     Case("matmul", (Input((12, 512, 64)), Input((12, 64, 512))), multiprocessors=132, has_products=_TILES),
