@@ -299,7 +299,8 @@ class Config:
     """How to compile and run. Immutable; names are checked when it is made.
 
     Attributes:
-        target: the target that runs the program: ``cpu`` (C kernels) or ``interpreter`` (the NumPy definitions).
+        target: the target that runs the program: ``cpu`` (C kernels), ``interpreter`` (the NumPy definitions) or
+            ``triton`` (a CUDA device; docs/gpu.md).
         threads: threads of one call, the caller included. ``"auto"`` is the number of processors that the process may
             use, by its affinity mask and the CPU quota of its control groups, each time that a plan is bound.
         precision: how weights are stored, and in which arithmetic products read them. None: as in the model.
@@ -317,7 +318,8 @@ class Config:
             also an error if earlier patterns match all layers of a pattern and give one of them another precision.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
-            the model's type; states become float32. ``model``: as in the model, by reference kernels, which are slow.
+            the model's type; states become float32. ``model``: as in the model; on the cpu by reference kernels, which
+            are slow, on a GPU by kernels that are faster than those of float32.
         states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
             attention reads for each token; numbers are rounded when they are written to a state. It has no effect on a
@@ -336,6 +338,7 @@ class Config:
         outputs: ``recycled``: buffers of large results are recycled once the caller has released them, and up to 256
             MiB of free buffers are kept; ``fresh``: each result gets new memory, and the array can be resized.
         isa: an instruction set; kernels that require more than it are not used. None allows all that this machine has.
+        tf32: tensor cores may multiply float32 numbers, which rounds them to the 11 significant bits of TF32.
         plans: how many bound plans are kept if sizes differ from call to call. The plans of the latest sizes are kept.
         verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
             `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena.
@@ -399,6 +402,9 @@ class Config:
     )
     isa: str | None = _set(
         None, Choice("the instruction set", kind="isa", tries=True, targets=("cpu",), optional=True, absent="best")
+    )
+    tf32: bool = _set(
+        default=False, setting=Flag("round the operands of float32 products to TF32", targets=("triton",))
     )
     plans: int = _set(16, Count("bound plans kept for a program whose sizes differ", option=False))
     verify: bool = _set(default=False, setting=Flag("check graphs, memory plans and orders while compiling"))

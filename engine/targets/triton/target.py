@@ -17,6 +17,10 @@ from engine.targets.triton.constants import Constants
 from engine.targets.triton.device import TritonDevice, is_interpreted
 from engine.targets.triton.executable import TritonExecutable
 
+INTERPRETED_MULTIPROCESSORS = 4
+"""For which the interpreter plans: few enough that tests take little time, and enough that sums are split."""
+VERSIONS = ("3.6", "3.7")
+"""Of triton, for which the kernels are checked; the extra `gpu` of pyproject.toml names the same."""
 MINIMUM_CAPABILITY = (8, 0)
 """Compute capability of the oldest GPUs that multiply bfloat16."""
 
@@ -78,9 +82,18 @@ class TritonTarget(Target):
     ) -> TritonExecutable:
         """As `Target.executable`."""
         assert isinstance(prepared, Constants)  # noqa: S101  # made by `prepare`
-        planner = _Planner(artifact, registry.Device())
+        planner = _Planner(artifact, self._describe(config))
         plan = bind(artifact, planner, strategy=config.planner, keep=keep, check=config.verify)
         return TritonExecutable(artifact, plan, prepared, self.device)
+
+    def _describe(self, config: Config) -> registry.Device:
+        """What plans depend on."""
+        if is_interpreted():
+            return registry.Device(multiprocessors=INTERPRETED_MULTIPROCESSORS, allow_tf32=config.tf32)
+        import torch
+
+        found = torch.cuda.get_device_properties(self.device.place)
+        return registry.Device(found.name, found.multi_processor_count, config.tf32)
 
     def kernels(self) -> Sequence[Kernel]:
         """The table of kernels; empty where triton is not installed."""
@@ -92,11 +105,15 @@ class TritonTarget(Target):
 
 @cache
 def _find_missing_package() -> str | None:
+    """Why the kernels cannot be imported; None if they can."""
+    found = {}
     for package in ("torch", "triton"):
         try:
-            importlib.metadata.version(package)
+            found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             return f"the package {package} is not installed; pip install 'enginebench[gpu]' brings it"
+    if ".".join(found["triton"].split(".")[:2]) not in VERSIONS:
+        return f"triton {found['triton']} is installed; the kernels are written for {' and '.join(VERSIONS)}"
     return None
 
 

@@ -12,12 +12,12 @@ class Rows(NamedTuple):
     """An operand as rows of elements that lie side by side.
 
     Attributes:
-        count: number of rows.
+        number: of rows.
         stride: elements from one row to the next.
         width: elements of a row.
     """
 
-    count: int
+    number: int
     stride: int
     width: int
 

@@ -1,14 +1,14 @@
 """Products of matrices: linear layers with their epilogue, gated layers, and batched products.
 
-Version 1, `tiles`: a program makes a block of the result with `tl.dot`, sums in float32, and applies the epilogue to the
-sums while they are in registers. Programs go on to further blocks until none is left, so that a large product starts
-its programs once. Blocks are taken in groups of eight rows of blocks, whose operands share the L2 cache.
-Version 2, split: if there are fewer blocks than multiprocessors, several programs share the sum of one block. They write
-their parts to working memory, and a second launch adds the parts in a fixed order, so that results do not depend on
-timing. A decoded token with weights [1024, 1024] has 16 blocks of 64 columns: without the split, 116 of 132
+Version 1, `tiles`: a program makes a block of the result with `tl.dot`, sums in float32, and applies the epilogue to
+the sums while they are in registers. Programs go on to further blocks until none is left, so that a large product
+starts its programs once. Blocks are taken in groups of eight rows of blocks, whose operands share the L2 cache.
+Version 2, split: if there are fewer blocks than multiprocessors, several programs share the sum of one block. They
+write their parts to working memory, and a second launch adds the parts in a fixed order, so that results do not depend
+on timing. A decoded token with weights [1024, 1024] has 16 blocks of 64 columns: without the split, 116 of 132
 multiprocessors would read nothing. The parts are 1 / (2 * BLOCK_K) of the bytes of bfloat16 weights at most.
-Version 3, `vector`: up to four rows are multiplied without `tl.dot`, whose blocks have 16 rows at least. In float32, where
-products do not run on tensor cores, it saves twelve of sixteen operations.
+Version 3, `vector`: up to four rows are multiplied without `tl.dot`, whose blocks have 16 rows at least. In float32,
+where products do not run on tensor cores, it saves twelve of sixteen operations.
 No version has been timed, because no GPU was at hand.
 """
 
@@ -323,7 +323,7 @@ def _find_layer(request: Request) -> Product | NeedsDense | None:
     n = request.output.shape[-1]
     return Product(
         x, weight, request.output, request.find(2), residual,
-        m=x_rows.count, n=n, k=x_rows.width, x_row=x_rows.stride, x_step=1, w_column=columns, w_step=steps,
+        m=x_rows.number, n=n, k=x_rows.width, x_row=x_rows.stride, x_step=1, w_column=columns, w_step=steps,
         residual_row=residual_rows.stride if residual_rows else 0,
         alpha=request.attributes.get("alpha", 1.0), activation=request.attributes["activation"], gated=gated,
         type=_product_type(x, request),
@@ -437,10 +437,8 @@ def _plan_vectors(product: Product, request: Request) -> Launches:
 
 def choose_tiles(product: Product, request: Request) -> Choice:
     """The configuration of `tiles` for a product."""
-    if product.type != "float32":
-        choices = NARROW_TILES
-    else:
-        choices = TF32_TILES if request.device.allow_tf32 else EXACT_TILES
+    of_float32: tuple[Choice, ...] = TF32_TILES if request.device.allow_tf32 else EXACT_TILES
+    choices = of_float32 if product.type == "float32" else NARROW_TILES
     return next((one for one in choices if one.block_m >= product.m), choices[-1])
 
 
