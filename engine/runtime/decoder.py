@@ -340,7 +340,7 @@ class Decoder:
         The caller holds the lock of the state when it asks for the next step.
         """
         logits = self._run_prefill(ids, lengths, state)
-        texts = Texts(np.asarray(ids), lengths, options)
+        texts = Texts(_to_array(ids), lengths, options)
         while True:
             tokens = texts.append(_to_array(logits))
             yield texts, tokens
@@ -440,15 +440,17 @@ class Decoder:
 
 
 def _to_array(logits: Any) -> np.ndarray:
-    """The logits as an array of one of NumPy's own types: bfloat16 becomes float32, which is exact."""
+    """Logits or ids as an array of one of NumPy's own types: bfloat16 becomes float32, which is exact."""
+    if not isinstance(logits, np.ndarray):
+        logits = logits.cpu()  # itself if it is there
     if str(logits.dtype).endswith("bfloat16"):
         logits = logits.astype(np.float32) if isinstance(logits, np.ndarray) else logits.float()
     return np.asarray(logits)
 
 
 def _like(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:
-    """The arrays as torch tensors if `ids` is one, otherwise unchanged."""
+    """The arrays as torch tensors on the device of `ids` if that is a tensor, otherwise unchanged."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(ids, torch.Tensor):
         return arrays
-    return tuple(map(torch.from_numpy, arrays))
+    return tuple(torch.from_numpy(array).to(ids.device) for array in arrays)

@@ -28,9 +28,11 @@ class BoundExecutable(Executable):
         fixed: ``"input"``, ``"output"`` or both, if contexts remember the addresses of inputs or outputs, or cannot
             reach the user's memory. Each context then gets the same values in every run, and what a call brings is
             copied to them, its results from them.
+        staging: what makes these copies.
     """
 
     fixed: frozenset[str] = frozenset()
+    staging: type[StagedContext] = StagedContext
     device: Device
     plan: BoundPlan
 
@@ -46,7 +48,7 @@ class BoundExecutable(Executable):
             return super().ready_context(states)
         values = {"input": self.artifact.call_inputs, "output": self.artifact.call_outputs}
         types = {kind: [self.artifact.types[v] for v in values[kind]] for kind in self.fixed}
-        context = StagedContext(self.context(states), self.device, types)
+        context = self.staging(self.context(states), self.device, types)
         context.warm_up({})
         return context
 

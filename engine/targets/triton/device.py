@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -90,6 +91,25 @@ def _describe_shortage(nbytes: int, place: str, error: Exception) -> str:
     return f"a program needs {nbytes:,} bytes of memory of {place}, which has {free:,} of {total:,} bytes free"
 
 
+class _Order(AbstractContextManager[None]):
+    """Lets the current stream wait for the block before, which another stream may run. The host does not wait."""
+
+    def __init__(self, place: str) -> None:
+        import torch
+
+        self._place, self._ended = place, torch.cuda.Event()
+
+    def __enter__(self) -> None:
+        import torch
+
+        torch.cuda.current_stream(self._place).wait_event(self._ended)  # nothing to wait for before the first block
+
+    def __exit__(self, *_error: object) -> None:
+        import torch
+
+        self._ended.record(torch.cuda.current_stream(self._place))
+
+
 class TritonDevice(Device):
     """A CUDA device, or memory of this process for the interpreter.
 
@@ -124,6 +144,23 @@ class TritonDevice(Device):
             value.fill_(elements)
         else:
             value.copy_(as_tensor(elements).expand(value.shape))
+
+    def host_copy(self, value: Any) -> Any:
+        """Zeros of the type and shape of `value` in host memory, to which the device copies without anyone waiting."""
+        import torch
+
+        return torch.zeros(value.shape, dtype=value.dtype, pin_memory=not value.is_cpu)
+
+    def wait(self) -> None:
+        """Wait for what was enqueued on the current stream."""
+        if self.place != "cpu":
+            import torch
+
+            torch.cuda.current_stream(self.place).synchronize()
+
+    def new_order(self) -> AbstractContextManager[None]:
+        """Blocks of work that follow each other on the device, whichever stream each is enqueued on."""
+        return nullcontext() if self.place == "cpu" else _Order(self.place)
 
     # --- what calls bring and take away ------------------------------------------------------------------------------
 

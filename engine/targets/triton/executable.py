@@ -14,8 +14,9 @@ from engine.program import Artifact
 from engine.targets.base import Context, Summary
 from engine.targets.bound import BoundExecutable
 from engine.targets.plan import BoundPlan, Place, Step
+from engine.targets.staging import StagedContext
 from engine.targets.triton.constants import Constants
-from engine.targets.triton.device import TritonDevice, is_interpreted, torch_type
+from engine.targets.triton.device import TritonDevice, as_elements, is_interpreted, torch_type
 from engine.targets.triton.graph import Start, capture, run_in_order
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
@@ -30,6 +31,7 @@ class TritonContext(Context):
         count = max(len(plan.steps), 1)
         self._faults = device.allocate(4 * count).value(0, TensorType("int32", (count,)))
         device.write(self._faults, 0)
+        self._seen = device.host_copy(self._faults)
         self._fixed: Mapping[str, Sequence[Any]] = {}
         self._run: Callable[[], None] = run_in_order(())
 
@@ -77,13 +79,21 @@ class TritonContext(Context):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """As `Context.run`."""
         del inputs, outputs  # they are the fixed values
+        self._raise_faults()  # of an earlier run whose results have stayed on the device, so that nobody has waited
         self._run()
+        self._seen.copy_(self._faults, non_blocking=True)
 
     def synchronize(self) -> None:
-        """As `Context.synchronize`: report indices that were out of range."""
-        faults = np.flatnonzero(self._executable.device.read(self._faults))
+        """As `Context.synchronize`."""
+        self._executable.device.wait()
+        self._raise_faults()
+
+    def _raise_faults(self) -> None:
+        """ExecutionError if a run that has ended met an index out of range."""
+        faults = np.flatnonzero(as_elements(self._seen))
         if faults.size:
             self._executable.device.write(self._faults, 0)
+            self._seen.zero_()
             raise ExecutionError(f"{self._executable.name_of(int(faults[0]))}: an index is out of range")
 
     def look(self, place: Place) -> np.ndarray:
@@ -102,11 +112,28 @@ def _is_shared(step: Step, launch: Launch) -> bool:
     return first is not None and second is not None and first.storage == second.storage
 
 
+class _OrderedContext(StagedContext):
+    """A context whose runs follow each other on the device, whichever stream and thread they come from.
+
+    A call whose results stay on the device does not wait, so its context may be lent to the next call while it runs.
+    """
+
+    def __init__(self, context: Context, device: TritonDevice, types: Mapping[str, Sequence[TensorType]]) -> None:
+        super().__init__(context, device, types)
+        self._order = device.new_order()
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """As `Context.run`."""
+        with self._order:
+            super().run(inputs, outputs)
+
+
 class TritonExecutable(BoundExecutable):
     """A bound plan on the device."""
 
     fixed = frozenset({"input", "output"})
     device: TritonDevice
+    staging = _OrderedContext
 
     def __init__(self, artifact: Artifact, plan: BoundPlan, constants: Constants, device: TritonDevice) -> None:
         super().__init__(artifact, plan, 1, device)
