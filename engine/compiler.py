@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,7 +51,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     Args:
         model: an `nn.Module` in eval mode, a `torch.export.ExportedProgram` or a `torch.fx.GraphModule`.
         example_inputs: positional inputs as a tuple, or ``(positional, keywords)`` as a tuple of a tuple and a dict.
-        config: the switches; None is ``Config()``.
+        config: the switches; None is ``Config()``, or ``Config(target="triton")`` for a model or inputs on a GPU.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
             torch treats a size of 0 or 1 in the example as fixed, even if it is listed here. Where the model's code
@@ -74,7 +74,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     """
     if calibration is not None:
         raise ConfigError("calibration: quantisation is not supported yet; expected None")
-    config = require_config(config)
+    config = _choose_config(config, model, example_inputs)
     _require_torch("compile")
     if config.fallback is None:
         return _make_program(_compile_artifact(model, example_inputs, config, dynamic_shapes), config)
@@ -102,6 +102,24 @@ def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
     from engine import exporter
 
     return recipe.list_layers(exporter.translate(exporter.export_with_torch(model, example_inputs)).graph)
+
+
+def _choose_config(config: Any, model: Any, example_inputs: Any) -> Config:
+    """The `config` argument of `compile` and `compile_decoder`; for None, what suits the place of the model."""
+    if config is not None:
+        return require_config(config)
+    parameters = model.parameters() if callable(getattr(model, "parameters", None)) else ()
+    is_on_gpu = any(getattr(one, "is_cuda", False) for one in (*_tensors(example_inputs), *parameters))
+    return Config(target="triton") if is_on_gpu else Config()
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """The tensors, or what else, in nested tuples, lists and dicts."""
+    if isinstance(value, Mapping | tuple | list):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors(one)
+    else:
+        yield value
 
 
 def _require_torch(function: str) -> None:
@@ -264,7 +282,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
             length 1.
         max_length: number of tokens of each text that the buffers of the module can hold; two or more.
         batch: number of texts in a call.
-        config: the switches; None is ``Config()``.
+        config: the switches; None is ``Config()``, or ``Config(target="triton")`` for a module on a GPU.
 
     Raises:
         ConfigError: `module` has other parameters, writes to no buffer, the two exports do not write to the same
@@ -272,7 +290,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
             the last position.
         UnsupportedOp, MissingPackageError, EngineError: as `compile`.
     """
-    config = require_config(config)
+    config = _choose_config(config, module, ())
     _require_torch("compile_decoder")
     # Imported here, because a process that only loads decoders need not have torch.
     from engine.exporter import decoding
@@ -286,7 +304,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     try:
         compiled = {
             name: _compile_artifact(module, example, config, shapes)
-            for name, (example, shapes) in decoding.examples(batch, max_length).items()
+            for name, (example, shapes) in decoding.examples(module, batch, max_length).items()
         }
     except EngineError as error:
         if type(error) is not EngineError:

@@ -25,12 +25,13 @@ def check_parameters(module: Any) -> None:
         )
 
 
-def examples(batch: int, max_length: int) -> dict[str, tuple[tuple[torch.Tensor, ...], Any]]:
-    """Entry point -> (ids, position, lengths), int64, and the dynamic shapes to export with."""
+def examples(module: Any, batch: int, max_length: int) -> dict[str, tuple[tuple[torch.Tensor, ...], Any]]:
+    """Entry point -> (ids, position, lengths), int64, where the module is, and the dynamic shapes to export with."""
+    device = next((one.device for one in (*module.parameters(), *module.buffers())), torch.device("cpu"))
     found: dict[str, tuple[tuple[torch.Tensor, ...], Any]] = {}
     for name, length in (("prefill", min(8, max_length)), ("decode", 1)):
-        ids = torch.zeros(batch, length, dtype=torch.long)
-        counts = torch.zeros(batch, dtype=torch.long), torch.full((batch,), length)
+        ids = torch.zeros(batch, length, dtype=torch.long, device=device)
+        counts = torch.zeros_like(ids[:, 0]), torch.full_like(ids[:, 0], length)
         shapes = None
         if name == "prefill" and max_length > 2:  # a range of one length is no dynamic size to torch
             sequence = torch.export.Dim("sequence", min=2, max=max_length)

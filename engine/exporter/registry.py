@@ -34,14 +34,18 @@ class CommonArgument:
     refusal: Callable[[Any], str | None]
 
 
+DEVICES = ("cpu", "cuda")
+"""Types of devices from which models are taken."""
+
+
 def _any_value(_value: Any) -> str | None:
     return None
 
 
-def _only_cpu(device: Any) -> str | None:
-    if device is None or torch.device(device).type == "cpu":
+def _known_device(device: Any) -> str | None:
+    if device is None or torch.device(device).type in DEVICES:
         return None
-    return f"device {device} is requested, only cpu is supported"
+    return f"device {device} is requested, only {' and '.join(DEVICES)} are supported"
 
 
 def _only_strided(layout: Any) -> str | None:
@@ -49,7 +53,7 @@ def _only_strided(layout: Any) -> str | None:
 
 
 COMMON: dict[str, CommonArgument] = {
-    "device": CommonArgument("the cpu is the only device", _only_cpu),
+    "device": CommonArgument("gives the place of values, which the target of the program decides", _known_device),
     "layout": CommonArgument("dense is the only layout", _only_strided),
     "memory_format": CommonArgument("gives the layout of values in memory, not their elements", _any_value),
     "pin_memory": CommonArgument("gives the place of values in memory, not their elements", _any_value),

@@ -21,7 +21,7 @@ from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
 from engine.exporter.dynamic import check_dynamic_shapes, describe_constraints
 from engine.exporter.quiet import quiet
-from engine.exporter.registry import is_known
+from engine.exporter.registry import DEVICES, is_known
 from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
     FakeTensor,
@@ -47,9 +47,9 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     """The model as a functional program of ATen calls.
 
     Raises:
-        ConfigError: `model` is no module or exported program, is in training mode, or has parameters not on the
-            cpu; or `dynamic_shapes` fits neither model nor inputs.
-        ShapeError: an input is not a dense tensor on the cpu.
+        ConfigError: `model` is no module or exported program, is in training mode, or has parameters on an unknown
+            device; or `dynamic_shapes` fits neither model nor inputs.
+        ShapeError: an input is no dense tensor on a known device, or not on that of the model.
         EngineError: torch.export cannot capture it; gives the reason and the source line.
     """
     if torch.is_autocast_enabled("cpu"):
@@ -64,6 +64,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
+        _check_one_device(model, args, kwargs)
         check_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
         with _errors_as_one_sentence(), capturing():
@@ -73,7 +74,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
 
 
 def check_module(model: Any) -> None:
-    """ConfigError unless `model` is a module in evaluation mode with real parameters on the cpu."""
+    """ConfigError unless `model` is a module in evaluation mode with real parameters on a known device."""
     if not isinstance(model, torch.nn.Module):
         raise ConfigError(
             f"model: expected an nn.Module, an ExportedProgram or a GraphModule, got {type(model).__name__}"
@@ -91,13 +92,25 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a torch tensor, got a NumPy array; convert it by torch.from_numpy")
         if not isinstance(tensor, torch.Tensor):
             continue
-        if tensor.device.type != "cpu":
-            raise error(f"{name}: expected a tensor on cpu, got one on {tensor.device}")
+        if tensor.device.type not in DEVICES:
+            raise error(f"{name}: expected a tensor on {' or '.join(DEVICES)}, got one on {tensor.device}")
         if tensor.layout is not torch.strided or isinstance(tensor, FakeTensor):
             kind = "FakeTensor" if isinstance(tensor, FakeTensor) else str(tensor.layout)
             raise error(f"{name}: expected a dense tensor with data, got {kind}")
         if fault := "a nested tensor" if tensor.is_nested else fault_of_memory(tensor):
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
+
+
+def _check_one_device(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
+    """ShapeError if parameters, buffers and inputs are on several devices; names one of each."""
+    tensors = (*model.named_parameters(), *model.named_buffers(), *_inputs_by_name(args, kwargs))
+    found: dict[str, str] = {}
+    for name, tensor in tensors:
+        if isinstance(tensor, torch.Tensor):
+            found.setdefault(str(tensor.device), name)
+    if len(found) > 1:
+        places = ", ".join(f"{name} on {device}" for device, name in found.items())
+        raise ShapeError(f"the model and its example inputs are on several devices: {places}; move them to one")
 
 
 def _check_scales(tensors: Iterable[tuple[str, Any]]) -> None:

@@ -15,12 +15,13 @@ from engine.exporter.torch_internals import is_wrapper, parts_of, version
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor's values, row-major. A contiguous tensor is not copied: later changes of it change the array.
+    """The tensor's values, row-major. A contiguous tensor on the cpu is not copied: later changes of it change the
+    array.
 
     Raises:
         TypeError: NumPy and ml_dtypes have no such element type.
     """
-    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()
@@ -28,7 +29,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 def to_bytes(tensor: torch.Tensor) -> np.ndarray:
     """The bytes of the tensor's values, row-major, for element types that NumPy does not have, too."""
-    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return dense.reshape(-1).view(torch.uint8).numpy()
 
 

@@ -256,7 +256,7 @@ def test_training_mode_is_refused():
     [
         ("a string", (f32(3),), ConfigError, "expected an nn.Module, an ExportedProgram or a GraphModule, got str"),
         (nn.ReLU().eval(), f32(3), ConfigError, "expected a tuple of arguments, or (tuple, dict), got Tensor"),
-        (nn.ReLU().eval(), (f32(3).to("meta"),), ShapeError, "input 0: expected a tensor on cpu, got one on meta"),
+        (nn.ReLU().eval(), (f32(3).to("meta"),), ShapeError, "input 0: expected a tensor on cpu or cuda, got one on meta"),
         (
             nn.ReLU().eval(),
             (f32(3, 3).to_sparse(),),
@@ -267,7 +267,7 @@ def test_training_mode_is_refused():
             nn.Linear(3, 3, device="meta").eval(),
             (f32(3),),
             ConfigError,
-            "weight: expected a tensor on cpu, got one on meta",
+            "weight: expected a tensor on cpu or cuda, got one on meta",
         ),
         (
             nn.ReLU().eval(),

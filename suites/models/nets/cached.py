@@ -50,7 +50,7 @@ class CachedLM(nn.Module):
     def forward(self, ids: torch.Tensor, position: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """The network's hidden states behind each text's last token, through its head."""
         batch, count = ids.shape
-        self._places = position[:, None] + torch.arange(count)
+        self._places = position[:, None] + torch.arange(count, device=ids.device)
         token = _current.set(self)
         try:
             hidden = self.network.base_model(input_ids=ids, position_ids=self._places, use_cache=False)[0]
@@ -58,7 +58,7 @@ class CachedLM(nn.Module):
             _current.reset(token)
             del self._places
         if count > 1:
-            hidden = hidden[torch.arange(batch), lengths - position - 1]
+            hidden = hidden[torch.arange(batch, device=ids.device), lengths - position - 1]
         logits: torch.Tensor = self.network.get_output_embeddings()(hidden.reshape(batch, -1))
         return logits
 
@@ -70,7 +70,7 @@ class CachedLM(nn.Module):
         mask = None
         if query.shape[2] == 1:
             key, value = kept
-            mask = (torch.arange(self.max_length) <= self._places[:, :, None])[:, None]
+            mask = (torch.arange(self.max_length, device=query.device) <= self._places[:, :, None])[:, None]
         result = nn.functional.scaled_dot_product_attention(
             query, key, value, mask, is_causal=mask is None, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
         )
@@ -80,7 +80,7 @@ class CachedLM(nn.Module):
         """Put `new` [B, H, S, D] where its tokens belong; the whole cache."""
         cache = self.get_buffer(name)
         batch, heads, count, width = new.shape
-        rows = torch.arange(batch * heads)[:, None]
+        rows = torch.arange(batch * heads, device=new.device)[:, None]
         columns = self._places[:, None].expand(batch, heads, count).reshape(batch * heads, count)
         flat = cache.view(batch * heads, self.max_length, width)
         flat.index_put_((rows, columns), new.reshape(batch * heads, count, width))
