@@ -82,7 +82,7 @@ REAL = (
     Case("embedding", (Input((151936, 1024)), _ids((1, 1), 151936)), variant="rows", multiprocessors=132),
     *(
         Case("embedding", (Input((40000, columns)), _ids((rows,), 40000)), variant="rows", multiprocessors=132)
-        for columns, rows in ((64, 4096), (64, 16), (128, 4096), (256, 4096), (512, 512), (4096, 512))
+        for columns, rows in ((64, 4096), (128, 4096), (128, 1500), (256, 4096), (256, 600), (512, 512), (4096, 512))
     ),
     *(
         Case("embedding", (Input((151936, 1024), encoding=how), _ids((1, 512), 151936)), variant="rows")
@@ -102,6 +102,8 @@ REAL = (
     ),
     _norm("layer_norm", Input((50257, 768), encoding=INT8_CHANNEL), _ids((1, 1), 50257), Input((1, 768)), None),
     _norm("rms_norm", Input((151936, 1024), encoding=BFLOAT16), _ids((8, 512), 151936), None, None, None, None, _W1024),
+    _norm("rms_norm", Input((32000, 64)), _ids((8,), 32000)),
+    _norm("rms_norm", Input((32000, 2048)), _ids((8,), 32000)),
     _norm("rms_norm", Input((32000, 16384), encoding=INT8_TENSOR), _ids((8,), 32000)),
     _norm("layer_norm", Input((32000, 4096), encoding=FLOAT16), _ids((8,), 32000), Input((8, 4096)), None),
 )  # fmt: skip
