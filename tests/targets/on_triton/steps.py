@@ -73,7 +73,7 @@ class Made(NamedTuple):
     Attributes:
         step: as the binder would make it.
         attributes: with defaults.
-        references: arguments of the op's reference.
+        references: operands of `Op.evaluate`, which decodes encoded ones where the reference wants elements.
         memory: for each operand of the step its whole storage, as a flat CPU tensor.
         outputs: types of the results.
     """
@@ -217,7 +217,7 @@ def run(case: Case, dtype: str, seed: int = 0) -> tuple[list[np.ndarray], list[n
     results = [as_elements(made.memory[made.step.n_inputs + n]).reshape(t.shape) for n, t in enumerate(made.outputs)]
     if fault.item():
         return results, [], True
-    expected = TABLE[case.op].reference(*made.references, **made.attributes)
+    expected = TABLE[case.op].evaluate(made.references, made.attributes)
     return results, list(expected) if isinstance(expected, tuple | list) else [expected], False
 
 
