@@ -256,7 +256,12 @@ def test_training_mode_is_refused():
     [
         ("a string", (f32(3),), ConfigError, "expected an nn.Module, an ExportedProgram or a GraphModule, got str"),
         (nn.ReLU().eval(), f32(3), ConfigError, "expected a tuple of arguments, or (tuple, dict), got Tensor"),
-        (nn.ReLU().eval(), (f32(3).to("meta"),), ShapeError, "input 0: expected a tensor on cpu or cuda, got one on meta"),
+        (
+            nn.ReLU().eval(),
+            (f32(3).to("meta"),),
+            ShapeError,
+            "input 0: expected a tensor on cpu or cuda, got one on meta",
+        ),
         (
             nn.ReLU().eval(),
             (f32(3, 3).to_sparse(),),

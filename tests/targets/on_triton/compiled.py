@@ -11,10 +11,6 @@ import pkgutil
 
 import pytest
 
-assert os.environ.get("TRITON_INTERPRET") == "0", (
-    "run it as: TRITON_INTERPRET=0 pytest tests/targets/on_triton/compiled.py"
-)
-
 from tests.targets.on_triton import aot, cases, steps
 
 MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
@@ -23,6 +19,7 @@ CHECKS = [(case, dtype) for module in MODULES for case in module.REAL for dtype 
 
 @pytest.fixture(scope="module", autouse=True)
 def _target() -> None:
+    assert os.environ["TRITON_INTERPRET"] == "0", "run it by `make test-triton`"
     aot.set_target()
 
 

@@ -1,4 +1,4 @@
-"""How kernels are started on a CUDA device, with a stand-in for torch's CUDA graphs: a call is one launch of a graph."""
+"""How kernels are started on a CUDA device, with a stand-in for torch's CUDA graphs: one launch of a graph a call."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -14,7 +13,16 @@ import engine
 from engine import Config
 from suites.models import get
 
-NAMES = ("gpt2-tiny", "qwen3-tiny", "bert-tiny", "minilm-tiny", "stories15m-tiny", "smollm2-tiny", "transformer-tiny", "mlp")
+NAMES = (
+    "gpt2-tiny",
+    "qwen3-tiny",
+    "bert-tiny",
+    "minilm-tiny",
+    "stories15m-tiny",
+    "smollm2-tiny",
+    "transformer-tiny",
+    "mlp",
+)
 
 
 def _make(name: str, **chosen: Any) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
