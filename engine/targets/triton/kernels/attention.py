@@ -56,15 +56,34 @@ def _load_rows(base, row, step, inside, column, COLUMNS: tl.constexpr, WIDTH: tl
 
 
 @triton.jit
-def _absorb(scores, values, acc, top, total, PRECISION: tl.constexpr):
-    """Take a block of keys into the sums; a NaN among the scores of a row makes its `total` NaN."""
+def _multiply(a, b, acc, PRECISION: tl.constexpr):
+    """`acc` + a @ b. Beside bfloat16 `b`, float32 `a` is cut into three bfloat16 numbers, whose sum it is."""
+    if a.dtype == tl.float32 and b.dtype == tl.bfloat16:
+        high = a.to(tl.bfloat16)
+        rest = tl.where(tl.abs(a) == float("inf"), 0.0, a - high.to(tl.float32))
+        middle = rest.to(tl.bfloat16)
+        low = (rest - middle.to(tl.float32)).to(tl.bfloat16)
+        acc = tl.dot(low, b, acc)
+        acc = tl.dot(middle, b, acc)
+        return tl.dot(high, b, acc)
+    else:
+        return tl.dot(a, b, acc, input_precision=PRECISION)
+
+
+@triton.jit
+def _absorb(scores, values, acc, top, total, EXACT: tl.constexpr, PRECISION: tl.constexpr):
+    """Take a block of keys into the sums; a NaN among the scores of a row makes its `total` NaN.
+
+    The weights are rounded to the type of the values unless EXACT.
+    """
     new_top = tl.maximum(top, tl.max(scores, 1))
     shift = tl.where(new_top == float("-inf"), 0.0, new_top)
     weights = tl.exp2(scores - shift[:, None])
     fade = tl.exp2(top - shift)
     total = total * fade + tl.sum(weights, 1)
-    acc = tl.dot(weights.to(values.dtype), values, acc * fade[:, None], input_precision=PRECISION)
-    return acc, new_top, total
+    if not EXACT:
+        weights = weights.to(values.dtype)
+    return _multiply(weights, values, acc * fade[:, None], PRECISION), new_top, total
 
 
 @triton.jit
@@ -100,11 +119,12 @@ def _sweep(
     With EDGE, keys may lie beyond `limit`, and with CAUSAL also beyond the diagonal.
     """
     d, e = tl.arange(0, WIDTH_D), tl.arange(0, WIDTH_E)
-    for start in range(begin, end, KEYS):
-        t = start + tl.arange(0, KEYS)
+    # Numbers from 0 on: a loop from `begin` hides from the compiler how the rows of a computed `begin` are aligned.
+    for number in range(0, tl.cdiv(end - begin, KEYS)):
+        t = begin + number * KEYS + tl.arange(0, KEYS)
         inside = t < limit
-        keys = _load_rows(k, t, k_t, inside, d, D, WIDTH_D, EDGE).to(queries.dtype)
-        scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION) * factor
+        keys = _load_rows(k, t, k_t, inside, d, D, WIDTH_D, EDGE)
+        scores = _multiply(queries, tl.trans(keys), tl.zeros([queries.shape[0], KEYS], tl.float32), PRECISION) * factor
         if MASK != "none":
             pointers = mask_rows[:, None] + t.to(tl.int64)[None, :] * m_t
             allowed = tl.load(pointers, mask=row_inside[:, None] & inside[None, :], other=0)
@@ -116,8 +136,8 @@ def _sweep(
             scores = tl.where(inside[None, :], scores, float("-inf"))
         if EDGE and CAUSAL:
             scores = tl.where(t[None, :] <= place[:, None], scores, float("-inf"))
-        values = _load_rows(v, t, v_t, inside, e, E, WIDTH_E, EDGE).to(queries.dtype)
-        acc, top, total = _absorb(scores, values, acc, top, total, PRECISION)
+        values = _load_rows(v, t, v_t, inside, e, E, WIDTH_E, EDGE)
+        acc, top, total = _absorb(scores, values, acc, top, total, queries.dtype == tl.float32, PRECISION)
     return acc, top, total
 
 
@@ -374,7 +394,7 @@ class Tile(NamedTuple):
     num_stages: int
 
 
-# Bytes of an element of the queries -> configurations, narrow ones first, and small ones first among equals.
+# Bytes of an element of the keys -> configurations, narrow ones first, and small ones first among equals.
 TILES: Mapping[int, tuple[Tile, ...]] = {
     2: (
         Tile(64, 64, 64, 4, 3),
@@ -382,19 +402,20 @@ TILES: Mapping[int, tuple[Tile, ...]] = {
         Tile(128, 64, 64, 4, 3),
         Tile(128, 128, 64, 8, 3),
         Tile(256, 64, 64, 8, 2),
-        Tile(512, 64, 32, 8, 2),
+        Tile(512, 64, 16, 8, 2),
     ),
     4: (
         Tile(64, 32, 32, 4, 2),
         Tile(64, 64, 32, 8, 2),
-        Tile(128, 32, 32, 4, 2),
+        Tile(128, 32, 32, 8, 2),
+        Tile(128, 64, 32, 8, 2),
         Tile(256, 32, 32, 8, 2),
         Tile(512, 16, 16, 8, 2),
     ),
 }
 PARTS: Mapping[int, tuple[Tile, ...]] = {
     2: (Tile(64, 64, 64, 4, 3), Tile(128, 64, 64, 4, 3), Tile(256, 64, 64, 8, 2), Tile(512, 32, 32, 8, 2)),
-    4: (Tile(64, 32, 64, 4, 2), Tile(128, 32, 32, 4, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
+    4: (Tile(64, 32, 64, 4, 2), Tile(128, 32, 32, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
 }
 _SMALLEST = 16  # rows of a block that tensor cores multiply
 _MAX_PARTS = 64
@@ -433,7 +454,7 @@ class Problem(NamedTuple):
 
     def choose(self, table: Mapping[int, tuple[Tile, ...]]) -> list[Tile]:
         """The configurations for the narrowest rows that are wide enough; none if the rows are too wide for all."""
-        known = table[2 if self.operands[0].dtype in ("float16", "bfloat16") else 4]
+        known = table[4 if self.operands[1].dtype == "float32" else 2]
         width = min((one.width for one in known if one.width >= max(self.widths)), default=0)
         return [one for one in known if one.width == width]
 

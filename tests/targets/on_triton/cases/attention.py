@@ -88,7 +88,7 @@ REAL = (
     _real("tiles", 1, (16, 8), (512, 512), 128, causal=True, narrow=True, dtypes=("float32",)),
     _real("tiles", 1, (32, 32), (1024, 1024), 80, causal=True, dtypes=HALF),
     _real("tiles", 1, (8, 1), (512, 512), 256, causal=True),
-    _real("tiles", 1, (1, 1), (4096, 4096), 512),
+    _real("tiles", 4, (1, 1), (4096, 4096), 512),
     _real("split", 1, (12, 12), (1, 2048), 64, mask=_bool(1, 1, 1, 2048)),
     _real("split", 8, (12, 12), (1, 2048), 64, mask=_bool(8, 1, 1, 2048)),
     _real("split", 1, (16, 8), (1, 2048), 128, mask=_bool(1, 1, 1, 2048)),
