@@ -367,7 +367,7 @@ def _share_out(request: Request, elements: int, *, split: bool) -> _Work | None:
 
 
 def _kind_of(dtype: str, *, grows: bool = False) -> str:
-    """The type in which a reduction computes. Where results grow, integers have 64 bits, and wrap when they are stored."""
+    """The type in which a reduction computes. Where results grow, integers have 64 bits; they wrap when stored."""
     if grows and "int" in dtype:
         return "int64"
     if dtype in ("float64", "int64"):

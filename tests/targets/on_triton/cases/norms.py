@@ -28,6 +28,8 @@ RAGGED = (
     # absent operands, the sum, several axes
     *(make(Input((4, 33)), weight=False, addend=Input((4, 33))) for make in (_layer, _rms)),
     _layer(Input((4, 33)), bias=False, addend=Input((4, 33), gap=3)),
+    # the sum is rounded first: to multiples of 4 here, of 0.5 in float16
+    _layer(Input((5, 40), low=999, high=1001), addend=Input((5, 40), low=-9, high=9), dtypes=("float16", "bfloat16")),
     *(make(Input((4, 3, 11)), axes=2, epsilon=0.5) for make in (_layer, _rms)),
     # heads between the rows, a slice, columns apart
     _rms(Input((2, 7, 3, 16), order=(0, 2, 1, 3)), epsilon=1e-6, multiprocessors=1),

@@ -60,6 +60,11 @@ RAGGED = (
     ),
     *(Case(op, (Input((1, 7)),), {"axis": 0}, _SINGLE) for op in _POSITIONS),
     *(Case(op, (Input((0, 7)),), {"axis": 1}, _SINGLE) for op in _POSITIONS),
+    # the last row has its first NaN in the second block
+    *(
+        Case(op, (Input((3, 5003), special=(_NAN,), run=900),), {"axis": 1}, _SINGLE, variant="loop", multiprocessors=1)
+        for op in _POSITIONS
+    ),
     *(Case(op, (Input(_WIDE),), {"axis": 1}, variant="split") for op in _POSITIONS),
     *(Case(op, (Input(_WIDE, low=-3, high=3),), {"axis": 1}, ("int64", "int32"), variant="split") for op in _POSITIONS),
     *(Case(op, (Input(_WIDE, special=(_NAN,), run=900),), {"axis": 1}, _SINGLE, variant="split") for op in _POSITIONS),
@@ -83,6 +88,7 @@ RAGGED = (
     Case("cumsum", (Input((3, 1500), order=(1, 0)),), {"axis": 1}, _SINGLE, scale=2),
     Case("cumsum", (Input((2, 2500), low=-9, high=9),), {"axis": 1}, ("int64", "int8"), multiprocessors=1),
     *(Case("cumprod", (Input((2, 9), low=0.5, high=1.5),), {"axis": axis}) for axis in (0, 1)),
+    Case("cumprod", (Input((1, 1100), low=0.99, high=1.01),), {"axis": 1}, _SINGLE),
     Case("cumsum", (Input((0, 3)),), {"axis": 0}, _SINGLE),
 )
 
