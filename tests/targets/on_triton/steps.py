@@ -27,6 +27,8 @@ class Input(NamedTuple):
         gap: elements between one row (along the last axis in memory) and the next: the input is a slice.
         low, high: range of values; integers and floats alike, floats are normal numbers if both are 0.
         encoding: how the elements are stored.
+        special: values that replace every fifth run of elements, in turn.
+        run: elements of a run.
     """
 
     shape: tuple[int, ...]
@@ -36,6 +38,8 @@ class Input(NamedTuple):
     low: float = 0
     high: float = 0
     encoding: Encoding | None = None
+    special: tuple[float, ...] = ()
+    run: int = 1
 
 
 class Case(NamedTuple):
@@ -50,6 +54,7 @@ class Case(NamedTuple):
         multiprocessors: of the device that it is planned for.
         scale: factor of the tolerance, where the sums of a case are longer or its values larger than usual.
         has_products: names of kernel functions that must use warpgroup instructions in types of 16 bits.
+        over: position of the input over which the result is written; -1: it has memory of its own.
     """
 
     op: str
@@ -60,6 +65,7 @@ class Case(NamedTuple):
     multiprocessors: int = 4
     scale: float = 1.0
     has_products: tuple[str, ...] = ()
+    over: int = -1
 
     def __str__(self) -> str:
         sizes = ",".join("-" if one is None else "x".join(map(str, one.shape)) for one in self.inputs)
@@ -93,6 +99,9 @@ def _draw(one: Input, dtype: str, random: np.random.Generator) -> np.ndarray:
         return random.integers(int(one.low), int(one.high) or 10, one.shape).astype(kind.numpy)
     spread = one.high - one.low
     drawn = random.standard_normal(one.shape) if not spread else one.low + spread * random.random(one.shape)
+    runs = np.arange(drawn.size) // one.run
+    for number, value in enumerate(one.special):
+        drawn.reshape(-1)[runs % (5 * len(one.special)) == 5 * number] = value
     return drawn.astype(kind.numpy)
 
 
@@ -196,6 +205,8 @@ def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
 def run(case: Case, dtype: str, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray], bool]:
     """What the kernel and what the reference make, and True if the kernel reported a bad index."""
     made = make(case, dtype, seed)
+    if case.over >= 0:
+        made.memory[made.step.n_inputs] = made.memory[case.over]
     _declared, launches = plan(case, made)
     scratch = torch.full((launches.scratch_bytes,), 0x5A, dtype=torch.uint8)
     fault = torch.zeros(1, dtype=torch.int32)

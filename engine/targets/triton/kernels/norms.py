@@ -1,0 +1,203 @@
+"""Layer norm and RMS norm, with the sum that is fused into them.
+
+Version 1: a program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once.
+Rows that fit no block are read twice (`loop`): the statistics of blocks are merged, then the result is written. Neither
+computes E[x^2] - E[x]^2. Any layout of the operands is read where it lies. Not measured, because no GPU was at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from engine.targets.triton.kernels._functions import divide, sqrt, widen
+from engine.targets.triton.kernels._rows import (
+    MOST,
+    Block,
+    Walk,
+    choose_block,
+    load_sum,
+    merge_block,
+    spread,
+    walk_axes,
+)
+from engine.targets.triton.kernels.pointwise import broadcast_strides
+from engine.targets.triton.launch import Launch, Launches, count_blocks, next_power_of_two
+from engine.targets.triton.registry import Answer, Request, kernel
+
+ROW_ELEMENTS = 8192
+"""Elements of the largest block that holds whole rows; half as many of float64."""
+LOOP_ELEMENTS = 4096
+"""Elements of a block of the loop; half as many of float64."""
+
+
+@triton.jit
+def _scale_columns(v, weight, bias, inside):
+    """V * weight + bias; `weight` and `bias` are pointers for each column, or None."""
+    if weight is not None:
+        v = v * widen(tl.load(weight, mask=inside, other=0))
+    if bias is not None:
+        v = v + widen(tl.load(bias, mask=inside, other=0))
+    return v
+
+
+@triton.jit
+def _advance(pointer, i, sizes, steps, WIDE: tl.constexpr):
+    """Pointers to the elements numbered `i` of a group of axes; None for an absent operand."""
+    if pointer is not None:
+        pointer += spread(i, sizes, steps, WIDE)
+    return pointer
+
+
+@triton.jit
+def _norm_rows(
+    x,
+    addend,
+    weight,
+    bias,
+    out,
+    rows,
+    columns,
+    row_sizes,
+    row_steps,
+    column_sizes,
+    column_steps,
+    EPSILON: tl.constexpr,
+    CENTRED: tl.constexpr,
+    WIDE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Each program normalises ROWS rows of at most COLUMNS columns. Steps are those of x, addend, weight, bias, out."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    known = column < columns
+    inside = (row < rows) & known
+    x = _advance(_advance(x, row, row_sizes, row_steps[0], True), column, column_sizes, column_steps[0], WIDE)
+    addend = _advance(_advance(addend, row, row_sizes, row_steps[1], True), column, column_sizes, column_steps[1], WIDE)
+    out = _advance(_advance(out, row, row_sizes, row_steps[4], True), column, column_sizes, column_steps[4], WIDE)
+    v = load_sum(x, addend, inside)
+    total = tl.sum(v, 1, keep_dims=True)
+    count = tl.zeros_like(total) + columns
+    if CENTRED:
+        v = tl.where(inside, v - divide(total, count), 0.0)
+    variance = divide(tl.sum(v * v, 1, keep_dims=True), count)
+    v = v * divide(1.0, sqrt(variance + EPSILON))
+    weight = _advance(weight, column, column_sizes, column_steps[2], WIDE)
+    v = _scale_columns(v, weight, _advance(bias, column, column_sizes, column_steps[3], WIDE), known)
+    tl.store(out, v.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _norm_loop(
+    x,
+    addend,
+    weight,
+    bias,
+    out,
+    rows,
+    columns,
+    row_sizes,
+    row_steps,
+    column_sizes,
+    column_steps,
+    EPSILON: tl.constexpr,
+    CENTRED: tl.constexpr,
+    WIDE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Each program normalises ROWS rows of any width. Steps are those of x, addend, weight, bias, out."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    x = _advance(x, row, row_sizes, row_steps[0], True)
+    addend = _advance(addend, row, row_sizes, row_steps[1], True)
+    out = _advance(out, row, row_sizes, row_steps[4], True)
+    KIND: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    mean = tl.zeros([ROWS, 1], KIND)
+    squares = tl.zeros([ROWS, 1], KIND)
+    sums = tl.zeros([ROWS, COLUMNS], KIND)
+    for start in range(0, columns, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)[None, :]
+        inside = (row < rows) & (column < columns)
+        there = _advance(addend, column, column_sizes, column_steps[1], WIDE)
+        v = load_sum(_advance(x, column, column_sizes, column_steps[0], WIDE), there, inside)
+        if CENTRED:
+            mean, squares = merge_block(mean, squares, start, v, inside, tl.minimum(columns - start, COLUMNS))
+        else:
+            sums += v * v
+    if not CENTRED:
+        squares = tl.sum(sums, 1, keep_dims=True)
+    scale = divide(1.0, sqrt(divide(squares, tl.zeros_like(squares) + columns) + EPSILON))
+    for start in range(0, columns, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)[None, :]
+        known = column < columns
+        inside = (row < rows) & known
+        there = _advance(addend, column, column_sizes, column_steps[1], WIDE)
+        v = load_sum(_advance(x, column, column_sizes, column_steps[0], WIDE), there, inside)
+        factor = _advance(weight, column, column_sizes, column_steps[2], WIDE)
+        term = _advance(bias, column, column_sizes, column_steps[3], WIDE)
+        v = _scale_columns((v - mean) * scale, factor, term, known)
+        place = _advance(out, column, column_sizes, column_steps[4], WIDE)
+        tl.store(place, v.to(out.dtype.element_ty), mask=inside)
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def _walk(request: Request) -> tuple[Walk, Walk]:
+    """The rows and the columns of x, addend, weight, bias and the result; absent operands as x."""
+    x, output, shape = request.need(0), request.output, request.output.shape
+    bias = request.find(2) if request.op == "layer_norm" else None
+    operands = (x, request.find(_addend_of(request)), request.find(1), bias, output)
+    strides = [broadcast_strides(x if one is None else one, shape) for one in operands]
+    first = len(shape) - request.attributes["axes"]
+    rows = walk_axes(shape, [strides[0], strides[1], strides[4]], range(first))
+    x_rows, a_rows, o_rows = rows.steps
+    none = (0,) * len(rows.sizes)
+    return rows._replace(steps=(x_rows, a_rows, none, none, o_rows)), walk_axes(
+        shape, strides, range(first, len(shape))
+    )
+
+
+def _addend_of(request: Request) -> int:
+    return 3 if request.op == "layer_norm" else 2
+
+
+def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block) -> Answer:
+    x = request.need(0)
+    bias = request.find(2) if request.op == "layer_norm" else None
+    optional = {"addend": request.find(_addend_of(request)), "weight": request.find(1), "bias": bias}
+    arguments: dict[str, Any] = {"x": x.pointer(), "out": request.output.pointer()}
+    arguments |= {name: None if one is None else one.pointer() for name, one in optional.items()}
+    arguments |= {"rows": rows.total, "row_sizes": rows.sizes, "row_steps": rows.steps}
+    arguments |= {"columns": columns.total, "column_sizes": columns.sizes, "column_steps": columns.steps}
+    arguments |= {"EPSILON": request.attributes["epsilon"], "CENTRED": request.op == "layer_norm"}
+    arguments |= {"WIDE": columns.is_wide, "ROWS": block.rows, "COLUMNS": block.columns}
+    grid = (max(count_blocks(rows.total, block.rows), 1),)
+    return Launches((Launch(function, grid, arguments, block.options),))
+
+
+def _limit(request: Request, elements: int) -> int:
+    return elements // 2 if request.output.dtype == "float64" else elements
+
+
+@kernel("layer_norm", "rms_norm", variant="rows")
+def plan_rows(request: Request) -> Answer:
+    """Whole rows in a block."""
+    rows, columns = _walk(request)
+    block = choose_block(rows, columns, request.device.multiprocessors, _limit(request, ROW_ELEMENTS))
+    if block.columns < next_power_of_two(columns.total) or rows.total > MOST:
+        return None
+    return _launch(request, _norm_rows, rows, columns, block)
+
+
+@kernel("layer_norm", "rms_norm", variant="loop")
+def plan_loop(request: Request) -> Answer:
+    """Rows of any width, block by block."""
+    rows, columns = _walk(request)
+    if max(rows.total, columns.total) > MOST:
+        return None
+    block = choose_block(rows, columns, request.device.multiprocessors, _limit(request, LOOP_ELEMENTS))
+    return _launch(request, _norm_loop, rows, columns, block)
