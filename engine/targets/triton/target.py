@@ -40,7 +40,7 @@ class _Planner(StepPlanner):
             return found
         declared, launches = found
         kernel = Kernel(declared.name, declared.op, declared.variant)
-        return Planned(kernel, shared_bytes=launches.scratch_bytes, handle=launches)
+        return Planned(kernel, scratch_bytes=launches.scratch_bytes, handle=launches)
 
 
 class TritonTarget(Target):

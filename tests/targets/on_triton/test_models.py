@@ -59,7 +59,8 @@ def test_a_model_equals_the_cpu_target(name: str, precision: str | None, toleran
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_model_of_16_bits_keeps_its_type(dtype: torch.dtype) -> None:
     model, inputs = _make("qwen3-tiny")
-    wanted = model(*inputs)
+    with torch.no_grad():
+        wanted = model(*inputs)
     program = engine.compile(model.to(dtype), inputs, Config(target="triton", activations="model"))
-    assert {t.dtype for t in program.lowered.types} & {"float32"} == set() or program.report().launches
+    assert {one.dtype for one in program.lowered.types} <= {str(dtype).removeprefix("torch."), "int64", "bool"}
     assert _distance(program(*inputs), wanted) < {torch.bfloat16: 5e-2, torch.float16: 5e-3}[dtype]
