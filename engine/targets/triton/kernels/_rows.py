@@ -74,6 +74,9 @@ SIZES = (Size(256, 1), Size(512, 2), Size(1024, 4), Size(2048, 8), Size(4096, 16
 _FEWEST_ROWS_ACROSS = 16  # neighbours in memory that are read together if columns lie apart
 
 
+_FEWEST_BLOCKS = 4  # a shorter row is done before a second launch would have begun
+
+
 class Block(NamedTuple):
     """The part of the rows and columns that a program holds at a time. Both sizes are powers of two."""
 
@@ -114,13 +117,13 @@ def count_parts(programs: int, columns: int, block: int, multiprocessors: int) -
     Args:
         programs: that there are without splitting.
         columns: of a row.
-        block: columns that a program holds at a time; a part has at least twice as many if there are parts.
+        block: columns that a program holds at a time; a part is a multiple of it.
         multiprocessors: of the device.
     """
-    wanted = min(2 * multiprocessors // max(programs, 1), columns // (2 * block), 256)
-    if programs >= multiprocessors or wanted < 2:
+    wanted, blocks = min(2 * multiprocessors // max(programs, 1), 256), count_blocks(columns, block)
+    if programs >= multiprocessors or wanted < 2 or blocks < _FEWEST_BLOCKS:
         return 1, max(columns, 1)
-    part = count_blocks(count_blocks(columns, wanted), block) * block
+    part = max(blocks // wanted, 1) * block
     return count_blocks(columns, part), part
 
 
