@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
-from engine.ops import TABLE
 from engine.targets.triton import registry
+from engine.targets.triton.launch import Launches
 from tests.targets.on_triton import cases, steps
 
 MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
@@ -25,12 +25,19 @@ def test_kernel(case: steps.Case, dtype: str) -> None:
     assert steps.worst_error(results, expected) <= tolerance
 
 
-@pytest.mark.parametrize("sizes", ["RAGGED", "REAL"])
-def test_every_kernel_has_cases(sizes: str) -> None:
-    cases_of = [case for module in MODULES for case in getattr(module, sizes)]
-    planned = [steps.plan(case, steps.outline(case, dtype))[0] for case in cases_of for dtype in case.dtypes]
-    found = {(one.op, one.variant) for one in planned}
+def _plans(sizes: str) -> list[tuple[registry.Declared, Launches]]:
+    found = [case for module in MODULES for case in getattr(module, sizes)]
+    return [steps.plan(case, steps.outline(case, dtype)) for case in found for dtype in case.dtypes]
+
+
+def test_every_kernel_has_a_ragged_case() -> None:
     wanted = {(one.op, one.variant) for of_op in registry.kernels().values() for one in of_op}
-    if sizes == "REAL":  # one loop runs all pointwise ops; the compiler need not see each of them
-        wanted = {(op, variant) for op, variant in wanted if TABLE[op].family != "pointwise"}
-    assert wanted - found == set()
+    assert wanted == {(one.op, one.variant) for one, _launches in _plans("RAGGED")}
+
+
+def test_the_compiler_sees_every_function() -> None:
+    found = {
+        sizes: {launch.function.__name__ for _one, launches in _plans(sizes) for launch in launches.launches}
+        for sizes in ("RAGGED", "REAL")
+    }
+    assert found["RAGGED"] <= found["REAL"]

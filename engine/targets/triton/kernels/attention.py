@@ -509,7 +509,9 @@ def _pose(request: Request) -> Problem | Answer:
         "NAN_ROWS": attributes["masked_rows"] == "nan" and keys > 0,
         "PRECISION": "tf32" if request.device.allow_tf32 else "ieee",
     }
-    for letter, names, outer, own in zip("qkvmo", ("bhs", "bht", "bht", "bhs", "bhs"), walk.strides, strides, strict=True):
+    for letter, names, outer, own in zip(
+        "qkvmo", ("bhs", "bht", "bht", "bhs", "bhs"), walk.strides, strides, strict=True
+    ):
         arguments |= {f"{letter}_{name}": step for name, step in zip(names, (*outer, *own[-3:-1]), strict=True)}
     return Problem(operands, walk, heads, groups, queries, keys, widths, arguments)
 
