@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from engine.processors import count_processors
 from suites.accuracy import scoring
+from suites.backends import versions
 from suites.cli import show, targets
 from suites.cli.output import (
     JsonFlag,
@@ -106,36 +108,31 @@ def command(
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
     given = targets.given_options(of_model)
-    if baseline is not None:
-        targets.check_backend("--baseline", baseline)
-    options = targets.list_options(
-        {"--only": only, "--backends": targets.shorten_backends(backends)}
-        | {"--baseline": targets.shorten_backends(baseline), **of_model}
-        | {"--config": targets.shorten_config(config), "--recipe": [path.name for path in recipe or ()]}
-        | {"--generations": generations}
-    )
-    rows = [BackendRef("engine", {"recipe": str(path)}).spelling for path in recipe or ()]
-    plans = []
-    for name in targets_:
-        if _is_model(name, given):
-            suite = _make_suite(name, chosen or [], threads, precision, size)
-        else:
-            suite = _load_suite(name, given)
-        made = plan.make(plan.add_rows(suite.model_copy(update=asked), labels, rows), only, None, baseline, fields)
-        plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
-    _check_distinct(targets_, plans)
-    for name in targets_:
-        if targets.is_model(name) and not _is_model(name, given):
-            hint = (
-                f"{name} is a suite and a model: this is the suite. The model alone: enginebench run {name} --threads 1"
-            )
-            print(hint, file=sys.stderr)
-    for line in _list_excess_threads(plans):
-        print(line, file=sys.stderr)
-    folder = store.results_folder(results)
-    if dry_run:
-        _dry_run(plans, folder, as_json=as_json)
-        return
+    with versions.without_building() if dry_run and not resume else nullcontext():
+        if baseline is not None:
+            targets.check_backend("--baseline", baseline)
+        options = targets.list_options(
+            {"--only": only, "--backends": targets.shorten_backends(backends)}
+            | {"--baseline": targets.shorten_backends(baseline), **of_model}
+            | {"--config": targets.shorten_config(config), "--recipe": [path.name for path in recipe or ()]}
+            | {"--generations": generations}
+        )
+        rows = [BackendRef("engine", {"recipe": str(path)}).spelling for path in recipe or ()]
+        plans = []
+        for name in targets_:
+            if _is_model(name, given):
+                suite = _make_suite(name, chosen or [], threads, precision, size)
+            else:
+                suite = _load_suite(name, given)
+            made = plan.make(plan.add_rows(suite.model_copy(update=asked), labels, rows), only, None, baseline, fields)
+            plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
+        _check_distinct(targets_, plans)
+        for line in (*_list_namesakes(targets_, given), *_list_excess_threads(plans)):
+            print(line, file=sys.stderr)
+        folder = store.results_folder(results)
+        if dry_run:
+            _dry_run(plans, folder, as_json=as_json)
+            return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
         for line in _list_missing_data(plans):
@@ -150,6 +147,15 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _list_namesakes(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """A note for each name that is a suite's and a model's, and means the suite."""
+    return [
+        f"{name} is a suite and a model: this is the suite. The model alone: enginebench run {name} --threads 1"
+        for name in names
+        if targets.is_model(name) and not _is_model(name, given)
+    ]
 
 
 def _list_excess_threads(plans: Sequence[plan.RunPlan]) -> list[str]:
