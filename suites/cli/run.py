@@ -93,7 +93,10 @@ def command(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cases and an estimate; run nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List the cases and an estimate, with --resume of what is left; run nothing."),
+    ] = False,
     with_timing: Annotated[bool, typer.Option("--timing", help="Print what the time of the run was spent on.")] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
@@ -131,7 +134,7 @@ def command(
             print(line, file=sys.stderr)
         folder = store.results_folder(results)
         if dry_run:
-            _dry_run(plans, folder, as_json=as_json)
+            _dry_run(plans, _list_remaining(plans, folder) if resume else plans, folder, as_json=as_json)
             return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
@@ -177,10 +180,7 @@ def _measure(
 
     With `resume`, a plan whose newest run lacks nothing but accuracy is scored, whichever code has timed it.
     """
-    complete = {one.digest: runner.find_complete(one, folder) for one in plans} if resume else {}
-    unscored = {digest: run for digest, run in complete.items() if run is not None}
-    if not any(scoring.lacks_scores(one, unscored[one.digest]) for one in plans if one.digest in unscored):
-        unscored = {}
+    unscored = _find_unscored(plans, folder) if resume else {}
     left = [one for one in plans if one.digest not in unscored]
     outcomes = runner.run_all(left, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch)
     found = {one.digest: outcome for one, outcome in zip(left, outcomes, strict=True)}
@@ -192,6 +192,21 @@ def _measure(
             with stopwatch.time("accuracy"), stdout_as_stderr():
                 scoring.score(one, found[one.digest].path, reporter)
     return [found[one.digest] for one in plans]
+
+
+def _find_unscored(plans: Sequence[plan.RunPlan], folder: Path) -> dict[str, store.Run]:
+    """Digest of a plan -> its complete run, if some complete run of these plans lacks accuracy; otherwise nothing."""
+    complete = {one.digest: runner.find_complete(one, folder) for one in plans}
+    found = {digest: run for digest, run in complete.items() if run is not None}
+    lacking = (scoring.lacks_scores(one, found[one.digest]) for one in plans if one.digest in found)
+    return found if any(lacking) else {}
+
+
+def _list_remaining(plans: Sequence[plan.RunPlan], folder: Path) -> list[plan.RunPlan]:
+    """Each plan with those of its cases that `_measure` with `resume` would time; UsageError as of `_measure`."""
+    unscored = _find_unscored(plans, folder)
+    remaining = iter(runner.list_remaining([one for one in plans if one.digest not in unscored], folder))
+    return [replace(one, cases=[]) if one.digest in unscored else next(remaining) for one in plans]
 
 
 def _has_scored(outcome: runner.Outcome) -> bool:
@@ -244,12 +259,20 @@ def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
     print(f"stored: {outcome.path}")
 
 
-def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
+def _dry_run(plans: Sequence[plan.RunPlan], remaining: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
+    """Show what is to be measured.
+
+    Args:
+        plans: as they were asked for, whose fields ``--only`` may name.
+        remaining: the same with the cases that are still to be measured.
+        folder: the results folder.
+        as_json: print JSON.
+    """
     found: list[dict[str, Any]] = []
-    for one in plans:
+    for whole, one in zip(plans, remaining, strict=True):
         seconds, basis = one.estimate(folder)
         cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
-        fields = plan.list_fields(one.cases)
+        fields = plan.list_fields(whole.cases)
         found.append(
             {
                 "suite": one.suite.name,

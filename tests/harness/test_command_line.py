@@ -176,6 +176,8 @@ def test_listing_backends_imports_none_of_them(root):
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
         (["ablate", "mlp", "--resume"], "nothing to resume"),
+        (["run", "default", "--resume", "--dry-run"], "nothing to resume"),
+        (["ablate", "mlp", "--resume", "--dry-run"], "--resume with --dry-run"),
         (["show", "--svg", "a.png"], "expected a name that ends in .svg"),
         (["ablate", "mlp", "--csv", "/nowhere/a.csv"], "/nowhere/a.csv: cannot be written"),
     ],
@@ -302,6 +304,25 @@ def test_resume_of_several_targets_shows_those_that_are_complete_and_starts_thos
     started.clear()
     call(capsys, "run", *targets, "--resume", "--results", str(results))
     assert started == [("quick", True), ("mlp", False)]
+
+
+def test_a_dry_run_that_resumes_lists_what_is_left(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    monkeypatch.undo()
+    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
+    (case, refs), *others = plan.cases
+    with store.Writer(store.new_path(tmp_path, "mini", first)) as writer:
+        writer.append(first, *(records.summary(case=case.id, backend=ref.label) for ref in refs))
+    asked = ["run", suite, "--dry-run", "--json", "--results", str(tmp_path)]
+    _, out, _ = call(capsys, *asked)
+    (whole,) = json.loads(out)
+    _, out, _ = call(capsys, *asked, "--resume")
+    (left,) = json.loads(out)
+    assert list(left["cases"]) == [other.id for other, _ in others] == list(whole["cases"])[1:]
+    assert left["workers"] < whole["workers"]
+    assert left["estimate_s"] < whole["estimate_s"]
+    assert left["fields"] == whole["fields"]
 
 
 def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
