@@ -96,6 +96,25 @@ def test_what_a_client_complains_of_is_told(source, monkeypatch):
     assert data.missing("made")
 
 
+@pytest.mark.parametrize("place", ["file", "folder", "parts", "proc"])
+def test_a_cache_that_cannot_be_written_is_one_line_and_exit_2(source, place, tmp_path, monkeypatch, capsys):
+    if place == "proc":
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/no-such-process")
+    else:
+        wrong = data.cache() / f".{data.folder('made').name}" / "parts"
+        wrong = {"file": tmp_path / "cache", "folder": data.cache(), "parts": wrong}[place]
+        wrong.parent.mkdir(parents=True, exist_ok=True)
+        wrong.write_text("")
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "fetch", "made"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    (line,) = [line for line in err.splitlines() if line.startswith("enginebench: ")]
+    assert ": cannot be written: " in line
+    assert "Traceback" not in err
+    assert not _asked(tmp_path)
+
+
 PIP = """\
 WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'NewConnectionError({})': /made/
 ERROR: Could not find a version that satisfies the requirement made==1.0 (from versions: none)
