@@ -219,6 +219,10 @@ def test_runs_are_listed_newest_first_and_no_more_than_asked(capsys, root, tmp_p
     shown = [row["run"] for row in json.loads(out)]
     assert shown == sorted((path.stem for path in store.all_run_files(root / "results")), reverse=True)[:4]
     assert call(capsys, "list", "runs", "--results", str(tmp_path))[1] == f"no runs under {tmp_path}\n"
+    file = tmp_path / "file"
+    file.write_text("")
+    told = f"enginebench: {file}: is a file; expected the folder of results\n"
+    assert call(capsys, "list", "runs", "--results", str(file)) == (2, "", told)
 
 
 def test_a_dry_run_lists_the_fields_for_only(capsys, suite, tmp_path):
