@@ -67,6 +67,17 @@ def test_a_source_is_fetched_once_checked_and_unpacked(source, tmp_path):
     assert _asked(tmp_path) == 1
 
 
+def test_what_is_there_already_is_said_to_be_and_has_no_bar(source, tmp_path, capsys):
+    for expected in ("made", "made is there already\n"):
+        with pytest.raises(SystemExit) as ended:
+            main(["data", "fetch", "made"])
+        out, err = capsys.readouterr()
+        assert (ended.value.code or 0, out) == (0, f"made: {data.folder('made')}\n")
+        assert expected in err
+    assert err.strip() == "made is there already"
+    assert _asked(tmp_path) == 1
+
+
 def test_an_archive_that_was_there_when_fetching_was_interrupted_is_not_fetched_again(source, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(fetch, "_unpack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
