@@ -24,7 +24,7 @@ from suites.cli.output import (
     stdout_as_stderr,
     whole_number,
 )
-from suites.harness.declare.case import BackendRef, split_labels
+from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
@@ -106,7 +106,7 @@ def command(
     A name that is both a suite's and a model's means the suite, unless you give an option of models: --threads, --set,
     --size, --precision.
     """
-    labels = split_labels(backends) if backends is not None else None
+    labels = targets.read_backends(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}

@@ -142,6 +142,9 @@ def test_listing_backends_imports_none_of_them(root):
         (["run", "default", "--backends", "eagre"], "did you mean 'eager'"),
         (["run", "default", "--backends", ""], "--backends names none"),
         (["run", "default", "--backends", " , "], "--backends names none"),
+        (["run", "default", "--backends", "eager,engine,eager"], "--backends names eager twice; name it once"),
+        (["profile", "mlp", "--backends", "eager,eager"], "--backends names eager twice; name it once"),
+        (["accuracy", "minilm", "--backends", "engine,engine"], "--backends names engine twice; name it once"),
         (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
         (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
         (["run", "default", "--resume"], "nothing to resume"),
@@ -183,7 +186,7 @@ def test_listing_backends_imports_none_of_them(root):
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
-    where = ["--results", str(tmp_path)] if arguments[0] != "data" else []
+    where = ["--results", str(tmp_path)] if arguments[0] not in ("data", "accuracy") else []
     status, out, err = call(capsys, *arguments, *where)
     assert status == 2
     assert told in err
