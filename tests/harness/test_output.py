@@ -72,6 +72,37 @@ def test_an_answer_that_cannot_be_written_is_one_line(arguments, unbuffered, roo
     assert (done.returncode, done.stderr) == (2, told)
 
 
+LONG = """
+from suites.cli import guard
+from suites.cli.output import console
+guard(lambda: [console().print("a row") for _ in range(9)] and 3, "long")
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["-m", "suites.cli", "list", "ops"], 0),
+        (["-m", "suites.cli", "list", "ops", "--json"], 0),
+        (["-m", "suites.cli", "list", "backends", "--json"], 0),
+        (["-m", "suites.cli", "show", "none"], 2),
+        (["-c", LONG], 3),
+    ],
+)
+def test_a_reader_that_wants_no_more_does_not_change_the_exit_status(command, status, root, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, *command], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "cannot be written" not in done.stderr
+
+
 def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_path):
     monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: (tmp_path / "none").read_text())
     with pytest.raises(FileNotFoundError, match="none"):
