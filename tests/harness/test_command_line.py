@@ -216,18 +216,6 @@ def test_the_version_names_the_commit(capsys):
     assert str(machine.revision()["commit"]) in out
 
 
-def test_runs_are_listed_newest_first_and_no_more_than_asked(capsys, root, tmp_path):
-    status, out, _ = call(capsys, "list", "runs", "--limit", "4", "--json", "--results", str(root / "results"))
-    assert status == 0
-    shown = [row["run"] for row in json.loads(out)]
-    assert shown == sorted((path.stem for path in store.all_run_files(root / "results")), reverse=True)[:4]
-    assert call(capsys, "list", "runs", "--results", str(tmp_path))[1] == f"no runs under {tmp_path}\n"
-    file = tmp_path / "file"
-    file.write_text("")
-    told = f"enginebench: {file}: is a file; expected the folder of results\n"
-    assert call(capsys, "list", "runs", "--results", str(file)) == (2, "", told)
-
-
 def test_a_dry_run_lists_the_fields_for_only(capsys, suite, tmp_path):
     _, out, _ = call(capsys, "run", suite, "--dry-run", "--results", str(tmp_path))
     (line,) = [line for line in out.splitlines() if line.startswith("fields for --only: ")]
@@ -330,16 +318,6 @@ def test_a_dry_run_that_resumes_lists_what_is_left(capsys, suite, planned, monke
     assert left["workers"] < whole["workers"]
     assert left["estimate_s"] < whole["estimate_s"]
     assert left["fields"] == whole["fields"]
-
-
-def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
-    first = records.environment(plan={"cases": {records.CASE: ["eager", "engine"]}})
-    path = store.new_path(tmp_path, "tiny", first)
-    with store.Writer(path) as writer:
-        writer.append(first)
-    for options in ([], ["--details"], ["--json"], ["--markdown"]):
-        status, _, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
-        assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
 
 
 def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tmp_path):
