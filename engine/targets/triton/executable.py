@@ -85,7 +85,13 @@ class TritonContext(Context):
 
     def synchronize(self) -> None:
         """As `Context.synchronize`."""
-        self._executable.device.wait()
+        try:
+            self._executable.device.wait()
+        except RuntimeError as error:  # torch.AcceleratorError is one
+            raise ExecutionError(
+                f"{self._executable.artifact.name}: CUDA reports an error: {error}. After most errors, CUDA does no "
+                "further work in this process; programs of other targets go on."
+            ) from error
         self._raise_faults()
 
     def _raise_faults(self) -> None:

@@ -97,14 +97,14 @@ class TritonTarget(Target):
 
     def kernels(self) -> Sequence[Kernel]:
         """The table of kernels; empty where triton is not installed."""
-        if _find_missing_package() is not None:
+        if find_missing_package() is not None:
             return ()
         known = (one for of_op in registry.kernels().values() for one in of_op)
         return [Kernel(one.name, one.op, one.variant) for one in known]
 
 
 @cache
-def _find_missing_package() -> str | None:
+def find_missing_package() -> str | None:
     """Why the kernels cannot be imported; None if they can."""
     found = {}
     for package in ("torch", "triton"):
@@ -119,7 +119,7 @@ def _find_missing_package() -> str | None:
 
 def _find_obstacle() -> str | None:
     """Why this process cannot run kernels; None if it can."""
-    if (missing := _find_missing_package()) is not None or is_interpreted():
+    if (missing := find_missing_package()) is not None or is_interpreted():
         return missing
     import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 import engine
 from engine import Config
 from engine.ops import TABLE
+from engine.targets.triton import target
+from engine.targets.triton.device import TritonDevice
 from suites.models import get, gpt2, qwen3
 from suites.models.nets.cached import CachedLM
 from suites.models.nets.causal import CausalLM
@@ -117,6 +120,59 @@ def test_a_bad_index_is_an_error_that_names_its_line() -> None:
     with pytest.raises(engine.ExecutionError, match=r"embedding at .*modeling_gpt2\.py.*: an index is out of range"):
         program(wrong)
     assert program(ids).isfinite().all()  # the next call is not affected
+
+
+def test_an_error_of_cuda_names_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = _make("mlp")
+    program = engine.compile(model, inputs, Config(target="triton"))
+
+    def fail(_device: object) -> None:
+        raise RuntimeError("an illegal memory access was encountered")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TritonDevice, "wait", fail)
+        with pytest.raises(engine.ExecutionError, match=r"MLP: CUDA reports an error: an illegal memory access"):
+            program(*inputs)
+    assert program(*inputs).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("versions", "message"),
+    [
+        ({}, "the package torch is not installed"),
+        ({"torch": "2.13.0"}, "the package triton is not installed"),
+        (
+            {"torch": "2.13.0", "triton": "3.9.1"},
+            r"triton 3\.9\.1 is installed; the kernels are written for 3\.6 and 3\.7",
+        ),
+        ({"torch": "2.13.0", "triton": "3.7.1"}, r"there is no CUDA device; torch .* is built without CUDA"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], message: str
+) -> None:
+    def version(package: str) -> str:
+        if package not in versions:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return versions[package]
+
+    model, inputs = _make("mlp")
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(target, "is_interpreted", lambda: False)
+    target.find_missing_package.cache_clear()
+    try:
+        with pytest.raises(engine.ConfigError, match=message):
+            engine.compile(model, inputs, Config(target="triton"))
+    finally:
+        target.find_missing_package.cache_clear()
+
+
+def test_an_older_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "is_interpreted", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    assert target.TRITON.unavailable() == "Tesla T4 has compute capability 7.5; kernels need 8.0"
 
 
 def test_an_op_without_a_kernel_is_refused_by_name_and_run_by_torch_if_asked() -> None:
