@@ -10,22 +10,26 @@ Elements are moved as integers of their size, so that element types of one size 
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-import triton
-import triton.language as tl
-
 from engine import dtypes
-from engine.ops.table import MAX_RANK
-from engine.targets.triton.kernels.pointwise import join_axes
+from engine.targets.triton.kernels._layouts import join_axes
+from engine.targets.triton.kernels._source import (
+    BLOCK,
+    compile_text,
+    coordinate_lines,
+    dense_strides,
+    dot_text,
+    needs_64_bits,
+    size_arguments,
+    stride_arguments,
+)
 from engine.targets.triton.launch import FAULT, Launch, Operand, Scratch, count_blocks
 from engine.targets.triton.registry import Tensor
 
-BLOCK = 1024
 MOST_SCANNED = 64
 """Positions up to which each lane of a write compares its own with all others; beyond, positions are claimed first."""
 
@@ -94,23 +98,6 @@ class Positions(NamedTuple):
 
 
 # --- source text -----------------------------------------------------------------------------------------------------
-
-
-def coordinate_lines(flat: str, letter: str, size: str, rank: int) -> list[str]:
-    """Lines that make the coordinates ``letter0`` and so on of a flat number."""
-    rest = f"{letter}_rest"  # a name of its own: a loop may not change the type of a name
-    lines = [f"{rest} = {flat}"]
-    for axis in reversed(range(1, rank)):
-        lines += [f"{letter}{axis} = {rest} % {size}{axis}", f"{rest} = {rest} // {size}{axis}"]
-    return [*lines, f"{letter}0 = {rest}"]
-
-
-def dot_text(letter: str, stride: str, names: Sequence[str], zero: str = "tl.zeros_like(i)") -> str:
-    """The distance of coordinates. A stride of 0 is not among the `names`: the compiler could not see that it is 0, and
-    would read the same index for each element of a row.
-    """
-    axes = [axis for axis in range(MAX_RANK) if f"{stride}{axis}" in names]
-    return " + ".join(f"{letter}{axis} * {stride}{axis}" for axis in axes) or zero
 
 
 class _Writer(NamedTuple):
@@ -188,25 +175,7 @@ def make_kernel(
     return compile_text(f"move_{role}", names, lines)
 
 
-def compile_text(name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
-    """A kernel of these lines, with the constant parameter BLOCK. Triton reads its text from the module `linecache`."""
-    text = f"def {name}({', '.join(parameters)}, BLOCK: tl.constexpr):\n" + "".join(f"    {line}\n" for line in lines)
-    path = f"<engine {name} {abs(hash(text)):x}>"
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    names: dict[str, Any] = {"tl": tl}
-    exec(compile(text, path, "exec"), names)  # noqa: S102  # the text is made in this file and in `write` alone
-    function = names[name]
-    function.__module__ = __name__
-    return triton.jit(function)
-
-
 # --- launches --------------------------------------------------------------------------------------------------------
-
-
-def needs_64_bits(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> bool:
-    """True if the numbers of elements, or their distances, exceed 32 bits."""
-    reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, own, strict=True)) for own in strides]
-    return max([math.prod(sizes) + BLOCK, *reach]) >= 1 << 31
 
 
 def launch_move(block: Block, role: Role, positions: Positions | None = None) -> Launch:
@@ -236,21 +205,6 @@ def launch_move(block: Block, role: Role, positions: Positions | None = None) ->
     wide = needs_64_bits(sizes, steps)
     function = make_kernel(tuple(arguments), len(sizes), len(block.indices), role, scan_rank, block.wraps, wide)
     return Launch(function, (max(count_blocks(total, BLOCK), 1),), {**arguments, "BLOCK": BLOCK}, {"num_warps": 4})
-
-
-def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Distances of neighbours in row-major order."""
-    return tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-
-
-def size_arguments(name: str, sizes: Sequence[int]) -> dict[str, int]:
-    """The arguments ``name0`` and so on, by which flat numbers are divided."""
-    return {f"{name}{axis}": max(size, 1) for axis, size in enumerate(sizes)}
-
-
-def stride_arguments(name: str, strides: Sequence[int]) -> dict[str, int]:
-    """The arguments ``name0`` and so on, without those of strides that are 0."""
-    return {f"{name}{axis}": stride for axis, stride in enumerate(strides) if stride}
 
 
 def place_axes(x: Tensor, axes: Sequence[int], common: Sequence[int]) -> tuple[int, list[int]]:

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from engine.targets.triton.kernels._functions import divide, widen
-from engine.targets.triton.kernels.pointwise import join_axes
+from engine.targets.triton.kernels._layouts import join_axes
 from engine.targets.triton.launch import count_blocks, next_power_of_two
 
 MOST = (1 << 31) - (1 << 16)

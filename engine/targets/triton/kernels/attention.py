@@ -34,8 +34,7 @@ import triton
 import triton.language as tl
 
 from engine.targets.plan import NEEDS_DENSE
-from engine.targets.triton.kernels._axes import Walk, plan_walk
-from engine.targets.triton.kernels.pointwise import broadcast_strides
+from engine.targets.triton.kernels._layouts import Walk, broadcast_strides, plan_walk
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 

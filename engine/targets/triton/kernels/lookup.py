@@ -26,8 +26,8 @@ from engine.encodings import Encoding
 from engine.ops.table import broadcast
 from engine.targets.plan import NEEDS_DENSE
 from engine.targets.triton.kernels import _functions as _f
+from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
 from engine.targets.triton.kernels._positions import Block, Index, launch_move, place_axes, words_of
-from engine.targets.triton.kernels.pointwise import broadcast_strides, join_axes
 from engine.targets.triton.launch import FAULT, Launch, Launches, count_blocks, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from engine.targets.triton.kernels._functions import divide, sqrt, widen
+from engine.targets.triton.kernels._layouts import broadcast_strides
 from engine.targets.triton.kernels._rows import (
     MOST,
     Block,
@@ -23,7 +24,6 @@ from engine.targets.triton.kernels._rows import (
     spread,
     walk_axes,
 )
-from engine.targets.triton.kernels.pointwise import broadcast_strides
 from engine.targets.triton.launch import Launch, Launches, count_blocks, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, kernel
 

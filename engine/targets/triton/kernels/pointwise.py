@@ -7,21 +7,25 @@ transposed or a sliced operand is read where it lies.
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import triton
-import triton.language as tl
-
 from engine.ops import TABLE
-from engine.targets.triton.kernels import _functions
+from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
+from engine.targets.triton.kernels._source import (
+    BLOCK,
+    compile_text,
+    coordinate_lines,
+    dot_text,
+    needs_64_bits,
+    size_arguments,
+    stride_arguments,
+)
 from engine.targets.triton.launch import Launch, Launches, Operand, count_blocks
 from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
-_BLOCK = 1024
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -102,41 +106,6 @@ _BOOL_BODIES = {
 }
 
 
-# --- shapes ----------------------------------------------------------------------------------------------------------
-
-
-def broadcast_strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of an operand for each axis of `shape`, to which it is broadcast."""
-    missing = len(shape) - len(tensor.shape)
-    own = [0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.strides, strict=True)]
-    return (*[0] * missing, *own)
-
-
-def join_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Join neighbouring axes where all operands go on evenly from one to the next.
-
-    Args:
-        shape: sizes.
-        strides: of each operand, for each axis.
-
-    Returns:
-        Sizes of the axes that remain, at least one, and the strides of each operand for them.
-    """
-    sizes, kept = [1], [[0] for _ in strides]
-    for axis, size in enumerate(shape):
-        if size == 1:
-            continue
-        if all(last[-1] == steps[axis] * size for last, steps in zip(kept, strides, strict=True)) or sizes == [1]:
-            sizes[-1] *= size
-            for last, steps in zip(kept, strides, strict=True):
-                last[-1] = steps[axis]
-        else:
-            sizes.append(size)
-            for last, steps in zip(kept, strides, strict=True):
-                last.append(steps[axis])
-    return sizes, kept
-
-
 # --- source text -----------------------------------------------------------------------------------------------------
 
 
@@ -147,66 +116,41 @@ class Plain(NamedTuple):
     operands: tuple[int, ...]
 
 
-def _loaded(number: int, dtype: str, wide: bool) -> str:
-    text = f"    x{number} = tl.load(p{number} + {{offset}}, mask=inside)\n"
+def _load_lines(number: int, dtype: str, names: tuple[str, ...], *, wide: bool) -> list[str]:
+    """Lines that read input `number`, in float32 if it has 16 bits and the body is `wide`."""
+    lines = [f"x{number} = tl.load(p{number} + {dot_text('c', f's{number}_', names)}, mask=inside)"]
     if dtype in ("float16", "bfloat16") and wide:
-        text += f"    x{number} = x{number}.to(tl.float32)\n"
-    return text
-
-
-def _offset(number: int, rank: int) -> str:
-    return " + ".join(f"c{axis} * s{number}_{axis}" for axis in range(rank))
+        lines.append(f"x{number} = x{number}.to(tl.float32)")
+    return lines
 
 
 @cache
-def make_kernel(rank: int, dtypes: tuple[str, ...], result: str, body: tuple[Plain, ...], wide_index: bool) -> Any:
+def make_kernel(
+    names: tuple[str, ...], rank: int, dtypes: tuple[str, ...], result: str, body: tuple[Plain, ...], wide_index: bool
+) -> Any:
     """The kernel of a body.
 
     Args:
+        names: of the parameters; strides of 0 are not among them.
         rank: number of axes after joining.
         dtypes: element types of the inputs.
         result: element type of the result.
         body: steps; the last one makes the result.
         wide_index: offsets need 64 bits.
     """
-    count = len(dtypes)
-    pointers = [f"p{n}" for n in range(count + 1)]
-    steps = [f"s{n}_{axis}" for n in range(count + 1) for axis in range(rank)]
-    sizes = [f"n{axis}" for axis in range(rank)]
-    lines = [f"def pointwise({', '.join([*pointers, 'total', *sizes, *steps])}, BLOCK: tl.constexpr):"]
     start = "tl.program_id(0).to(tl.int64)" if wide_index else "tl.program_id(0)"
-    lines += [f"    i = {start} * BLOCK + tl.arange(0, BLOCK)", "    inside = i < total", "    rest = i"]
-    for axis in reversed(range(1, rank)):
-        lines += [f"    c{axis} = rest % n{axis}", f"    rest = rest // n{axis}"]
-    lines += ["    c0 = rest"]
-    lines += [
-        _loaded(n, dtype, _is_wide(body)).format(offset=_offset(n, rank)).rstrip("\n") for n, dtype in enumerate(dtypes)
-    ]
+    lines = [f"i = {start} * BLOCK + tl.arange(0, BLOCK)", "inside = i < total", *coordinate_lines("i", "c", "n", rank)]
+    wide = any(BODIES[step.name].wide for step in body)
+    for number, dtype in enumerate(dtypes):
+        lines += _load_lines(number, dtype, names, wide=wide)
     types = list(dtypes)
-    for number, step in enumerate(body, count):
-        made, chosen = result_type(step.name, [types[o] for o in step.operands], result), body_of(step, types)
-        lines.append(f"    x{number} = {chosen.text.format(*(f'x{o}' for o in step.operands))}")
-        types.append(made)
-    last = count + len(body) - 1
-    made = f"x{last} != 0" if result == "bool" else f"x{last}.to(p{count}.dtype.element_ty)"
-    store = f"    tl.store(p{count} + {_offset(count, rank)}, {made}, mask=inside)"
-    source = "\n".join([*lines, store, ""])
-    return _compile(source, (rank, dtypes, result, body, wide_index))
-
-
-def _is_wide(body: Sequence[Plain]) -> bool:
-    return any(BODIES[step.name].wide for step in body)
-
-
-def _compile(source: str, key: tuple[Any, ...]) -> Any:
-    """`source` as a kernel. Triton reads the text of a function from the module `linecache`."""
-    path = f"<engine pointwise {abs(hash(key)):x}>"
-    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
-    names: dict[str, Any] = {"tl": tl, "_f": _functions}
-    exec(compile(source, path, "exec"), names)  # noqa: S102  # the text is made of BODIES alone
-    function = names["pointwise"]
-    function.__module__ = __name__
-    return triton.jit(function)
+    for number, step in enumerate(body, len(dtypes)):
+        lines.append(f"x{number} = {body_of(step, types).text.format(*(f'x{o}' for o in step.operands))}")
+        types.append(result_type(step.name, [types[o] for o in step.operands], result))
+    last = f"x{len(dtypes) + len(body) - 1}"
+    made = f"{last} != 0" if result == "bool" else f"{last}.to(out.dtype.element_ty)"
+    lines.append(f"tl.store(out + {dot_text('c', 'o', names)}, {made}, mask=inside)")
+    return compile_text("pointwise", names, lines)
 
 
 def body_of(step: Plain, types: Sequence[str]) -> Body:
@@ -241,18 +185,16 @@ def launch_body(
         at: where it begins, if that is not the output's first element.
     """
     shape = output.shape
-    strides = [*(broadcast_strides(one, shape) for one in inputs), output.strides]
-    sizes, steps = join_axes(shape, strides)
+    sizes, steps = join_axes(shape, [*(broadcast_strides(one, shape) for one in inputs), output.strides])
     total = math.prod(shape)
-    reach = max((sum((n - 1) * abs(s) for n, s in zip(sizes, own, strict=True)) for own in steps), default=0)
-    wide_index = max(total + _BLOCK, reach) >= 1 << 31
-    function = make_kernel(len(sizes), tuple(one.dtype for one in inputs), output.dtype, body, wide_index)
     arguments: dict[str, Any] = {f"p{n}": one.pointer() for n, one in enumerate(inputs)}
-    arguments[f"p{len(inputs)}"] = at or output.pointer()
-    arguments |= {"total": total, **{f"n{axis}": size for axis, size in enumerate(sizes)}}
-    arguments |= {f"s{n}_{axis}": step for n, own in enumerate(steps) for axis, step in enumerate(own)}
-    arguments["BLOCK"] = _BLOCK
-    return Launch(function, (max(count_blocks(total, _BLOCK), 1),), arguments, {"num_warps": 4})
+    arguments |= {"out": at or output.pointer(), "total": total, **size_arguments("n", sizes)}
+    for n, own in enumerate(steps[:-1]):
+        arguments |= stride_arguments(f"s{n}_", own)
+    arguments |= stride_arguments("o", steps[-1])
+    types = tuple(one.dtype for one in inputs)
+    function = make_kernel(tuple(arguments), len(sizes), types, output.dtype, body, needs_64_bits(sizes, steps))
+    return Launch(function, (max(count_blocks(total, BLOCK), 1),), {**arguments, "BLOCK": BLOCK}, {"num_warps": 4})
 
 
 def launch_copy(source: Tensor, target: Tensor, *, at: Operand | None = None) -> Launch:

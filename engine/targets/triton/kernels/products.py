@@ -22,8 +22,7 @@ import triton.language as tl
 
 from engine.targets.plan import NEEDS_DENSE, NeedsDense
 from engine.targets.triton.kernels._functions import activate
-from engine.targets.triton.kernels._layouts import as_rows
-from engine.targets.triton.kernels.pointwise import broadcast_strides, join_axes
+from engine.targets.triton.kernels._layouts import as_rows, broadcast_strides, join_axes
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks
 from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 

@@ -15,9 +15,8 @@ import triton
 import triton.language as tl
 
 from engine.targets.plan import NEEDS_DENSE
-from engine.targets.triton.kernels._axes import plan_walk
 from engine.targets.triton.kernels._functions import widen
-from engine.targets.triton.kernels.pointwise import broadcast_strides
+from engine.targets.triton.kernels._layouts import broadcast_strides, plan_walk
 from engine.targets.triton.launch import Launch, Launches, count_blocks, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, kernel
 

@@ -26,24 +26,27 @@ import triton
 import triton.language as tl
 
 from engine.ops.table import broadcast
+from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
 from engine.targets.triton.kernels._positions import (
-    BLOCK,
     MOST_SCANNED,
     Block,
     Index,
     Positions,
+    launch_move,
+    place_axes,
+    words_of,
+)
+from engine.targets.triton.kernels._source import (
+    BLOCK,
     compile_text,
     coordinate_lines,
     dense_strides,
     dot_text,
-    launch_move,
     needs_64_bits,
-    place_axes,
     size_arguments,
     stride_arguments,
-    words_of,
 )
-from engine.targets.triton.kernels.pointwise import broadcast_strides, join_axes, launch_copy
+from engine.targets.triton.kernels.pointwise import launch_copy
 from engine.targets.triton.launch import FAULT, Launch, Launches, Scratch, count_blocks
 from engine.targets.triton.registry import Answer, Request, kernel
 
