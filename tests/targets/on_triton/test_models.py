@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,18 +12,19 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 
 import engine
 from engine import Config
-from suites.models import get
+from engine.ops import TABLE
+from suites.models import get, gpt2, qwen3
+from suites.models.nets.cached import CachedLM
+from suites.models.nets.causal import CausalLM
 
-NAMES = (
-    "gpt2-tiny",
-    "qwen3-tiny",
-    "bert-tiny",
-    "minilm-tiny",
-    "stories15m-tiny",
-    "smollm2-tiny",
-    "transformer-tiny",
-    "mlp",
-)
+# Each network once, and each precision on two of them.
+CHECKS = [
+    *((name, None) for name in ("gpt2-tiny", "qwen3-tiny", "bert-tiny", "minilm-tiny", "stories15m-tiny", "mlp")),
+    *((name, "int8_weight") for name in ("gpt2-tiny", "qwen3-tiny")),
+    *((name, "bf16") for name in ("bert-tiny", "qwen3-tiny")),
+]
+TOLERANCE = {None: 1e-5, "int8_weight": 1e-5, "bf16": 2e-2}
+"""float32 sums in another order; products in bfloat16 round activations that differ in the last bit of float32."""
 
 
 def _make(name: str, **chosen: Any) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
@@ -45,15 +47,13 @@ def _leaves(result: Any) -> list[torch.Tensor]:
     return [result] if isinstance(result, torch.Tensor) else [leaf for one in result for leaf in _leaves(one)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("precision", "tolerance"), [(None, 1e-5), ("int8_weight", 1e-5), ("bf16", 2e-2)])
-def test_a_model_equals_the_cpu_target(name: str, precision: str | None, tolerance: float) -> None:
-    # float32 sums in another order; bfloat16 products round activations that differ in the last bit of float32
+@pytest.mark.parametrize(("name", "precision"), CHECKS)
+def test_a_model_equals_the_cpu_target(name: str, precision: str | None) -> None:
     model, inputs = _make(name)
     here = engine.compile(model, inputs, Config(precision=precision))
     there = engine.compile(model, inputs, Config(precision=precision, target="triton"))
     for got, wanted in zip(_leaves(there(*inputs)), _leaves(here(*inputs)), strict=True):
-        assert _distance(got, wanted) < tolerance
+        assert _distance(got, wanted) < TOLERANCE[precision]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -67,3 +67,72 @@ def test_a_model_of_16_bits_keeps_its_type(dtype: torch.dtype) -> None:
     }
     assert outputs == {str(dtype).removeprefix("torch.")}
     assert _distance(program(*inputs), wanted) < {torch.bfloat16: 5e-2, torch.float16: 5e-3}[dtype]
+
+
+@pytest.mark.parametrize(("name", "of_layer", "others", "sums"), [("gpt2-tiny", 7, 4, 2), ("qwen3-tiny", 11, 3, 0)])
+def test_a_layer_has_the_known_number_of_launches(name: str, of_layer: int, others: int, sums: int) -> None:
+    # GPT-2: two norms, four linear layers, attention. Qwen3: two norms of the stream and two of the heads, two linear
+    # layers (queries, keys and values are one), the gated one and the one behind it, two rotations, attention. `sums`
+    # products are so long that they are summed in parts, which takes a launch more.
+    model, inputs = _make(name)
+    program = engine.compile(model, inputs, Config(target="triton"))
+    report = program.report()
+    assert sum(TABLE[one.op].view is None for one in program.lowered.instructions) == 2 * of_layer + others
+    assert report.launches == 2 * of_layer + others + sums
+
+
+def test_a_program_with_dynamic_sizes_and_from_a_file(tmp_path: Path) -> None:
+    model, (ids,) = _make("gpt2-tiny", sequence=9)
+    sequence = torch.export.Dim("sequence", min=2, max=32)
+    program = engine.compile(model, (ids,), Config(target="triton"), dynamic_shapes={"ids": {1: sequence}})
+    program.save(tmp_path / "model.engine")
+    loaded = engine.load(tmp_path / "model.engine", config=Config(target="triton"))
+    here = engine.load(tmp_path / "model.engine")
+    for length in (9, 4):
+        shorter = ids[:, :length].contiguous()
+        assert _distance(program(shorter), here(shorter)) < 1e-5
+        assert torch.equal(program(shorter), loaded(shorter))
+
+
+@pytest.mark.parametrize(("family", "config"), [("gpt2", gpt2.TINY), ("qwen3", qwen3.TINY)])
+def test_a_decoder_generates_the_tokens_of_the_cpu_target(family: str, config: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    network = CausalLM(family, config, "sdpa").eval().network
+    module = CachedLM(network, 2, 8).eval()
+    ids = torch.randint(0, config["vocab_size"], (2, 4))
+    lengths = [4, 3]
+    here = engine.compile_decoder(module, max_length=8, batch=2)
+    there = engine.compile_decoder(module, max_length=8, batch=2, config=Config(target="triton"))
+    wanted, of_cpu = here.generate(ids, 3, lengths, return_logits=True)
+    got, logits = there.generate(ids, 3, lengths, return_logits=True)
+    assert torch.equal(got, wanted)
+    assert _distance(logits, of_cpu) < 1e-5
+
+
+def test_a_bad_index_is_an_error_that_names_its_line() -> None:
+    model, (ids,) = _make("gpt2-tiny")
+    program = engine.compile(model, (ids,), Config(target="triton"))
+    wrong = ids.clone()
+    wrong[0, 3] = 211
+    with pytest.raises(engine.ExecutionError, match=r"embedding at .*modeling_gpt2\.py.*: an index is out of range"):
+        program(wrong)
+    assert program(ids).isfinite().all()  # the next call is not affected
+
+
+def test_an_op_without_a_kernel_is_refused_by_name_and_run_by_torch_if_asked() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.max_pool1d(x, 2)
+
+    x = torch.randn(1, 2, 8)
+    with pytest.raises(engine.ProgramError, match=r"max_pool at .*there is no Triton kernel for it"):
+        engine.compile(Model().eval(), (x,), Config(target="triton"))
+
+
+def test_a_trace_sees_every_value() -> None:
+    model, inputs = _make("mlp")
+    program = engine.compile(model, inputs, Config(target="triton"))
+    trace = program.trace(*inputs)
+    assert len(trace.nodes) == len(program.lowered.instructions)
+    with pytest.raises(engine.ConfigError, match="no clock of its own"):
+        program.profile(*inputs)

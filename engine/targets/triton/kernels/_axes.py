@@ -1,4 +1,4 @@
-"""Axes that several operands share: which of them a kernel walks by one stride, and which need launches of their own."""
+"""Axes that several operands share: which a kernel walks by one stride, and which need launches of their own."""
 
 from __future__ import annotations
 

@@ -6,15 +6,20 @@ Milakov and Gimelshein 2018; attention in tiles, Dao et al. 2022). Scores are in
 instruction for 2^x.
 
 `tiles` gives a block of queries of one head to each program. Products of 16-bit types run on tensor cores. For 512
-queries of width 128 a byte of keys and values serves 128 queries, so arithmetic decides its time. With `causal` it skips
-the blocks beyond the diagonal, which is half the work for long sequences, and begins with the longest programs.
+queries of width 128 each byte of keys and values serves 128 queries, so arithmetic decides its time. With `causal` it
+skips the blocks beyond the diagonal, which is half the work for long sequences, and begins with the longest programs.
 
-`split` is for few queries and long keys, where the bytes of keys and values decide the time. All query rows of the heads
-that share keys are in one program, so keys are read once and not once for each head: half the bytes for Qwen3-0.6B (16
-heads, 8 groups). The keys are cut into parts, so that there are about two programs for each multiprocessor although
-there are only batch * groups pairs; a second launch adds up the parts. With a mask, a program first finds the keys between
-the first and the last one that take part, and reads no block outside: a cache of 2048 rows of which 100 are filled costs
-the bytes of 128 rows, and those of the mask.
+`split` is for few queries and long keys, where the bytes of keys and values decide the time. All query rows of the
+heads that share keys are in one program, so keys are read once and not once for each head: half the bytes for
+Qwen3-0.6B (16 heads, 8 groups). The keys are cut into parts, so that there are about two programs for each
+multiprocessor although there are only batch * groups pairs; a second launch adds up the parts. With a mask, a program
+first finds the keys between the first and the last one that take part, and reads no block outside: of a cache of 2048
+rows of which 100 are filled, it reads 100 rows, and the mask.
+
+Version 2 multiplies float32 numbers and bfloat16 keys or values as three products of bfloat16, which are exact, because
+three numbers of 8 bits hold the 24 of a float32. Expected gain: version 1 widened the keys and multiplied in float32
+without tensor cores, at 67 * 10^12 operations a second by the data sheet of an H100; a third of its 990 * 10^12 for
+bfloat16 is five times as much. Keys are also not widened in registers, which spilled.
 
 Not measured, because no GPU was at hand; the counts follow from the sizes.
 """
@@ -43,16 +48,21 @@ _SCALE_OF_MASK: tl.constexpr = tl.constexpr(_LOG2_E)
 
 @triton.jit
 def _load_rows(base, row, step, inside, column, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, EDGE: tl.constexpr):
-    """[rows, WIDTH]: the rows `row` of a matrix of COLUMNS columns; zeros beyond them, and where not `inside` if EDGE."""
+    """[rows, WIDTH]: the rows `row` of a matrix of COLUMNS columns, and zeros beyond them.
+
+    With EDGE, rows that are not `inside` are zeros.
+    """
     pointers = base + row.to(tl.int64)[:, None] * step + column[None, :]
-    if EDGE and COLUMNS == WIDTH:
-        return tl.load(pointers, mask=inside[:, None], other=0)
-    elif EDGE:
-        return tl.load(pointers, mask=inside[:, None] & (column < COLUMNS)[None, :], other=0)
+    if EDGE:
+        allowed = inside[:, None]
+        if COLUMNS != WIDTH:
+            allowed = allowed & (column < COLUMNS)[None, :]
+        loaded = tl.load(pointers, mask=allowed, other=0)
     elif COLUMNS == WIDTH:
-        return tl.load(pointers)
+        loaded = tl.load(pointers)
     else:
-        return tl.load(pointers, mask=(column < COLUMNS)[None, :], other=0)
+        loaded = tl.load(pointers, mask=(column < COLUMNS)[None, :], other=0)
+    return loaded
 
 
 @triton.jit
@@ -65,9 +75,10 @@ def _multiply(a, b, acc, PRECISION: tl.constexpr):
         low = (rest - middle.to(tl.float32)).to(tl.bfloat16)
         acc = tl.dot(low, b, acc)
         acc = tl.dot(middle, b, acc)
-        return tl.dot(high, b, acc)
+        acc = tl.dot(high, b, acc)
     else:
-        return tl.dot(a, b, acc, input_precision=PRECISION)
+        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+    return acc
 
 
 @triton.jit
@@ -89,38 +100,24 @@ def _absorb(scores, values, acc, top, total, EXACT: tl.constexpr, PRECISION: tl.
 @triton.jit
 def _sweep(
     queries,  # [rows, WIDTH_D]
-    acc,  # float32 [rows, WIDTH_E]
-    top,  # float32 [rows]
-    total,  # float32 [rows]
-    k,
-    v,
-    mask_rows,  # pointer to the mask of key 0, for each row
+    acc, top, total,  # float32 [rows, WIDTH_E], [rows] and [rows]
+    k, v, k_t, v_t,
+    mask_rows, m_t,  # pointer to the mask of key 0 for each row, and the distance to that of the next key
     row_inside,
     place,  # number of each query among those of its head
-    begin,
-    end,
+    begin, end,
     limit,  # keys from here on take no part
     factor,
-    k_t,
-    v_t,
-    m_t,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    WIDTH_D: tl.constexpr,
-    WIDTH_E: tl.constexpr,
-    KEYS: tl.constexpr,
-    MASK: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    EDGE: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    D: tl.constexpr, E: tl.constexpr, WIDTH_D: tl.constexpr, WIDTH_E: tl.constexpr, KEYS: tl.constexpr,
+    MASK: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Take the keys from `begin` to `end` into the sums, KEYS at a time.
 
     With EDGE, keys may lie beyond `limit`, and with CAUSAL also beyond the diagonal.
     """
     d, e = tl.arange(0, WIDTH_D), tl.arange(0, WIDTH_E)
     # Numbers from 0 on: a loop from `begin` hides from the compiler how the rows of a computed `begin` are aligned.
-    for number in range(0, tl.cdiv(end - begin, KEYS)):
+    for number in range(tl.cdiv(end - begin, KEYS)):
         t = begin + number * KEYS + tl.arange(0, KEYS)
         inside = t < limit
         keys = _load_rows(k, t, k_t, inside, d, D, WIDTH_D, EDGE)
@@ -153,43 +150,15 @@ def _divide(acc, total, NAN_ROWS: tl.constexpr):
 
 @triton.jit
 def attend_tiles(
-    q,
-    k,
-    v,
-    mask,
-    out,
-    factor,
-    heads,
+    q, k, v, mask, out, factor, heads,
     share,  # heads that use the same keys
-    queries,  # number of queries of a head
-    keys,
-    q_b,  # strides: of the batch, of heads or groups, of rows; the mask has one of columns as well
-    q_h,
-    q_s,
-    k_b,
-    k_h,
-    k_t,
-    v_b,
-    v_h,
-    v_t,
-    m_b,
-    m_h,
-    m_s,
-    m_t,
-    o_b,
-    o_h,
-    o_s,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    WIDTH_D: tl.constexpr,
-    WIDTH_E: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    MASK: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    NAN_ROWS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    queries, keys,  # of a head or group
+    # Strides of the batch, of heads or groups, and of rows; the mask has one of columns as well.
+    q_b, q_h, q_s, k_b, k_h, k_t, v_b, v_h, v_t, m_b, m_h, m_s, m_t, o_b, o_h, o_s,
+    D: tl.constexpr, E: tl.constexpr, WIDTH_D: tl.constexpr, WIDTH_E: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr,
+    MASK: tl.constexpr, CAUSAL: tl.constexpr, NAN_ROWS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """A block of ROWS queries of one head, and all keys that take part."""
     blocks = tl.cdiv(queries, ROWS)
     number = tl.program_id(0)
@@ -214,11 +183,13 @@ def attend_tiles(
         end = tl.minimum(keys, (block + 1) * ROWS)
         whole = tl.minimum(whole, block * ROWS // KEYS * KEYS)  # up to there each query of the block sees each key
     acc, top, total = _sweep(
-        of_queries, acc, top, total, of_keys, of_values, mask_rows, inside, row, 0, whole, keys, factor, k_t, v_t, m_t,
+        of_queries, acc, top, total, of_keys, of_values, k_t, v_t, mask_rows, m_t,
+        inside, row, 0, whole, keys, factor,
         D, E, WIDTH_D, WIDTH_E, KEYS, MASK, CAUSAL, False, PRECISION,
     )  # fmt: skip
     acc, top, total = _sweep(
-        of_queries, acc, top, total, of_keys, of_values, mask_rows, inside, row, whole, end, keys, factor, k_t, v_t, m_t,
+        of_queries, acc, top, total, of_keys, of_values, k_t, v_t, mask_rows, m_t,
+        inside, row, whole, end, keys, factor,
         D, E, WIDTH_D, WIDTH_E, KEYS, MASK, CAUSAL, True, PRECISION,
     )  # fmt: skip
     made = _divide(acc, total, NAN_ROWS).to(out.dtype.element_ty)
@@ -235,10 +206,9 @@ def _find_live(mask_rows, row_inside, begin, end, m_t, ROWS: tl.constexpr, KEYS:
         t = (start + tl.arange(0, KEYS))[None, :]
         inside = row_inside[:, None] & (t < end)
         allowed = tl.load(mask_rows[:, None] + t.to(tl.int64) * m_t, mask=inside, other=0)
-        if MASK == "bool":
-            is_live = inside & (allowed != 0)
-        else:
-            is_live = inside & (allowed.to(tl.float32) != float("-inf"))
+        if MASK == "added":
+            allowed = allowed.to(tl.float32) != float("-inf")
+        is_live = inside & (allowed != 0)
         first = tl.minimum(first, tl.where(is_live, t, end))
         last = tl.maximum(last, tl.where(is_live, t + 1, begin))
     return tl.min(tl.min(first, 1), 0), tl.max(tl.max(last, 1), 0)
@@ -246,48 +216,15 @@ def _find_live(mask_rows, row_inside, begin, end, m_t, ROWS: tl.constexpr, KEYS:
 
 @triton.jit
 def attend_split(
-    q,
-    k,
-    v,
-    mask,
-    out,
-    sums,  # float32 [batch, groups, parts, rows, E]
-    tops,  # float32 [batch, groups, parts, rows]
-    totals,  # float32, as `tops`
-    factor,
-    groups,
-    share,
-    queries,
-    keys,
-    parts,
+    q, k, v, mask, out,
+    sums, tops, totals,  # float32 [batch, groups, parts, rows, E], and two of [batch, groups, parts, rows]
+    factor, groups, share, queries, keys, parts,
     of_part,  # keys of a part: a multiple of KEYS
-    q_b,
-    q_h,
-    q_s,
-    k_b,
-    k_h,
-    k_t,
-    v_b,
-    v_h,
-    v_t,
-    m_b,
-    m_h,
-    m_s,
-    m_t,
-    o_b,
-    o_h,
-    o_s,
-    D: tl.constexpr,
-    E: tl.constexpr,
-    WIDTH_D: tl.constexpr,
-    WIDTH_E: tl.constexpr,
-    ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
-    MASK: tl.constexpr,
-    NAN_ROWS: tl.constexpr,
-    IS_WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    q_b, q_h, q_s, k_b, k_h, k_t, v_b, v_h, v_t, m_b, m_h, m_s, m_t, o_b, o_h, o_s,
+    D: tl.constexpr, E: tl.constexpr, WIDTH_D: tl.constexpr, WIDTH_E: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr,
+    MASK: tl.constexpr, NAN_ROWS: tl.constexpr, IS_WHOLE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """One part of the keys of a group, and ROWS of the queries of its heads. With IS_WHOLE there is one part only."""
     number, rows = tl.program_id(0), share * queries
     part, block = number % parts, number // parts % tl.cdiv(rows, ROWS)
@@ -311,11 +248,13 @@ def attend_split(
     total = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, WIDTH_E], tl.float32)
     acc, top, total = _sweep(
-        of_queries, acc, top, total, of_keys, of_values, mask_rows, inside, place, begin, whole, end, factor, k_t, v_t, m_t,
+        of_queries, acc, top, total, of_keys, of_values, k_t, v_t, mask_rows, m_t,
+        inside, place, begin, whole, end, factor,
         D, E, WIDTH_D, WIDTH_E, KEYS, MASK, False, False, PRECISION,
     )  # fmt: skip
     acc, top, total = _sweep(
-        of_queries, acc, top, total, of_keys, of_values, mask_rows, inside, place, whole, end, end, factor, k_t, v_t, m_t,
+        of_queries, acc, top, total, of_keys, of_values, k_t, v_t, mask_rows, m_t,
+        inside, place, whole, end, end, factor,
         D, E, WIDTH_D, WIDTH_E, KEYS, MASK, False, True, PRECISION,
     )  # fmt: skip
     stored = inside[:, None] & (e < E)[None, :]
@@ -332,23 +271,9 @@ def attend_split(
 
 @triton.jit
 def add_parts(
-    sums,
-    tops,
-    totals,
-    out,
-    groups,
-    share,
-    queries,
-    parts,
-    o_b,
-    o_h,
-    o_s,
-    E: tl.constexpr,
-    WIDTH_E: tl.constexpr,
-    PARTS: tl.constexpr,
-    STEP: tl.constexpr,
-    NAN_ROWS: tl.constexpr,
-):
+    sums, tops, totals, out, groups, share, queries, parts, o_b, o_h, o_s,
+    E: tl.constexpr, WIDTH_E: tl.constexpr, PARTS: tl.constexpr, STEP: tl.constexpr, NAN_ROWS: tl.constexpr,
+):  # fmt: skip
     """One row of the result from what `attend_split` made of each part of the keys, STEP parts at a time."""
     rows = share * queries
     row, pair = tl.program_id(0) % rows, (tl.program_id(0) // rows).to(tl.int64)
@@ -394,29 +319,31 @@ class Tile(NamedTuple):
     num_stages: int
 
 
-# Bytes of an element of the keys -> configurations, narrow ones first, and small ones first among equals.
-TILES: Mapping[int, tuple[Tile, ...]] = {
-    2: (
-        Tile(64, 64, 64, 4, 3),
-        Tile(64, 128, 128, 8, 3),
-        Tile(128, 64, 64, 4, 3),
-        Tile(128, 128, 64, 8, 3),
-        Tile(256, 64, 64, 8, 2),
-        Tile(512, 64, 16, 8, 2),
-    ),
-    4: (
+# How numbers are multiplied -> configurations, narrow ones first, and small ones first among equals. "narrow" is
+# float32 beside bfloat16. None spills registers on sm_90.
+_HALF_TILES = (Tile(64, 64, 64, 4, 3), Tile(64, 128, 128, 8, 3), Tile(128, 64, 64, 4, 3), Tile(128, 128, 64, 8, 3))
+TILES: Mapping[str, tuple[Tile, ...]] = {
+    "half": (*_HALF_TILES, Tile(256, 64, 64, 8, 2), Tile(512, 64, 16, 8, 2)),
+    "narrow": (*_HALF_TILES, Tile(256, 32, 32, 8, 2), Tile(512, 32, 16, 8, 2)),
+    "ieee": (
         Tile(64, 32, 32, 4, 2),
         Tile(64, 64, 32, 8, 2),
-        Tile(128, 32, 32, 8, 2),
-        Tile(128, 64, 32, 8, 2),
+        Tile(128, 32, 64, 8, 2),
+        Tile(128, 64, 64, 16, 2),
         Tile(256, 32, 32, 8, 2),
         Tile(512, 16, 16, 8, 2),
     ),
+    "tf32": (Tile(64, 64, 64, 8, 2), Tile(128, 64, 64, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
 }
-PARTS: Mapping[int, tuple[Tile, ...]] = {
-    2: (Tile(64, 64, 64, 4, 3), Tile(128, 64, 64, 4, 3), Tile(256, 64, 64, 8, 2), Tile(512, 32, 32, 8, 2)),
-    4: (Tile(64, 32, 64, 4, 2), Tile(128, 32, 32, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
+_HALF_PARTS = (Tile(64, 64, 64, 4, 3), Tile(128, 64, 64, 8, 3))
+_SINGLE_PARTS = (Tile(64, 32, 64, 8, 2), Tile(128, 32, 64, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2))
+PARTS: Mapping[str, tuple[Tile, ...]] = {
+    "half": (*_HALF_PARTS, Tile(256, 64, 64, 8, 2), Tile(512, 32, 32, 8, 2)),
+    "narrow": (*_HALF_PARTS, Tile(256, 32, 32, 8, 2), Tile(512, 32, 32, 8, 2)),
+    "ieee": _SINGLE_PARTS,
+    "tf32": _SINGLE_PARTS,
 }
+_KIND = {"float16": "half", "bfloat16": "half", "float32": "narrow"}  # of queries, beside keys of 16 bits
 _SMALLEST = 16  # rows of a block that tensor cores multiply
 _MAX_PARTS = 64
 _FEW_QUERIES = 16  # of a head: `split` whatever the keys
@@ -452,9 +379,10 @@ class Problem(NamedTuple):
         """Size of the axis before the heads, in one launch."""
         return self.walk.sizes[0]
 
-    def choose(self, table: Mapping[int, tuple[Tile, ...]]) -> list[Tile]:
+    def choose(self, table: Mapping[str, tuple[Tile, ...]]) -> list[Tile]:
         """The configurations for the narrowest rows that are wide enough; none if the rows are too wide for all."""
-        known = table[4 if self.operands[1].dtype == "float32" else 2]
+        query, key, *_others = self.operands
+        known = table[self.arguments["PRECISION"] if key.dtype == "float32" else _KIND[query.dtype]]
         width = min((one.width for one in known if one.width >= max(self.widths)), default=0)
         return [one for one in known if one.width == width]
 
@@ -581,7 +509,7 @@ def plan_tiles(request: Request) -> Answer:
     options = {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
     grid = (count_blocks(problem.queries, tile.rows) * pairs,)
     launches = (
-        Launch(attend_tiles, grid, problem.pointers(starts) | problem.arguments | arguments, options)
+        Launch(attend_tiles, grid, {**problem.pointers(starts), **problem.arguments, **arguments}, options)
         for starts in problem.walk.starts
     )
     return Launches(tuple(launches))

@@ -40,6 +40,7 @@ class Body(NamedTuple):
 
 
 _HALF = ("float16", "bfloat16", "float32")  # functions that have no float64 form here
+_WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 # Op -> its body. An op that is not here is refused by name.
 BODIES: Mapping[str, Body] = {
     "neg": Body("-{0}"),
@@ -87,9 +88,9 @@ BODIES: Mapping[str, Body] = {
     "logical_and": Body("({0} != 0) & ({1} != 0)"),
     "logical_or": Body("({0} != 0) | ({1} != 0)"),
     "logical_xor": Body("({0} != 0) != ({1} != 0)"),
-    "bitwise_and": Body("{0} & {1}", dtypes=("int64", "int32", "int16", "int8", "uint8")),
-    "bitwise_or": Body("{0} | {1}", dtypes=("int64", "int32", "int16", "int8", "uint8")),
-    "bitwise_xor": Body("{0} ^ {1}", dtypes=("int64", "int32", "int16", "int8", "uint8")),
+    "bitwise_and": Body("{0} & {1}", dtypes=_WHOLE),
+    "bitwise_or": Body("{0} | {1}", dtypes=_WHOLE),
+    "bitwise_xor": Body("{0} ^ {1}", dtypes=_WHOLE),
     "where": Body("tl.where({0} != 0, {1}, {2})", wide=False),
 }
 # For bool, where + and * are "or" and "and".

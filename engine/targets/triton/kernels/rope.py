@@ -41,35 +41,12 @@ _MAX_LAUNCHES = 16  # more of them cost more than copies
 
 @triton.jit
 def turn_rows(
-    x,
-    cos,
-    sin,
-    out,
-    rows,
-    half,
-    n1,
-    n2,
-    n3,
-    x0,
-    x1,
-    x2,
-    x3,
-    c0,
-    c1,
-    c2,
-    c3,
-    s0,
-    s1,
-    s2,
-    s3,
-    o0,
-    o1,
-    o2,
-    o3,
-    ROWS: tl.constexpr,
-    HALF: tl.constexpr,
-):
-    """A block of ROWS rows of 2 * `half` elements; n1 to n3 are sizes of axes, x0 to o3 strides of the operands."""
+    x, cos, sin, out, rows, half,
+    n1, n2, n3,  # sizes of the last three of four axes; then strides of the operands
+    x0, x1, x2, x3, c0, c1, c2, c3, s0, s1, s2, s3, o0, o1, o2, o3,
+    ROWS: tl.constexpr, HALF: tl.constexpr,
+):  # fmt: skip
+    """A block of ROWS rows of 2 * `half` elements."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     i3 = row % n3
     i2 = row // n3 % n2

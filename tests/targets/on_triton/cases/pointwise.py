@@ -19,7 +19,7 @@ RAGGED = (
     *(Case(op, (Input((2, 9)), Input((9,))), dtypes=("bool",)) for op in _LOGIC),
     Case("add", (Input((2, 1), low=-9, high=9), Input((5,))), dtypes=("int64", "int32")),
     Case("bitwise_xor", (Input((12,), low=-9, high=9), Input((12,))), dtypes=("int64", "int32")),
-    Case("bitwise_and", (Input((12,), low=-9, high=9), Input((12,))), dtypes=("int64", "int32")),
+    Case("bitwise_and", (Input((12,), low=-9, high=9), Input((12,))), dtypes=("int64", "int32", "bool")),
     Case("bitwise_or", (Input((12,), low=-9, high=9), Input((12,))), dtypes=("int64", "int32")),
     Case(
         "pointwise",
