@@ -217,7 +217,7 @@ def write_table(works: Sequence[Work], layers: int, tokens: int, ceilings: Ceili
         f"The model ({layers} layers, embedding, angles, last norm and head): {nbytes / 1e6:,.0f} MB, "
         f"{flops / 1e9:,.1f} GFLOP, {1e6 * seconds:,.0f} us; for each token {1e6 * seconds / tokens:,.2f} us."
     )
-    table = markdown.pipes([heading, *_write_lines(layer, ceilings)], "lllrrrrrr")
+    table = markdown.pipes([heading, *_write_lines(layer, ceilings)], "lllrrrrr")
     return f"{table}\n\n{of_layer}\n\n{of_model}"
 
 
