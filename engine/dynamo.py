@@ -56,10 +56,14 @@ backend.reset = _GRAPHS.clear  # type: ignore[attr-defined]  # torch.compiler.re
 
 
 def config_of(options: Mapping[str, Any]) -> Config:
-    """The Config whose fields are `options`, with a fallback to torch; ConfigError for a name that it does not have.
+    """The Config whose fields are `options`, with a fallback to torch.
+
+    ConfigError for a name that it does not have, or for what is no mapping.
 
     Graphs of torch.compile have no states: the buffers that a model writes to are inputs.
     """
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"options: expected a dict of fields of Config, such as {{'threads': 2}}, got {options!r}")
     known = [field.name for field in fields(Config) if field.name != "states"]
     for name in options:
         if name not in known:

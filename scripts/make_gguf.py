@@ -9,13 +9,13 @@ that the harness rounds.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from engine.errors import EngineError
 from suites import models
 from suites.backends.llama_cpp import ENCODINGS, keep_file
 from suites.cli import guard
 from suites.harness.declare.precision import convert_model
+from suites.harness.errors import UsageError
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
             raise CannotWrite("it is no language model of transformers")
         print(keep_file(convert_model(network, arguments.precision), ENCODINGS[arguments.precision]))
     except (EngineError, CannotWrite) as error:
-        sys.exit(f"{arguments.model}: {error}")
+        raise UsageError(f"{arguments.model}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -94,15 +94,29 @@ def _describe_reason(text: str) -> str:
     if fixed is None:
         return _name_sizes(text)
     size, value = _name_sizes(fixed["size"]), int(fixed["value"])
-    if value < 2:
+    dim, least = _find_dim(size, value)
+    if least < 2:
         return (
-            f"{size} is {value} in the example input, and torch takes sizes of 0 and 1 as fixed: use an example input "
-            f"in which {size} is 2 or more"
+            f"{dim} is {least} in the example input, and torch takes sizes of 0 and 1 as fixed: use an example input "
+            f"in which {dim} is 2 or more"
         )
     return (
         f"{size} can only be {value}, because the model's code fixes it: remove it from dynamic_shapes, or change the "
         "code"
     )
+
+
+_DERIVED = re.compile(r"(?:(?P<factor>\d+)\*)?(?P<dim>[A-Za-z_]\w*)(?: (?P<sign>[+-]) (?P<offset>\d+))?")
+"""How torch names a size that follows from a Dim: ``3*b`` or ``3*b + 1``."""
+
+
+def _find_dim(size: str, value: int) -> tuple[str, int]:
+    """The Dim that a size of `value` follows from, and what it is then; any other size and its value as they are."""
+    found = _DERIVED.fullmatch(size)
+    if found is None:
+        return size, value
+    offset = int(f"{found['sign'] or ''}{found['offset'] or 0}")
+    return found["dim"], (value - offset) // int(found["factor"] or 1)
 
 
 def _name_sizes(text: str) -> str:

@@ -160,6 +160,8 @@ class Boundary:
             raise self._wrong(position, f"{type(leaf).__name__}, which is neither a NumPy array nor a torch tensor")
         elif leaf.dtype.name != expected.dtype or leaf.shape != expected.shape:
             raise self._wrong(position, f"{leaf.dtype.name}{list(leaf.shape)}")
+        elif isinstance(leaf, np.ma.MaskedArray):
+            raise self._wrong(position, "a masked array, whose mask is not read; its method filled() makes a plain one")
 
     def _refuse_nested(self, position: int, leaf: Any) -> None:
         """ShapeError for a nested tensor, which torch gives no shape or one with symbols in it."""

@@ -339,10 +339,12 @@ class Decoder:
 
         The caller holds the lock of the state when it asks for the next step.
         """
+        ids = self._target.device.bring(ids)
         logits = self._run_prefill(ids, lengths, state)
         texts = Texts(_to_array(ids), lengths, options)
         while True:
-            tokens = texts.append(_to_array(logits))
+            chosen = None if texts.needs_logits else self._target.device.choose_most_likely(logits)
+            tokens = texts.append(_to_array(logits) if chosen is None else None, chosen)
             yield texts, tokens
             if texts.is_complete:
                 return

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, InternalError
 from engine.runtime.sampling import Sampler, Sampling, is_whole_number
 
 PADDING = 0  # the id behind the end of a text
@@ -119,11 +119,17 @@ class Texts:
         """True if no text gets another token."""
         return self._steps == self._options.max_new_tokens or bool(self.is_finished.all())
 
-    def append(self, logits: np.ndarray) -> np.ndarray:
+    @property
+    def needs_logits(self) -> bool:
+        """False if the most likely token of each text is all that is asked for."""
+        return self._sampler is not None or self._options.return_logits
+
+    def append(self, logits: np.ndarray | None, chosen: np.ndarray | None = None) -> np.ndarray:
         """Choose a token for each text that has not ended and append it.
 
         Args:
-            logits: float [batch, vocab].
+            logits: float [batch, vocab]; None if they are not needed, and `chosen` is given.
+            chosen: int64 [batch], the most likely token of each text; None: to be found in `logits`.
 
         Returns:
             The tokens, int64 [batch], with `PADDING` for texts that had ended before.
@@ -131,11 +137,15 @@ class Texts:
         Raises:
             ExecutionError: logits from which no token can be drawn.
         """
-        if self._options.return_logits:
+        if self._options.return_logits and logits is not None:
             self._logits.append(np.where(self.is_finished[:, None], 0, logits).astype(logits.dtype))
         active = np.flatnonzero(~self.is_finished)
         tokens = np.full(len(self._ids), PADDING, np.int64)
-        if self._sampler is None:
+        if chosen is not None:
+            tokens[active] = chosen[active]
+        elif logits is None:
+            raise InternalError("append: neither logits nor tokens are given")
+        elif self._sampler is None:
             tokens[active] = logits.argmax(1)[active]
         else:
             tokens[active] = [self._sampler.draw(int(row), logits[row]) for row in active]

@@ -299,7 +299,8 @@ class Attribution:
 
     Attributes:
         at_roof: what the arithmetic and the bytes of all launches need at the roofs that bind them. Of a launch whose
-            data lies in a cache, which no roof is known of, its arithmetic alone.
+            data lies in a cache, which no roof is known of, its arithmetic alone; of a launch that torch runs, nothing,
+            because its work is not known.
         lost: op -> the rest of its launches' time, largest first.
         idle: threads without work.
         in_caches: the time of launches of which no roof but that of arithmetic is known.
@@ -359,9 +360,12 @@ class Profile:
         return asdict(self) | {"attribution": None if attribution is None else asdict(attribution)}
 
     def attribution(self) -> Attribution | None:
-        """What is reached of the roofs, and which ops lose the rest; None where roofs were not measured."""
+        """What is reached of the roofs, and which ops lose the rest.
+
+        None where roofs were not measured, or where no launch has work that is known, because torch runs them all.
+        """
         total = self.seconds * len(self.threads)
-        if not self.peak_flops or not total:
+        if not self.peak_flops or not total or not any(node.bytes for node in self.nodes):
             return None
         least, lost = 0.0, dict[str, float]()
         for node in self.nodes:
@@ -373,7 +377,7 @@ class Profile:
         ordered = sorted(lost.items(), key=lambda one: -one[1])
         idle = sum(thread.idle_seconds for thread in self.threads)
         shares = tuple((op, seconds / total) for op, seconds in ordered)
-        cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None)
+        cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None and node.bytes)
         return Attribution(least / total, shares, idle / total, cached / total)
 
     def __str__(self) -> str:
@@ -384,8 +388,8 @@ class Profile:
                 "x".join(map(str, n.shape)) or "scalar",
                 n.seconds * 1e6,
                 f"{n.share_of_time:6.1%}",
-                n.flops / n.seconds / 1e9 if n.seconds else None,
-                n.bytes / n.seconds / 1e9 if n.seconds else None,
+                n.flops / n.seconds / 1e9 if n.flops and n.seconds else None,
+                n.bytes / n.seconds / 1e9 if n.bytes and n.seconds else None,
                 "-" if n.share_of_roof is None else f"{n.share_of_roof:.0%} {n.bound}",
                 shortened(n.module),
                 n.source,
@@ -402,9 +406,11 @@ class Profile:
             f"{len(self.nodes)} launches, {self.seconds * 1e6:.1f} us in the native run of median length, by "
             f"{self.clock}; a call from Python {self.call_seconds * 1e6:.1f} us, so {beside:.1f} us beside it; "
             f"{self.runs} runs\n"
-            f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch\n"
-            f"roofs of one core, measured now: {self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
+            f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch"
         )
+        if self.peak_flops:
+            rates = f"{self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
+            facts += f"\nroofs of one core, measured now: {rates}"
         attribution = self.attribution()
         parts = [table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts]
         parts += [] if attribution is None else [str(attribution)]

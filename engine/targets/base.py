@@ -88,6 +88,18 @@ class Device(ABC):
         """True for a torch tensor that programs take without being asked to move it to another device."""
         return bool(tensor.is_cpu)
 
+    def bring(self, array: Any) -> Any:
+        """A user's array or tensor, moved to where programs of this device need not fetch it at each call."""
+        return array
+
+    def choose_most_likely(self, logits: Any) -> np.ndarray | None:
+        """Where the largest element of each row of a result on this device is, int64 [rows]; the first of equals.
+
+        None for a result in host memory, from which the caller chooses.
+        """
+        del logits
+        return None
+
     def place_of_results(self, inputs: Sequence[Any]) -> Any:
         """Where torch makes the results of a call with these inputs, if that is not host memory; otherwise None."""
         del inputs

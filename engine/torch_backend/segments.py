@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch.fx import GraphModule, Node
 
-from engine import passes
+from engine import passes, targets
 from engine.config import Config
 from engine.exporter import traced
 from engine.exporter.traced import Numbers, Traced, Weights
@@ -29,6 +29,7 @@ from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
 from engine.runtime.warn import warn_of_decoded, warn_of_left
+from engine.targets.base import Roofs
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.tracing import count_calls, trace_calls
@@ -223,6 +224,9 @@ class Segmented:
             else:
                 profiles.append(part.program.profile(*inputs, runs=runs, roofs=roofs))
             self.step(part, values)
+        # Each program measures the roofs; where torch runs everything, nothing has measured them yet.
+        alone = roofs and all(part.program is None for part in self.parts)
+        limits = targets.get(self.config.target).roofs(self.config) if alone else Roofs()
         busy = sum(node.seconds for profile in profiles for node in profile.nodes)
         nodes = [n for profile in profiles for n in profile.nodes]
         widest = max(len(profile.threads) for profile in profiles)
@@ -235,8 +239,8 @@ class Segmented:
             seconds=sum(profile.seconds for profile in profiles),
             call_seconds=call_seconds,
             runs=runs,
-            peak_flops=max(profile.peak_flops for profile in profiles),
-            bandwidth=max(profile.bandwidth for profile in profiles),
+            peak_flops=max([limits.flops, *(profile.peak_flops for profile in profiles)]),
+            bandwidth=max([limits.bandwidth, *(profile.bandwidth for profile in profiles)]),
             clock=", ".join(dict.fromkeys(profile.clock for profile in profiles)),
         )
 

@@ -16,7 +16,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -58,6 +60,24 @@ class Version:
 
 _named: dict[str, Version] = {}
 """Versions that `resolve` has named in this process."""
+_unbuilt: ContextVar[set[str] | None] = ContextVar("_unbuilt", default=None)
+"""Names of commits that `resolve` has not built; None outside of `without_building`."""
+
+
+@contextmanager
+def without_building() -> Iterator[None]:
+    """Inside, `resolve` names a commit and does not build it: for what starts no worker.
+
+    Nothing is known of such a version but its commit, so its options are not checked. It is forgotten at the end.
+    """
+    names = set[str]()
+    token = _unbuilt.set(names)
+    try:
+        yield
+    finally:
+        _unbuilt.reset(token)
+        for name in names:
+            del _named[name]
 
 
 def is_version(name: str) -> bool:
@@ -91,8 +111,10 @@ def resolve(label: str, folder: Path) -> str:
     if ref.name == PREFIX:
         raise UsageError(f"backend {label!r}: the folder of a checkout or environment must follow the @")
     try:
-        path = _find_folder(ref.name.removeprefix(PREFIX), folder)
-        found = _find(path)
+        path, commit = _find_place(ref.name.removeprefix(PREFIX), folder)
+        if commit is not None and (unbuilt := _unbuilt.get()) is not None:
+            return replace(ref, name=_name_unbuilt(commit, unbuilt)).spelling
+        found = _find(path if commit is None else _build(path, commit))
     except UsageError as error:
         raise UsageError(f"backend {ref.name!r}: {error}") from None
     known = _named.setdefault(found.name, found)
@@ -103,19 +125,39 @@ def resolve(label: str, folder: Path) -> str:
     return replace(ref, name=found.name).spelling
 
 
-def _find_folder(text: str, folder: Path) -> Path:
-    """The folder that a path names, or else the one in which the engine of a revision of this checkout was built."""
+def _find_place(text: str, folder: Path) -> tuple[Path, str | None]:
+    """The folder that a path names and None, or else this checkout and the commit of it that a revision names."""
     path = (folder / Path(text).expanduser()).resolve()
     root = machine.checkout()
     if path.is_dir() or root is None:
-        return path
+        return path, None
     commit = revisions.find_commit(root, text)
-    if commit is None:
-        return path
+    return (path, None) if commit is None else (root, commit)
+
+
+def _build(root: Path, commit: str) -> Path:
+    """The folder in which the engine of a commit was built."""
     try:
         return revisions.prepare(root, commit, lambda line: sys.stderr.write(f"{line}\n"))
     except revisions.CannotBuild as error:
         raise UsageError(str(error)) from None
+
+
+def _name_unbuilt(commit: str, unbuilt: set[str]) -> str:
+    """The name that the version of a commit has once it is built; `get` finds it under that name already."""
+    name = f"{PREFIX}{commit[:12]}"
+    if name not in _named:
+        facts: dict[str, Any] = {
+            "version": None,
+            "commit": commit[:12],
+            "dirty": False,
+            "digest": "",
+            "python": "",
+            "packages": {},
+        }
+        _named[name] = Version(name, Path(sys.executable), (), facts)
+        unbuilt.add(name)
+    return name
 
 
 def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
@@ -133,6 +175,8 @@ def environment() -> dict[str, str]:
 def check_options(name: str, options: Mapping[str, str]) -> None:
     """UsageError where a value of `options` names nothing that this version has."""
     version = get(name)
+    if name in (_unbuilt.get() or ()):
+        return
     try:
         _ask(version.interpreter, version.roots, "check_options", json.dumps(dict(options), sort_keys=True))
     except UsageError as error:

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from suites.cli.stdout import drop_output
+
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
 EXIT_INTERRUPTED = 130
@@ -73,7 +75,7 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
         if fault is None:
             raise
         if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
-            sys.exit(1)
+            sys.exit(ended.code)
         from suites.harness.errors import describe_os_error
 
         print(f"{program}: standard output: cannot be written: {describe_os_error(fault)}", file=sys.stderr)
@@ -97,9 +99,7 @@ def _flush_output(*, is_suspected: bool) -> OSError | None:
         if is_suspected:
             print(flush=True)
     except OSError as error:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes once more at its end
-        os.close(nowhere)
+        drop_output()  # Python flushes once more at its end
         return error
     return None
 

@@ -74,6 +74,11 @@ def command(
     A switch that leaves the program as it is reads `not reached` and is not timed. A name that is both a suite's and a
     model's is the model.
     """
+    if resume and dry_run:
+        raise UsageError(
+            "--resume with --dry-run: which switches are left is known only once the programs have been made; leave "
+            "out one of the two"
+        )
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))

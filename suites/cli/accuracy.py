@@ -27,7 +27,7 @@ from suites.cli.output import (
     whole_number,
     write_file,
 )
-from suites.harness.declare.case import BackendRef, split_labels
+from suites.harness.declare.case import BackendRef
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
 
@@ -169,7 +169,7 @@ def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> lis
     for name in names:
         if name not in PRECISIONS:
             raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
-    refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in split_labels(backends)]
+    refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in targets.read_backends(backends)]
     if not refs:
         raise UsageError("--backends names none")
     for ref in refs:

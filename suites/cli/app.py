@@ -9,6 +9,7 @@ import typer
 
 from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site
 from suites.cli.output import JsonFlag, ResultsOption, print_json, print_table, text, whole_number
+from suites.harness.errors import UsageError
 from suites.harness.measure import handover, roofs
 from suites.harness.present import units
 from suites.harness.record import machine, store
@@ -64,6 +65,8 @@ def list_(
 ) -> None:
     """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs, newest first."""
     folder = store.results_folder(results)
+    if kind == "runs" and folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; expected the folder of results")
     rows = catalogue.rows(kind, folder, limit)
     if as_json:
         print_json(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +44,7 @@ def command(
         bool,
         typer.Option(
             "--gate",
-            help="Exit with 1 if counts are worse or missing. Without RUN: if any differ, or none can be compared.",
+            help="Exit with 1 if counts are worse or missing, or none can be compared; without RUN, if any differ.",
         ),
     ] = False,
     accept: Annotated[
@@ -90,7 +91,9 @@ def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_js
         print_json(found.to_dict())
     else:
         _show_comparison(found)
-    if is_gate and found.regressed:
+    if is_gate and not found.is_counted:
+        print("No row has counts in both runs, so the gate does not pass.", file=sys.stderr)
+    if is_gate and (found.regressed or not found.is_counted):
         raise typer.Exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -50,16 +51,19 @@ def fetch(
     from suites.data import fetch as fetching
 
     sources = {source.name: source for name in names for source in data.expand(name)}.values()
+    present = [source.name for source in sources if data.missing(source.name) is None]
+    for name in present:
+        print(f"{name} is there already", file=sys.stderr)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    folders = {}
+    folders = {source.name: str(data.folder(source.name)) for source in sources}
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        for source in sources:
+        for source in (one for one in sources if one.name not in present):
             bar = bars.add_task(source.name, total=source.size)
 
             def arrived(done: int, bar: TaskID = bar) -> None:
                 bars.update(bar, completed=done)
 
-            folders[source.name] = str(fetching.fetch(source, arrived))
+            fetching.fetch(source, arrived)
             bars.update(bar, completed=source.size)
     if as_json:
         print_json(folders)

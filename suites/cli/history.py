@@ -64,6 +64,11 @@ def command(
         return
     if since is None:
         raise UsageError("--since REV is missing: the first commit, such as --since HEAD~20")
+    if counts_only and generations is not None:
+        raise UsageError("--generations is for times, and --counts-only takes none; leave one of them out")
+    asked = {} if generations is None else {"generations": generations}
+    chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
+    cases = [case for case, _ in make(chosen, only).cases]
     commits = list_commits(place, since, until, every)
     if dry_run:
         rows = [{"commit": one.name[:12], "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
@@ -72,9 +77,6 @@ def command(
         else:
             print_table(rows)
         return
-    asked = {} if generations is None else {"generations": generations}
-    chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
-    cases = [case for case, _ in make(chosen, only).cases]
     options = targets.list_options({"--since": since, "--until": until, "--every": every, "--only": only})
     words = targets.name_command("history", "", results)
     request = Request(chosen, cases, place, commits, not counts_only, [word for word in words if word], options)

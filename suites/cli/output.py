@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from suites.cli.stdout import drop_output
 from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.present import terminal
 
@@ -72,7 +73,10 @@ def write_file(path: Path, text: str, mode: str = "w") -> None:
 
 def print_json(answer: Any) -> None:
     """An answer for machines."""
-    print(json.dumps(answer, indent=2))
+    try:
+        print(json.dumps(answer, indent=2))
+    except BrokenPipeError:
+        drop_output()
 
 
 @contextmanager
@@ -94,8 +98,15 @@ def stdout_as_stderr() -> Iterator[None]:
 
 def console(*, stderr: bool = False) -> Console:
     """Standard output, or standard error: 180 columns wide unless it is a terminal or COLUMNS says how wide."""
-    found = Console(stderr=stderr)
-    return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=180, stderr=stderr)
+    found = _Console(stderr=stderr)
+    return found if found.is_terminal or "COLUMNS" in os.environ else _Console(width=180, stderr=stderr)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Go on without output if the reader wants no more, as `head` does: the exit status is that of the command."""
+        self.quiet = True
+        drop_output()
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:

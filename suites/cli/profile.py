@@ -17,7 +17,7 @@ from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
 from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, stdout_as_stderr, whole_number
-from suites.harness.declare.case import BackendRef, Case, split_labels
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
 from suites.harness.judge import standing
@@ -167,7 +167,7 @@ def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord
 def _plan(
     model: str, chosen: Sequence[str], threads: int, precision: str, backends: str, config: Mapping[str, str]
 ) -> plan.RunPlan:
-    labels = split_labels(backends)
+    labels = targets.read_backends(backends)
     if not labels:
         raise UsageError("--backends names none; leave it out to profile the engine alone")
     labels = list(dict.fromkeys([ENGINE, *labels]))

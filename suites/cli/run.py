@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from engine.processors import count_processors
 from suites.accuracy import scoring
+from suites.backends import versions
 from suites.cli import show, targets
 from suites.cli.output import (
     JsonFlag,
@@ -22,7 +24,7 @@ from suites.cli.output import (
     stdout_as_stderr,
     whole_number,
 )
-from suites.harness.declare.case import BackendRef, split_labels
+from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
@@ -91,7 +93,10 @@ def command(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished run.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cases and an estimate; run nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List the cases and an estimate, with --resume of what is left; run nothing."),
+    ] = False,
     with_timing: Annotated[bool, typer.Option("--timing", help="Print what the time of the run was spent on.")] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
@@ -101,41 +106,36 @@ def command(
     A name that is both a suite's and a model's means the suite, unless you give an option of models: --threads, --set,
     --size, --precision.
     """
-    labels = split_labels(backends) if backends is not None else None
+    labels = targets.read_backends(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
     given = targets.given_options(of_model)
-    if baseline is not None:
-        targets.check_backend("--baseline", baseline)
-    options = targets.list_options(
-        {"--only": only, "--backends": targets.shorten_backends(backends)}
-        | {"--baseline": targets.shorten_backends(baseline), **of_model}
-        | {"--config": targets.shorten_config(config), "--recipe": [path.name for path in recipe or ()]}
-        | {"--generations": generations}
-    )
-    rows = [BackendRef("engine", {"recipe": str(path)}).spelling for path in recipe or ()]
-    plans = []
-    for name in targets_:
-        if _is_model(name, given):
-            suite = _make_suite(name, chosen or [], threads, precision, size)
-        else:
-            suite = _load_suite(name, given)
-        made = plan.make(plan.add_rows(suite.model_copy(update=asked), labels, rows), only, None, baseline, fields)
-        plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
-    _check_distinct(targets_, plans)
-    for name in targets_:
-        if targets.is_model(name) and not _is_model(name, given):
-            hint = (
-                f"{name} is a suite and a model: this is the suite. The model alone: enginebench run {name} --threads 1"
-            )
-            print(hint, file=sys.stderr)
-    for line in _list_excess_threads(plans):
-        print(line, file=sys.stderr)
-    folder = store.results_folder(results)
-    if dry_run:
-        _dry_run(plans, folder, as_json=as_json)
-        return
+    with versions.without_building() if dry_run and not resume else nullcontext():
+        if baseline is not None:
+            targets.check_backend("--baseline", baseline)
+        options = targets.list_options(
+            {"--only": only, "--backends": targets.shorten_backends(backends)}
+            | {"--baseline": targets.shorten_backends(baseline), **of_model}
+            | {"--config": targets.shorten_config(config), "--recipe": [path.name for path in recipe or ()]}
+            | {"--generations": generations}
+        )
+        rows = [BackendRef("engine", {"recipe": str(path)}).spelling for path in recipe or ()]
+        plans = []
+        for name in targets_:
+            if _is_model(name, given):
+                suite = _make_suite(name, chosen or [], threads, precision, size)
+            else:
+                suite = _load_suite(name, given)
+            made = plan.make(plan.add_rows(suite.model_copy(update=asked), labels, rows), only, None, baseline, fields)
+            plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
+        _check_distinct(targets_, plans)
+        for line in (*_list_namesakes(targets_, given), *_list_excess_threads(plans)):
+            print(line, file=sys.stderr)
+        folder = store.results_folder(results)
+        if dry_run:
+            _dry_run(plans, _list_remaining(plans, folder) if resume else plans, folder, as_json=as_json)
+            return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
         for line in _list_missing_data(plans):
@@ -150,6 +150,15 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _list_namesakes(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """A note for each name that is a suite's and a model's, and means the suite."""
+    return [
+        f"{name} is a suite and a model: this is the suite. The model alone: enginebench run {name} --threads 1"
+        for name in names
+        if targets.is_model(name) and not _is_model(name, given)
+    ]
 
 
 def _list_excess_threads(plans: Sequence[plan.RunPlan]) -> list[str]:
@@ -171,10 +180,7 @@ def _measure(
 
     With `resume`, a plan whose newest run lacks nothing but accuracy is scored, whichever code has timed it.
     """
-    complete = {one.digest: runner.find_complete(one, folder) for one in plans} if resume else {}
-    unscored = {digest: run for digest, run in complete.items() if run is not None}
-    if not any(scoring.lacks_scores(one, unscored[one.digest]) for one in plans if one.digest in unscored):
-        unscored = {}
+    unscored = _find_unscored(plans, folder) if resume else {}
     left = [one for one in plans if one.digest not in unscored]
     outcomes = runner.run_all(left, folder, reporter, resume=resume, measure_roofs=roofs.measure, stopwatch=stopwatch)
     found = {one.digest: outcome for one, outcome in zip(left, outcomes, strict=True)}
@@ -186,6 +192,21 @@ def _measure(
             with stopwatch.time("accuracy"), stdout_as_stderr():
                 scoring.score(one, found[one.digest].path, reporter)
     return [found[one.digest] for one in plans]
+
+
+def _find_unscored(plans: Sequence[plan.RunPlan], folder: Path) -> dict[str, store.Run]:
+    """Digest of a plan -> its complete run, if some complete run of these plans lacks accuracy; otherwise nothing."""
+    complete = {one.digest: runner.find_complete(one, folder) for one in plans}
+    found = {digest: run for digest, run in complete.items() if run is not None}
+    lacking = (scoring.lacks_scores(one, found[one.digest]) for one in plans if one.digest in found)
+    return found if any(lacking) else {}
+
+
+def _list_remaining(plans: Sequence[plan.RunPlan], folder: Path) -> list[plan.RunPlan]:
+    """Each plan with those of its cases that `_measure` with `resume` would time; UsageError as of `_measure`."""
+    unscored = _find_unscored(plans, folder)
+    remaining = iter(runner.list_remaining([one for one in plans if one.digest not in unscored], folder))
+    return [replace(one, cases=[]) if one.digest in unscored else next(remaining) for one in plans]
 
 
 def _has_scored(outcome: runner.Outcome) -> bool:
@@ -238,12 +259,20 @@ def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
     print(f"stored: {outcome.path}")
 
 
-def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
+def _dry_run(plans: Sequence[plan.RunPlan], remaining: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
+    """Show what is to be measured.
+
+    Args:
+        plans: as they were asked for, whose fields ``--only`` may name.
+        remaining: the same with the cases that are still to be measured.
+        folder: the results folder.
+        as_json: print JSON.
+    """
     found: list[dict[str, Any]] = []
-    for one in plans:
+    for whole, one in zip(plans, remaining, strict=True):
         seconds, basis = one.estimate(folder)
         cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
-        fields = plan.list_fields(one.cases)
+        fields = plan.list_fields(whole.cases)
         found.append(
             {
                 "suite": one.suite.name,

@@ -199,6 +199,15 @@ def check_backend(option: str, label: str) -> None:
         raise UsageError(f"{option}: {error}") from None
 
 
+def read_backends(text: str) -> list[str]:
+    """The labels of ``--backends``; UsageError for one that is named twice."""
+    labels = split_labels(text)
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--backends names {twice} twice; name it once")
+    return labels
+
+
 def shorten_backends(text: str | None) -> str | None:
     """A list of backends with the label of each in place of its path, as records name them."""
     if text is None:

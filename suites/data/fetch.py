@@ -43,11 +43,22 @@ def fetch(source: Source, progress: Progress = lambda _done: None) -> Path:
         progress: told now and then how many bytes have arrived.
 
     Raises:
-        DataError: no client, the client failed, or the archive is not the one that was meant.
+        DataError: no client, the client failed, the archive is not the one that was meant, or the cache cannot be
+            written.
     """
     final = folder(source.name)
     if final.is_dir():
         return final
+    try:
+        _bring(source, final, progress)
+    except OSError as error:
+        place = error.filename or cache()
+        raise DataError(f"{place}: cannot be written: {error.strerror or error}") from None
+    return final
+
+
+def _bring(source: Source, final: Path, progress: Progress) -> None:
+    """Make the folder of the unpacked archive, which appears only when it is complete."""
     work = cache() / f".{final.name}"
     work.mkdir(parents=True, exist_ok=True)
     archive = _archive(source, work)
@@ -61,7 +72,6 @@ def fetch(source: Source, progress: Progress = lambda _done: None) -> Path:
     _unpack(archive, unpacked)
     unpacked.rename(final)
     shutil.rmtree(work)
-    return final
 
 
 def _archive(source: Source, work: Path) -> Path | None:

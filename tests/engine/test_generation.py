@@ -197,6 +197,26 @@ def test_without_a_temperature_the_most_likely_token_follows(decoder, options):
     assert decoder.generate(PROMPTS, 20, LENGTHS, **options).tolist() == as_result(continue_texts(20), 24)
 
 
+def test_a_device_that_chooses_tokens_need_not_give_logits(decoder, monkeypatch):
+    chosen = []
+
+    def choose(logits):
+        chosen.append(logits.numpy().argmax(1))
+        return chosen[-1]
+
+    monkeypatch.setattr(decoder._target.device, "choose_most_likely", choose, raising=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "engine.runtime.decoder._to_array", lambda ids: ids.numpy() if ids.dtype == torch.int64 else 1 / 0
+        )
+        tokens = decoder.generate(PROMPTS, 5, LENGTHS)
+    assert len(chosen) == 5
+    assert tokens.tolist() == as_result(continue_texts(5), 9)
+    decoder.generate(PROMPTS, 2, LENGTHS, temperature=1.0, seed=0)
+    decoder.generate(PROMPTS, 2, LENGTHS, return_logits=True)
+    assert len(chosen) == 5, "it is asked for the most likely token alone"
+
+
 def test_bfloat16_logits_are_sampled_in_torch_and_in_numpy():
     decoder = engine.compile_decoder(Chain(1, torch.bfloat16).eval(), ROOM, 1)
     ids, logits = decoder.generate(PROMPTS[:1], 5, temperature=1.0, seed=0, return_logits=True)

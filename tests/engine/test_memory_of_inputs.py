@@ -73,6 +73,16 @@ def test_a_tensor_whose_values_are_not_in_memory_is_refused(make, message, fixed
     assert torch.equal(program(X), X * 2)
 
 
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "dynamic"])
+def test_a_masked_array_is_refused(fixed):
+    rows = None if fixed else ({0: torch.export.Dim("rows", min=2, max=64)},)
+    program = engine.compile(as_module(lambda x: x * 2), (X,), dynamic_shapes=rows)
+    array = np.ma.masked_array(X.numpy(), mask=X.numpy() > 0)
+    with pytest.raises(engine.ShapeError, match=r"got a masked array, whose mask is not read; its method filled\(\)"):
+        program(array)
+    assert np.array_equal(program(array.filled(0)), array.filled(0) * 2)
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated:DeprecationWarning")  # torch.func.jvp uses it
 def test_tensors_that_torch_wraps_are_refused_in_one_sentence():
     program = engine.compile(linear(), (X,))

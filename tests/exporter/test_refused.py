@@ -301,6 +301,18 @@ def test_dynamic_shapes_that_the_model_breaks_are_named():
             export(Ten().eval(), (f32(10),), dynamic_shapes={"x": {0: size}})
 
 
+@pytest.mark.parametrize(("factor", "offset"), [(1, 0), (2, 0), (3, 0), (3, 1), (3, -1)])
+def test_a_dim_of_1_in_the_example_is_no_fault_of_the_code(factor, offset):
+    batch = torch.export.Dim("b", min=1, max=64)
+    size = batch if factor == 1 else factor * batch
+    size = size + offset if offset else size
+    with pytest.raises(EngineError) as e:
+        export(nn.ReLU().eval(), (f32(factor + offset, 4),), dynamic_shapes={"input": {0: size}})
+    assert "b is 1 in the example input, and torch takes sizes of 0 and 1 as fixed" in str(e.value)
+    assert "in which b is 2 or more" in str(e.value)
+    export(nn.ReLU().eval(), (f32(2 * factor + offset, 4),), dynamic_shapes={"input": {0: size}})
+
+
 def test_other_demands_on_dynamic_shapes_name_sizes_as_python_does():
     class Few(nn.Module):
         def forward(self, x):

@@ -142,6 +142,9 @@ def test_listing_backends_imports_none_of_them(root):
         (["run", "default", "--backends", "eagre"], "did you mean 'eager'"),
         (["run", "default", "--backends", ""], "--backends names none"),
         (["run", "default", "--backends", " , "], "--backends names none"),
+        (["run", "default", "--backends", "eager,engine,eager"], "--backends names eager twice; name it once"),
+        (["profile", "mlp", "--backends", "eager,eager"], "--backends names eager twice; name it once"),
+        (["accuracy", "minilm", "--backends", "engine,engine"], "--backends names engine twice; name it once"),
         (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
         (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
         (["run", "default", "--resume"], "nothing to resume"),
@@ -176,12 +179,14 @@ def test_listing_backends_imports_none_of_them(root):
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
         (["ablate", "mlp", "--resume"], "nothing to resume"),
+        (["run", "default", "--resume", "--dry-run"], "nothing to resume"),
+        (["ablate", "mlp", "--resume", "--dry-run"], "--resume with --dry-run"),
         (["show", "--svg", "a.png"], "expected a name that ends in .svg"),
         (["ablate", "mlp", "--csv", "/nowhere/a.csv"], "/nowhere/a.csv: cannot be written"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
-    where = ["--results", str(tmp_path)] if arguments[0] != "data" else []
+    where = ["--results", str(tmp_path)] if arguments[0] not in ("data", "accuracy") else []
     status, out, err = call(capsys, *arguments, *where)
     assert status == 2
     assert told in err
@@ -209,14 +214,6 @@ def test_the_version_names_the_commit(capsys):
     assert status == 0
     assert out.startswith(f"enginebench {machine.versions()['enginebench']}")
     assert str(machine.revision()["commit"]) in out
-
-
-def test_runs_are_listed_newest_first_and_no_more_than_asked(capsys, root, tmp_path):
-    status, out, _ = call(capsys, "list", "runs", "--limit", "4", "--json", "--results", str(root / "results"))
-    assert status == 0
-    shown = [row["run"] for row in json.loads(out)]
-    assert shown == sorted((path.stem for path in store.all_run_files(root / "results")), reverse=True)[:4]
-    assert call(capsys, "list", "runs", "--results", str(tmp_path))[1] == f"no runs under {tmp_path}\n"
 
 
 def test_a_dry_run_lists_the_fields_for_only(capsys, suite, tmp_path):
@@ -304,14 +301,23 @@ def test_resume_of_several_targets_shows_those_that_are_complete_and_starts_thos
     assert started == [("quick", True), ("mlp", False)]
 
 
-def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
-    first = records.environment(plan={"cases": {records.CASE: ["eager", "engine"]}})
-    path = store.new_path(tmp_path, "tiny", first)
-    with store.Writer(path) as writer:
-        writer.append(first)
-    for options in ([], ["--details"], ["--json"], ["--markdown"]):
-        status, _, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
-        assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
+def test_a_dry_run_that_resumes_lists_what_is_left(capsys, suite, planned, monkeypatch, tmp_path):
+    call(capsys, "run", suite, "--results", str(tmp_path))
+    plan, _ = planned.pop()
+    monkeypatch.undo()
+    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
+    (case, refs), *others = plan.cases
+    with store.Writer(store.new_path(tmp_path, "mini", first)) as writer:
+        writer.append(first, *(records.summary(case=case.id, backend=ref.label) for ref in refs))
+    asked = ["run", suite, "--dry-run", "--json", "--results", str(tmp_path)]
+    _, out, _ = call(capsys, *asked)
+    (whole,) = json.loads(out)
+    _, out, _ = call(capsys, *asked, "--resume")
+    (left,) = json.loads(out)
+    assert list(left["cases"]) == [other.id for other, _ in others] == list(whole["cases"])[1:]
+    assert left["workers"] < whole["workers"]
+    assert left["estimate_s"] < whole["estimate_s"]
+    assert left["fields"] == whole["fields"]
 
 
 def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tmp_path):

@@ -222,6 +222,19 @@ def test_the_command_gates_when_asked(stored, capsys, arguments, code):
         assert "launches 26 -> 27 (worse)" in printed
 
 
+@pytest.mark.parametrize(
+    ("fields", "passes"), [({}, True), (dict.fromkeys(COUNTS), False), ({"status": "unavailable"}, False)]
+)
+def test_the_gate_does_not_pass_if_no_row_has_counts_in_both_runs(tmp_path, capsys, fields, passes):
+    for name, made in (("before", run()), ("after", run(1, **fields))):
+        with store.Writer(tmp_path / "runs" / "cpu-2c" / f"{name}.jsonl") as writer:
+            writer.append(made.environment, *made.records)
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "before", "after", "--gate", "--results", str(tmp_path)])
+    assert (ended.value.code or 0) == (0 if passes else 1)
+    assert ("No row has counts in both runs, so the gate does not pass." in capsys.readouterr().err) == (not passes)
+
+
 @pytest.mark.parametrize("names", [("after", "after"), ("after", "runs/cpu-2c/after.jsonl")])
 def test_a_run_is_not_compared_with_itself(stored, capsys, monkeypatch, names):
     monkeypatch.chdir(stored)

@@ -234,6 +234,25 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
     assert [point.word for point in track.points] == ["first", "not timed", "failed", "same code"]
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--suite", "transfomer", "--dry-run"], "did you mean 'transformer'"),
+        (["--only", "thread == 1", "--dry-run"], "did you mean 'threads'"),
+        (["--only", "threads == 99", "--dry-run"], "leaves no case of suite history"),
+        (["--counts-only", "--generations", "5"], "--generations is for times, and --counts-only takes none"),
+    ],
+)
+def test_a_history_checks_its_options_before_it_builds_or_lists(toy, tmp_path, capsys, options, told):
+    folder, names = toy
+    arguments = ["--repository", str(folder), "--since", names["slower"], "--results", str(tmp_path / "results")]
+    with pytest.raises(SystemExit) as stop:
+        main(["history", *arguments, *options])
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out) == (2, "")
+    assert told in err
+
+
 def test_a_revision_is_a_backend(toy, cache, monkeypatch):
     folder, names = toy
     monkeypatch.setattr("suites.harness.record.machine.checkout", lambda: folder)

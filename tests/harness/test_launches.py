@@ -13,6 +13,7 @@ from suites.cli import main, scripts
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
+from suites.harness.present.launches import describe_node_roofs
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
 from suites.harness.run import launches
@@ -70,6 +71,12 @@ def test_show_prints_the_launches_of_the_newest_run(capsys, results):
     shown = [line.split() for line in out.splitlines() if "f32_linear__avx512_packed" in line]
     assert [(row[0], row[1]) for row in shown] == [("0", "linear"), ("1", "copy")]
     assert "97% FMA" in out
+
+
+def test_roofs_that_were_not_measured_are_not_written_as_0():
+    (first, *_) = LINES[NODES]
+    unmeasured = first.model_copy(update={"peak_flops": 0.0, "bandwidth": 0.0})
+    assert describe_node_roofs([unmeasured]) == "roofs of one core: not measured"
 
 
 def test_show_gives_them_to_programs_and_to_pages(capsys, results, tmp_path):

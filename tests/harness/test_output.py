@@ -72,6 +72,37 @@ def test_an_answer_that_cannot_be_written_is_one_line(arguments, unbuffered, roo
     assert (done.returncode, done.stderr) == (2, told)
 
 
+LONG = """
+from suites.cli import guard
+from suites.cli.output import console
+guard(lambda: [console().print("a row") for _ in range(9)] and 3, "long")
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["-m", "suites.cli", "list", "ops"], 0),
+        (["-m", "suites.cli", "list", "ops", "--json"], 0),
+        (["-m", "suites.cli", "list", "backends", "--json"], 0),
+        (["-m", "suites.cli", "show", "none"], 2),
+        (["-c", LONG], 3),
+    ],
+)
+def test_a_reader_that_wants_no_more_does_not_change_the_exit_status(command, status, root, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, *command], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "cannot be written" not in done.stderr
+
+
 def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_path):
     monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: (tmp_path / "none").read_text())
     with pytest.raises(FileNotFoundError, match="none"):
@@ -110,3 +141,25 @@ def test_a_run_whose_last_line_was_cut_off_is_shown_as_unfinished_and_a_complete
         file.write('{"schema"')
     told = "Unfinished: 1 of 1 rows, and a line that was cut off."
     assert told in call(capsys, "show", path.stem, "--results", str(tmp_path))[1]
+
+
+def test_a_run_without_a_finished_case_is_shown_as_such(capsys, tmp_path):
+    first = records.environment(plan={"cases": {records.CASE: ["eager", "engine"]}})
+    path = store.new_path(tmp_path, "tiny", first)
+    with store.Writer(path) as writer:
+        writer.append(first)
+    for options in ([], ["--details"], ["--json"], ["--markdown"]):
+        status, _, err = call(capsys, "show", path.stem, *options, "--results", str(tmp_path))
+        assert (status, "no case is finished (0 of 2 rows)" in err) == (2, True)
+
+
+def test_runs_are_listed_newest_first_and_no_more_than_asked(capsys, root, tmp_path):
+    status, out, _ = call(capsys, "list", "runs", "--limit", "4", "--json", "--results", str(root / "results"))
+    assert status == 0
+    shown = [row["run"] for row in json.loads(out)]
+    assert shown == sorted((path.stem for path in store.all_run_files(root / "results")), reverse=True)[:4]
+    assert call(capsys, "list", "runs", "--results", str(tmp_path))[1] == f"no runs under {tmp_path}\n"
+    file = tmp_path / "file"
+    file.write_text("")
+    told = f"enginebench: {file}: is a file; expected the folder of results\n"
+    assert call(capsys, "list", "runs", "--results", str(file)) == (2, "", told)

@@ -135,6 +135,7 @@ def test_commas_in_brackets_do_not_split_labels():
         (("backends =", "bakends ="), "bakends: unknown key 'bakends'; did you mean 'backends'?"),
         (('"onnxruntime"', '"onnxruntim"'), "backends: unknown backend 'onnxruntim'; did you mean 'onnxruntime'?"),
         (('"transformer"', '"transfomer"'), "models[0].name: unknown model 'transfomer'; did you mean 'transformer'?"),
+        (("shape =", "sizes ="), "models[0].sizes: unknown key 'sizes'; did you mean 'shape'?"),
         (("sequence =", "sequense ="), "models[0].shape: unknown key 'sequense'; did you mean 'sequence'?"),
         (("attention =", "atention ="), "models[0].options: unknown key 'atention'; did you mean 'attention'?"),
         (("[1, 2], seq", "[], seq"), "models[0].shape.batch: expected at least one value, got []"),

@@ -397,6 +397,26 @@ def test_the_list_and_the_help_mention_other_versions(capsys):
         assert told in capsys.readouterr().out
 
 
+def test_a_dry_run_names_a_commit_and_builds_nothing(tmp_path, monkeypatch, capsys):
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "x")
+    commit = git(tmp_path, "rev-parse", "--short=12", "HEAD")
+    monkeypatch.setattr(versions.machine, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(versions.revisions, "prepare", lambda *_: pytest.fail("a dry run builds a commit"))
+    asked = ["run", "mlp", "--threads", "1", "--dry-run", "--results", str(tmp_path / "results"), "--backends"]
+    for options, shown in (("", ""), ("[disable=some_pass]", "[disable=some_pass]")):
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, f"engine,engine@HEAD{options}"])
+        out, err = capsys.readouterr()
+        assert (ended.value.code or 0, err) == (0, "")
+        assert f"engine@{commit}{shown}" in out.splitlines()[0]
+        assert f"engine@{commit}" not in versions._named, "a real run has to build it"
+    with pytest.raises(SystemExit) as ended:
+        main([*asked, "engine,engine@no-such-revision"])
+    assert ended.value.code == 2
+    assert "no commit of this checkout has this name" in capsys.readouterr().err
+
+
 def compare_engines(root, old, *names):
     command = [sys.executable, str(root / "scripts" / "compare_engines.py"), str(old), *names]
     environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "1000"}

@@ -67,6 +67,17 @@ def test_a_source_is_fetched_once_checked_and_unpacked(source, tmp_path):
     assert _asked(tmp_path) == 1
 
 
+def test_what_is_there_already_is_said_to_be_and_has_no_bar(source, tmp_path, capsys):
+    for expected in ("made", "made is there already\n"):
+        with pytest.raises(SystemExit) as ended:
+            main(["data", "fetch", "made"])
+        out, err = capsys.readouterr()
+        assert (ended.value.code or 0, out) == (0, f"made: {data.folder('made')}\n")
+        assert expected in err
+    assert err.strip() == "made is there already"
+    assert _asked(tmp_path) == 1
+
+
 def test_an_archive_that_was_there_when_fetching_was_interrupted_is_not_fetched_again(source, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(fetch, "_unpack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -94,6 +105,25 @@ def test_what_a_client_complains_of_is_told(source, monkeypatch):
     with pytest.raises(DataError, match=f"{source.client} could not fetch made 1.0: no such package"):
         fetch.fetch(source)
     assert data.missing("made")
+
+
+@pytest.mark.parametrize("place", ["file", "folder", "parts", "proc"])
+def test_a_cache_that_cannot_be_written_is_one_line_and_exit_2(source, place, tmp_path, monkeypatch, capsys):
+    if place == "proc":
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/no-such-process")
+    else:
+        wrong = data.cache() / f".{data.folder('made').name}" / "parts"
+        wrong = {"file": tmp_path / "cache", "folder": data.cache(), "parts": wrong}[place]
+        wrong.parent.mkdir(parents=True, exist_ok=True)
+        wrong.write_text("")
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "fetch", "made"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    (line,) = [line for line in err.splitlines() if line.startswith("enginebench: ")]
+    assert ": cannot be written: " in line
+    assert "Traceback" not in err
+    assert not _asked(tmp_path)
 
 
 PIP = """\

@@ -39,6 +39,13 @@ class Mixed(nn.Module):
         return self.second(y) + z[..., :4], y
 
 
+class Lgamma(nn.Module):
+    """The engine has nothing of it."""
+
+    def forward(self, x):
+        return torch.lgamma(x)
+
+
 @pytest.fixture(scope="module")
 def mixed():
     return Mixed().eval()
@@ -122,6 +129,21 @@ def test_a_profile_has_a_line_for_what_torch_runs(program):
     assert [node.op for node in profile.nodes].count("torch") == 1
     assert sum(node.share_of_time for node in profile.nodes) == pytest.approx(1)
     assert profile.seconds == pytest.approx(sum(t.busy_seconds + t.idle_seconds for t in profile.threads), rel=1e-6)
+
+
+def test_a_profile_has_the_roofs_also_where_torch_runs_everything():
+    x = drawn(3, 8)
+    program = engine.compile(Lgamma().eval(), (x,), FALLBACK)
+    profile = program.profile(x, runs=2)
+    assert [node.op for node in profile.nodes] == ["torch"]
+    assert profile.peak_flops > 0
+    assert profile.bandwidth > 0
+    told = str(profile)
+    assert "roofs of one core, measured now: " in told
+    assert "lost to:" not in told
+    (line,) = [line for line in told.splitlines() if line.startswith("torch ")]
+    assert line.split()[-4:] == ["100.0%", "-", "-", "-"]
+    assert "roofs of one core" not in str(program.profile(x, runs=2, roofs=False))
 
 
 def test_it_is_not_saved_and_says_what_to_do_which_works(mixed, program, tmp_path):

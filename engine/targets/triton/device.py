@@ -187,6 +187,16 @@ class TritonDevice(Device):
         """True for tensors of a CUDA device."""
         return not isinstance(wanted, np.ndarray) and bool(wanted.is_cuda)
 
+    def bring(self, array: Any) -> Any:
+        """As `Device.bring`: a tensor of this device."""
+        if self.place == "cpu":
+            return array
+        return (as_tensor(array) if isinstance(array, np.ndarray) else array).to(self.place)
+
+    def choose_most_likely(self, logits: Any) -> np.ndarray | None:
+        """As `Device.choose_most_likely`; waits once, for a number a row. Torch, too, gives the first of equals."""
+        return as_elements(logits.argmax(-1)) if self.enqueues_to(logits) else None
+
     def place_of_results(self, inputs: Sequence[Any]) -> Any:
         """This device if an input is there."""
         return self.place if any(map(self.enqueues_to, inputs)) else None

@@ -376,12 +376,19 @@ def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:
 _FIELDS: dict[str, type[BaseModel]] = {"models": ModelSweep, "timeouts": Timeouts}
 
 
+_NEAR_SHAPE = ("size", "sizes")
+"""Keys that somebody may write for the key of the sizes, which is not spelled like them."""
+
+
 def _explain(problem: Any) -> str:
     """One line of a pydantic error in the words of the file."""
     place = [part for part in problem["loc"] if not (isinstance(part, str) and "[" in part)]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     if problem["type"] == "extra_forbidden":
         owner = next((_FIELDS[str(part)] for part in place[:-1] if str(part) in _FIELDS), Suite)
+        if owner is ModelSweep and place[-1] in _NEAR_SHAPE:
+            known = ", ".join(sorted(owner.model_fields))
+            return f"{key}: unknown key {place[-1]!r}; did you mean 'shape'? Known: {known}"
         return f"{key}: {unknown('key', place[-1], owner.model_fields)}"
     if problem["type"] == "missing":
         return f"{key}: this key is required"

@@ -60,8 +60,8 @@ class Row:
         regressions: names in `changes` that are worse; ``status`` where a row stopped being ok.
         unknown: column -> (before, after), where only one of the two is known: not comparable, and so never worse.
         time: None where one of the two has no time, or is the baseline.
-        is_counted: True if counts were compared. Only the status is compared of peers, and of rows that are not ok in
-            both runs.
+        is_counted: True if counts were compared: both runs know some. Only the status is compared of peers, and of rows
+            that are not ok in both runs.
     """
 
     case: str
@@ -95,6 +95,11 @@ class Comparison:
     def regressed(self) -> bool:
         """Whether anything that is counted became worse, or was to be looked at and is not there."""
         return bool(self.missing) or any(row.regressions for row in self.rows)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether counts were compared in some row."""
+        return any(row.is_counted for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
@@ -172,7 +177,8 @@ def _row(key: Key, old: Summary, new: Summary, time: Time | None) -> Row:
     worse = [name for name, (one, other) in changes.items() if name != "status" and _is_worse(name, one, other)]
     if old.status == "ok" and new.status in ("wrong", "failed", "timeout"):
         worse.insert(0, "status")
-    return Row(case, backend, changes, tuple(worse), time, unknown, is_counted=bool(names))
+    is_counted = any(None not in pairs[name] for name in names)
+    return Row(case, backend, changes, tuple(worse), time, unknown, is_counted=is_counted)
 
 
 def _is_worse(name: str, before: int, after: int) -> bool:

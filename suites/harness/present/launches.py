@@ -86,6 +86,8 @@ def describe_kernel_roofs(lines: Sequence[KernelRecord]) -> str:
 def describe_node_roofs(lines: Sequence[NodeRecord]) -> str:
     """The roofs of one core at the time of the profile."""
     first = lines[0]
+    if not first.peak_flops:
+        return "roofs of one core: not measured"
     return f"roofs of one core: {first.peak_flops / 1e9:.1f} GFLOP/s, {first.bandwidth / 1e9:.1f} GB/s"
 
 

@@ -134,14 +134,11 @@ def run_all(
     With `resume` and at least one unfinished run of several plans, complete runs are returned as they are, unfinished
     ones are continued, and the others are started.
     """
-    unfinished = [resume and len(plans) > 1 and find_unfinished(one, results) is not None for one in plans]
     outcomes = []
-    for plan, is_unfinished in zip(plans, unfinished, strict=True):
-        done = finished(plan, results) if any(unfinished) else None
+    for plan, done, resumes in _choose(plans, results, resume=resume):
         if done is not None:
             outcomes.append(Outcome(done.path, done.environment, in_order(done.summaries(), plan)))
             continue
-        resumes = resume and (is_unfinished or not any(unfinished))
         try:
             outcome = run(plan, results, reporter, resume=resumes, measure_roofs=measure_roofs, stopwatch=stopwatch)
         except Interrupted as stop:
@@ -150,6 +147,26 @@ def run_all(
             raise
         outcomes.append(outcome)
     return outcomes
+
+
+def _choose(
+    plans: Sequence[RunPlan], results: Path, *, resume: bool
+) -> Iterator[tuple[RunPlan, store.Run | None, bool]]:
+    """Of each plan its complete run, which is to be returned as it is, or None; and whether to continue a run."""
+    unfinished = [resume and len(plans) > 1 and find_unfinished(one, results) is not None for one in plans]
+    for plan, is_unfinished in zip(plans, unfinished, strict=True):
+        done = finished(plan, results) if any(unfinished) else None
+        yield plan, done, resume and (is_unfinished or not any(unfinished))
+
+
+def list_remaining(plans: Sequence[RunPlan], results: Path) -> list[RunPlan]:
+    """Each plan without the cases that `run_all` with `resume` would not measure; UsageError as of `run`."""
+    remaining = []
+    for plan, done, resumes in _choose(plans, results, resume=True):
+        run = done if done is not None else _unfinished(plan, results) if resumes else None
+        complete = list_finished_cases(run) if run is not None else set()
+        remaining.append(replace(plan, cases=[pair for pair in plan.cases if pair[0].id not in complete]))
+    return remaining
 
 
 def in_order(summaries: Sequence[Summary], plan: RunPlan) -> list[Summary]:

@@ -63,3 +63,17 @@ def test_an_odd_query_makes_its_own_row_nan(monkeypatch, variant, keys, narrow, 
     assert np.isnan(expected[0][0, 1, 2]).all()
     assert np.isnan(expected[0]).sum() == 16
     assert steps.worst_error(results, expected) <= steps.TOLERANCE["float32"]
+
+
+@pytest.mark.parametrize(("variant", "queries"), [("tiles", 20), ("split", 2)])
+def test_scores_of_minus_infinity_are_a_row_without_weights(monkeypatch, variant, queries):
+    others = Input((1, 33, 16), "bfloat16", low=-2, high=-1)
+    case = Case("attention", (Input((1, queries, 16)), others, others, None), {"scale": 0.25}, variant=variant)
+
+    def plant(made):
+        made.references[0][0, 1, 5] = np.inf
+        made.memory[0].view(queries, 16)[1, 5] = np.inf
+
+    results, expected = run(monkeypatch, case, "float32", plant)
+    assert not expected[0][0, 1].any()
+    assert steps.worst_error(results, expected) <= steps.TOLERANCE["float32"]

@@ -336,12 +336,11 @@ TILES: Mapping[str, tuple[Tile, ...]] = {
     "tf32": (Tile(64, 64, 64, 8, 2), Tile(128, 64, 64, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
 }
 _HALF_PARTS = (Tile(64, 64, 64, 4, 3), Tile(128, 64, 64, 8, 3))
-_SINGLE_PARTS = (Tile(64, 32, 64, 8, 2), Tile(128, 32, 64, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2))
 PARTS: Mapping[str, tuple[Tile, ...]] = {
     "half": (*_HALF_PARTS, Tile(256, 64, 64, 8, 2), Tile(512, 32, 32, 8, 2)),
     "narrow": (*_HALF_PARTS, Tile(256, 32, 32, 8, 2), Tile(512, 32, 32, 8, 2)),
-    "ieee": _SINGLE_PARTS,
-    "tf32": _SINGLE_PARTS,
+    "ieee": (Tile(64, 32, 64, 8, 2), Tile(128, 32, 64, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
+    "tf32": (Tile(64, 32, 64, 8, 2), Tile(128, 32, 32, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 4, 2)),
 }
 _KIND = {"float16": "half", "bfloat16": "half", "float32": "narrow"}  # of queries, beside keys of 16 bits
 _SMALLEST = 16  # rows of a block that tensor cores multiply

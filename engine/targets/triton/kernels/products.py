@@ -60,7 +60,7 @@ NARROW_TILES = (
 """For products of 16-bit numbers, on tensor cores."""
 TF32_TILES = (Choice(16, 64, 64, 4, 4), Choice(32, 64, 64, 4, 4), Choice(64, 128, 32, 4, 4), Choice(128, 128, 32, 8, 3))
 """For products of float32 that are rounded to TF32, on tensor cores."""
-EXACT_TILES = (Choice(16, 64, 32, 4, 2), Choice(32, 64, 16, 4, 3), Choice(64, 64, 32, 4, 3))
+EXACT_TILES = (Choice(16, 64, 32, 4, 2), Choice(32, 64, 16, 4, 3), Choice(64, 32, 32, 4, 3))
 """For products of float32, which run on the ordinary units."""
 VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
 """For up to four rows."""
