@@ -231,7 +231,8 @@ def write_estimate(
         f"**ESTIMATE, not a measurement.** Ceilings: {rates[0]:g} TB/s, {rates[1]:g} TFLOP/s of products of 16-bit "
         f"numbers and {rates[2]:g} TFLOP/s of float32. By default they are those that NVIDIA publishes for the H200 "
         f"({SOURCE}; for products, half of the rate with sparsity). Planned for {MULTIPROCESSORS} multiprocessors, "
-        f"with {precision} weights; activations and cache are float32. The numbers of a step are in the row of its first launch."
+        f"with {precision} weights; activations and cache are float32. The numbers of a step are in the row of its "
+        "first launch."
     )
     prompt = write_table(plan(decoder, tokens, 0, precision), layers, tokens, ceilings)
     token = write_table(plan(decoder, 1, cache - 1, precision), layers, 1, ceilings)
