@@ -165,7 +165,7 @@ class Specialised:
         else:
             instruction = self.artifact.instructions[step.instruction]
             flops, nbytes = count_work(self.artifact, instruction)
-            nbytes -= _count_unchanged(step)
+            nbytes -= count_unchanged(step)
             source, module = instruction.source, instruction.module
         executed = step.planned.operations or flops
         limits = {
@@ -203,7 +203,7 @@ class Specialised:
         return Trace(tuple(recorder.nodes))
 
 
-def _count_unchanged(step: Step) -> int:
+def count_unchanged(step: Step) -> int:
     """Number of bytes that an in-place write leaves unchanged, which the op's count includes; 0 for other steps."""
     x, output = step.operands[0], step.operands[step.n_inputs]
     if TABLE[step.op].family != "write" or x is None or output is None or x.storage != output.storage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import re
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import engine
+from engine.targets.triton import target
 from tests.files import saved_with
 
 
@@ -77,6 +79,60 @@ def test_the_message_about_control_flow(page):
 def test_the_message_about_operations_that_are_missing(page):
     text = message_of(lambda: engine.compile(Spectrum().eval(), (torch.ones(2, 3),)))
     assert re.sub(r"\([^()]*\.py:\d+\)", "(model.py:7)", text) in page
+
+
+def pretend(monkeypatch, *, versions=(), capability=None, built="12.8"):
+    """A machine without the interpreter, with these versions of packages (None: not installed) and this device."""
+    known = dict(versions)
+
+    def version(name):
+        found = known.get(name, {"triton": "3.7.1", "torch": "2.13.0"}[name])
+        if found is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    monkeypatch.setattr(target, "_find_missing_package", target._find_missing_package.__wrapped__)
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr(torch.version, "cuda", built)
+    monkeypatch.setattr(torch, "__version__", "2.13.0+cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        {"versions": [("triton", None)]},
+        {"versions": [("triton", "3.5.1")]},
+        {"built": None},
+        {},
+        {"capability": (7, 5)},
+    ],
+    ids=str,
+)
+def test_the_messages_about_a_gpu(page, monkeypatch, machine, tmp_path, program):
+    path = tmp_path / "model.engine"
+    program.save(path)
+    pretend(monkeypatch, **machine)
+    config = engine.Config(target="triton")
+    compiled = message_of(lambda: engine.compile(nn.Linear(2, 2).eval(), (torch.zeros(1, 2),), config))
+    loaded = message_of(lambda: engine.load(path, config=config))
+    assert f"\n{compiled}\n" in page
+    assert loaded == compiled
+
+
+def test_the_messages_of_a_program_on_a_gpu(page):
+    pytest.importorskip("triton")
+    config = engine.Config(target="triton")
+    image = torch.zeros(1, 1, 8, 8)
+    model = nn.Sequential(nn.Conv2d(1, 1, 3)).eval()
+    text = message_of(lambda: engine.compile(model, (image,), config))
+    assert re.sub(r"conv\.py:\d+", "conv.py:565", text) in page
+    lookup = engine.compile(nn.Embedding(4, 8).eval(), (torch.tensor([1]),), config)
+    text = message_of(lambda: lookup(torch.tensor([9])))
+    assert re.sub(r"sparse\.py:\d+", "sparse.py:189", text) in page
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ MISTAKES = {
     "compare_backends": (["minilm", "--stored", "last"], "--stored prints runs that are there; leave out the models"),
     "compare_onnxruntime": (["mlp", "--into", "missing.md"], "compare_onnxruntime: missing.md: No such file"),
     "compare_schemes": (["mlq"], "did you mean 'mlp'"),
+    "estimate_gpu": (["--tokens", "2000"], "--tokens: expected at least 2"),
     "make_gguf": (["mpl"], "make_gguf: mpl: unknown model 'mpl'; did you mean 'mlp'"),
     "simulate_machines": (["--trials", "3"], "--trials: expected 10 or more"),
 }

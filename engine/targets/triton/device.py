@@ -102,7 +102,8 @@ class _Order(AbstractContextManager[None]):
     def __enter__(self) -> None:
         import torch
 
-        torch.cuda.current_stream(self._place).wait_event(self._ended)  # nothing to wait for before the first block
+        stream = torch.cuda.current_stream(self._place)
+        stream.wait_event(self._ended)  # nothing to wait for before the first block
 
     def __exit__(self, *_error: object) -> None:
         import torch

@@ -42,7 +42,7 @@ class TritonContext(Context):
             self._start(number, step, launch)
             for number, step in enumerate(self._executable.plan.steps)
             for launch in step.planned.handle.launches
-            if not _is_shared(step, launch)
+            if not is_shared(step, launch)
         ]
         self._run = run_in_order(starts) if is_interpreted() else capture(starts, self._executable.device.place)
 
@@ -110,7 +110,7 @@ class TritonContext(Context):
         return np.ndarray(layout.shape, kind, elements.data, layout.offset * kind.itemsize, strides)
 
 
-def _is_shared(step: Step, launch: Launch) -> bool:
+def is_shared(step: Step, launch: Launch) -> bool:
     """True for a copy from a place to itself."""
     if launch.unless_shared is None:
         return False

@@ -1,0 +1,79 @@
+"""The estimate of a layer on a GPU reads the plan of the target, and counts what the configuration says."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
+
+from suites.harness.present import markdown
+from suites.models.qwen3 import TINY
+
+TOKENS, CACHE = 8, 16
+SIZES = {"fp32": 4, "bf16": 2, "int8_weight": 1}
+
+
+@pytest.fixture(scope="module")
+def script(root: Path) -> dict[str, Any]:
+    return runpy.run_path(str(root / "scripts/estimate_gpu.py"))
+
+
+@pytest.fixture(scope="module")
+def decoder(script: dict[str, Any]) -> Any:
+    return script["make_decoder"](TINY, CACHE)
+
+
+def _count_weights(precision: str) -> int:
+    """Bytes of the weights of a layer."""
+    hidden, inner, width = (TINY[name] for name in ("hidden_size", "intermediate_size", "head_dim"))
+    heads, groups = TINY["num_attention_heads"], TINY["num_key_value_heads"]
+    shapes = [((heads + 2 * groups) * width, hidden), (hidden, heads * width), (2 * inner, hidden), (hidden, inner)]
+    scales = sum(4 * rows for rows, _columns in shapes) if precision == "int8_weight" else 0
+    norms = 4 * (2 * hidden + 2 * width)
+    return SIZES[precision] * sum(rows * columns for rows, columns in shapes) + scales + norms
+
+
+@pytest.mark.parametrize("precision", SIZES)
+def test_the_weights_of_a_layer_are_those_of_the_configuration(
+    script: dict[str, Any], decoder: Any, precision: str
+) -> None:
+    works = script["plan"](decoder, 1, CACHE - 1, precision)
+    layer = [work for work in works if work.is_in_middle]
+    assert sum(work.weights for work in layer) == _count_weights(precision)
+    assert all(0 <= work.weights <= work.read and work.written > 0 for work in works)
+    assert {work.on_tensor_cores for work in layer} == {False}  # one row is multiplied without blocks
+
+
+def test_products_of_a_prompt_run_on_tensor_cores(script: dict[str, Any], decoder: Any) -> None:
+    works = [work for work in script["plan"](decoder, TOKENS, 0, "bf16") if work.is_in_middle]
+    assert sum(work.weights for work in works) == _count_weights("bf16")
+    assert [work.name for work in works if work.on_tensor_cores] == [
+        "triton_linear_tiles",
+        "triton_linear_tiles",
+        "triton_gated_linear_tiles",
+        "triton_linear_tiles",
+    ]
+    kept = [work for work in works if "index_put" in work.name]
+    nbytes = 4 * TOKENS * TINY["num_key_value_heads"] * TINY["head_dim"]
+    assert [work.written for work in kept] == [nbytes, nbytes]  # and not the whole cache
+
+
+def test_the_page_says_that_it_is_an_estimate(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: dict[str, Any]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- estimate -->\n<!-- /estimate -->\n")
+    options = ["--configuration", "tiny", "--tokens", str(TOKENS), "--cache", str(CACHE), "--into", str(page)]
+    monkeypatch.setattr(sys, "argv", ["estimate_gpu.py", *options])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(root / "scripts/estimate_gpu.py"), run_name="__main__")
+    assert not ended.value.code
+    text = markdown.read_between(page, "estimate")
+    assert text.startswith("**ESTIMATE, not a measurement.**")
+    assert text.count("One layer: ") == text.count("The model (2 layers") == 2
+    assert markdown.read_between(root / "docs/gpu.md", "estimate").startswith("**ESTIMATE, not a measurement.**")
