@@ -1,7 +1,7 @@
 """Starts the kernels of a program: one after the other, or as one CUDA graph.
 
 A graph is captured once for each context and each set of sizes. A call then is one launch of the graph, whatever the
-number of kernels: starting a kernel from Python takes tens of microseconds, longer than most kernels of a decoder run.
+number of kernels: starting a kernel from Python takes longer than a small kernel runs.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
+from engine import dtypes
 from engine.targets.plan import NEEDS_DENSE, NeedsDense
 from engine.targets.triton.kernels._functions import activate
 from engine.targets.triton.kernels._layouts import as_rows, broadcast_strides, join_axes
@@ -404,17 +405,32 @@ def _epilogue(product: Product) -> dict[str, Any]:
     }
 
 
-def _split(k: int, block_k: int, programs: int, multiprocessors: int) -> tuple[int, int]:
-    """In how many parts to sum, and the summands of each part: so many that two programs run on each multiprocessor."""
-    wanted = min(2 * multiprocessors // max(programs, 1), k // (2 * block_k), _MOST_SPLITS)
-    share = count_blocks(count_blocks(k, max(wanted, 1)), block_k) * block_k
-    return max(count_blocks(k, max(share, 1)), 1), max(share, 1)
+def choose_splits(product: Product, block_k: int, programs: int, multiprocessors: int) -> tuple[int, int]:
+    """In how many parts a product is summed, and the summands of each part.
+
+    Parts are worth it while at most half of the multiprocessors have a block. Then so many are chosen that two programs
+    run on each. A part is written and read again as float32, so all parts have no more bytes than the operands.
+
+    Args:
+        product: what is multiplied; it has no batch.
+        block_k: summands that a program takes at a time.
+        programs: blocks of the result.
+        multiprocessors: of the device.
+    """
+    m, n, k = product.m, product.n * (2 if product.gated else 1), product.k
+    operands = m * k * dtypes.dtype(product.x.dtype).size + n * k * dtypes.dtype(product.weight.dtype).size
+    most = operands // max(2 * 4 * m * n, 1)
+    wanted = min(2 * multiprocessors // max(programs, 1), k // (2 * block_k), most, _MOST_SPLITS)
+    if 2 * programs > multiprocessors or wanted < 2:
+        return 1, max(k, 1)
+    share = count_blocks(count_blocks(k, wanted), block_k) * block_k
+    return count_blocks(k, share), share
 
 
 def _plan_vectors(product: Product, request: Request) -> Launches:
     choice = next(one for one in VECTORS if one.block_m >= product.m)
     blocks = max(count_blocks(product.n, choice.block_n), 1)
-    splits, share = _split(product.k, choice.block_k, blocks, request.device.multiprocessors)
+    splits, share = choose_splits(product, choice.block_k, blocks, request.device.multiprocessors)
     arguments = _epilogue(product) | {
         "x": product.x.pointer(),
         "weight": product.weight.pointer(),
@@ -448,7 +464,9 @@ def _plan_tiles(product: Product, request: Request) -> Launches:
     blocks = max(count_blocks(product.m, choice.block_m) * count_blocks(product.n, choice.block_n), 1)
     batch = max(math.prod(product.batch), 1)
     multiprocessors = request.device.multiprocessors
-    splits, share = _split(product.k, choice.block_k, blocks * batch, multiprocessors) if batch == 1 else (1, product.k)
+    splits, share = 1, product.k
+    if batch == 1:
+        splits, share = choose_splits(product, choice.block_k, blocks, multiprocessors)
     exact = product.type == "float32" and not request.device.allow_tf32
     arguments = _epilogue(product) | {
         "x": product.x.pointer(),
