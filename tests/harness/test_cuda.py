@@ -263,7 +263,7 @@ def engine_on_cuda():
     return made
 
 
-def test_the_engine_runs_its_triton_target_on_cuda():
+def test_the_engine_runs_its_triton_target_on_cuda(tmp_path):
     pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
     model, inputs = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).eval(), (torch.ones(2, 8),)
     made = engine_on_cuda()
@@ -272,6 +272,13 @@ def test_the_engine_runs_its_triton_target_on_cuda():
     assert prepared.device == CUDA
     assert prepared.facts["launches"] > 0
     torch.testing.assert_close(prepared.call(*inputs), model(*inputs).detach())
+    first, later = engine_on_cuda(), engine_on_cuda()
+    first.exports = later.exports = tmp_path
+    first.prepare(model, inputs)
+    assert not later.needs_model()
+    again = later.prepare(None, inputs)
+    assert again.device == CUDA
+    torch.testing.assert_close(again.call(*inputs), model(*inputs).detach())
     assert Engine(1, {}).config()["target"] == "cpu"
 
 
