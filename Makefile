@@ -19,18 +19,25 @@ $(BIN)/cmake --build build/$(1) --parallel $(JOBS)
 $(3) build/$(1)/tests/kernels/test_kernels $(4)
 endef
 
-.PHONY: help venv bench bench-full bench-models site site-many test test-triton lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+# on-gpu,COMMAND: run COMMAND where torch finds a CUDA device; elsewhere one line says so.
+define on-gpu
+@if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(1); else echo "not measured: no CUDA device"; fi
+endef
+
+.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
 	@echo "make bench-full    the same with more cases"
 	@echo "make bench-models  the same for every model in its published size (an hour or more)"
+	@echo "make bench-gpu     the suite gpu, which needs a CUDA device"
 	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
 	@echo "make site-many     the same of 100,000 invented records, with its time and the sizes that decide it"
 	@echo "make test          lint, types, all tests"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
 	@echo "make test-triton   Triton kernels compiled for sm_90 at real sizes; needs no GPU"
+	@echo "make test-gpu      whole models on a CUDA device, beside eager PyTorch there"
 	@echo "make kernels       the kernel tests, every warning an error (CC=gcc or clang)"
 	@echo "make kernels-arm64 the same, cross-compiled for 64-bit Arm and run under qemu"
 	@echo "make sanitize      the kernel tests under the address and undefined-behaviour sanitizers"
@@ -58,6 +65,9 @@ bench-full: $(STAMP)
 bench-models: $(STAMP)
 	$(BIN)/enginebench run models $(RUN_OPTIONS)
 
+bench-gpu: $(STAMP)
+	$(call on-gpu,$(BIN)/enginebench run gpu $(RUN_OPTIONS))
+
 site: $(STAMP)
 	$(BIN)/enginebench site --out site
 
@@ -73,6 +83,9 @@ test: lint
 # Not in the process of `make test`, where Triton interprets kernels. Kernels that were compiled before come from its cache.
 test-triton: $(STAMP)
 	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py
+
+test-gpu: $(STAMP)
+	$(call on-gpu,TRITON_INTERPRET=0 $(BIN)/python -m pytest tests/targets/on_triton/on_gpu.py)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -68,6 +68,7 @@ class Declared:
 
 _ROUNDED = ("fp32", "bf16", "fp16")
 _QUANTISED = ("int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight")
+_DEVICES = (device.CPU, device.CUDA)
 _SUITES = "pip install 'enginebench[suites]'"
 _INDUCTOR = (
     "mode",
@@ -106,6 +107,7 @@ BACKENDS: dict[str, Declared] = {
             (),
             _SUITES,
             precisions=_ROUNDED,
+            devices=_DEVICES,
         ),
         Declared(
             "torch_compile",
@@ -117,6 +119,7 @@ BACKENDS: dict[str, Declared] = {
             _INDUCTOR,
             provisions=True,
             precisions=_ROUNDED,
+            devices=_DEVICES,
         ),
         Declared(
             "onnxruntime",
@@ -177,13 +180,14 @@ BACKENDS: dict[str, Declared] = {
         Declared(
             "engine",
             "suites.backends.engine:Engine",
-            "this engine, native target, one configuration everywhere",
+            "this engine, one configuration everywhere; on the cpu its C kernels, on cuda its Triton kernels",
             ("engine",),
             ("torch",),
             "make venv",
             None,
             ours=True,
             precisions=_ROUNDED + _QUANTISED,
+            devices=_DEVICES,
         ),
         Declared(
             "engine_dynamo",

@@ -28,7 +28,8 @@ def made(
     cache.early_initialization(model.batch, heads, width, network.dtype, network.device)
     layers: list[Any] = cache.layers
     steps = [wrap(network.forward) for wrap in (prefill, decode)]
-    places = [torch.arange(model.prompt)[None], *(torch.tensor([[model.prompt + n]]) for n in range(model.steps))]
+    numbers = torch.arange(model.max_length, device=network.device)[None]
+    places = numbers.split([model.prompt, *([1] * model.steps)], 1)
     taken = [0]
 
     def run(step: Step, ids: Tensor) -> Tensor:

@@ -8,10 +8,11 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from suites.backends import _older_engine
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
+from suites.harness.declare.device import CPU, CUDA
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import Unavailable
 
@@ -52,6 +53,9 @@ class Engine(Backend):
     """
 
     target = "cpu"
+    """For cases on the cpu."""
+    targets: ClassVar[Mapping[str, str]] = {CUDA: "triton"}
+    """Another device -> the target for cases on it."""
     takes_numpy = True  # a program answers in the kind that it is asked in
     restores_state = True
     lists = ("disable", "only")
@@ -141,6 +145,21 @@ class Engine(Backend):
         return {"only": "none"}
 
     @property
+    def _target(self) -> str:
+        """The target for the device of the case."""
+        return self.target if self.device == CPU else self.targets[self.device]
+
+    def _require_target(self) -> None:
+        """Unavailable where this process cannot use the target."""
+        if self.device == CPU:
+            return
+        from engine import targets
+
+        reason = targets.get(self._target).unavailable()
+        if reason is not None:
+            raise Unavailable(f"the target {self._target} cannot run here: {reason}")
+
+    @property
     def _kept_program(self) -> Path | None:
         """Where processes with the same options share the compiled program, whatever their threads; None: nowhere."""
         options = json.dumps(self.options, sort_keys=True)
@@ -159,13 +178,14 @@ class Engine(Backend):
 
         import engine
 
+        self._require_target()
         torch.set_num_threads(self.threads)
         kept = self._kept_program
         if kept is not None and kept.is_file():
             program = engine.load(kept, config=self._config_for_loading())
             call, ready = _with_state(program)
             facts = facts_of(program.report().to_dict()) | {"artifact_bytes": kept.stat().st_size}
-            return Prepared(call, facts=facts, ready=ready, precision=self.precision)
+            return Prepared(call, facts=facts, ready=ready, precision=self.precision, device=self.device)
         compiled = self.compiled(model, inputs)
         report = compiled.report().to_dict()
         facts = facts_of(report)
@@ -178,7 +198,7 @@ class Engine(Backend):
                     path.rename(kept)  # appears only when it is complete
         call, ready = _with_state(compiled)
         seconds = report.get("export_seconds"), report.get("compile_seconds")
-        return Prepared(call, *seconds, facts, ready, precision=self.precision)
+        return Prepared(call, *seconds, facts, ready, precision=self.precision, device=self.device)
 
     def compiled(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
         """The `CompiledModel` of a module; of the program itself where the module is that of an exported program.
@@ -207,7 +227,7 @@ class Engine(Backend):
         if stepwise.generates(model):
             return None
         other = type(self)(self.threads, options)
-        other.precision = self.precision
+        other.precision, other.device = self.precision, self.device
         export = getattr(importlib.import_module("engine.exporter"), "export_with_torch", None)
         if export is None:  # an engine of before this function
             return facts_of(other.compiled(model, inputs).report().to_dict())
@@ -234,6 +254,7 @@ class Engine(Backend):
 
         import engine
 
+        self._require_target()
         torch.set_num_threads(self.threads)
         start = time.perf_counter()
         decoder = engine.compile_decoder(
@@ -245,7 +266,8 @@ class Engine(Backend):
         report = decoder.report()[model.phase].to_dict()
         facts = {name: value for name, value in facts_of(report).items() if name not in _WORK}
         seconds = exported, passed - exported
-        return Generator(decoder.prefill, decoder.decode, *seconds, facts, precision=self.precision)
+        where: dict[str, Any] = {"precision": self.precision, "device": self.device}
+        return Generator(decoder.prefill, decoder.decode, *seconds, facts, **where)
 
     def config(self) -> dict[str, Any]:
         """Keyword arguments of `engine.Config` that the options and the precision spell.
@@ -256,7 +278,7 @@ class Engine(Backend):
         if PRECISIONS[self.precision].kind == "quantised":
             chosen["precision"] = self.precision
         declared = _settings()
-        chosen |= {"target": self.target} if declared is not None else _older_engine.target(self.target)
+        chosen |= {"target": self._target} if declared is not None else _older_engine.target(self._target)
         for key, value in self.options.items():
             name, dot, op = key.partition(".")
             if key == "only":
@@ -296,7 +318,7 @@ class Engine(Backend):
 
         own = self.options.get("passes")
         given = () if own is None else tuple(own.split("+"))
-        config = engine.Config(passes=given, target=self.target)
+        config = engine.Config(passes=given, target=self._target)
         common, late = passes.stages(config)
         names = dict(zip((one.name for one in passes.own_passes(config)), given, strict=True))
         known = [one.name for one in (*common, *late)]

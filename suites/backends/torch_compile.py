@@ -2,6 +2,9 @@
 
 Compilation is lazy, so it happens inside of the first call; that call is what `compile_s` reads. Text is generated
 over transformers' static cache, as its documentation says; the phase that is timed is compiled, the other one is eager.
+
+On a CUDA device, mode ``max-autotune`` replays CUDA graphs, and the next replay overwrites the results of the last one.
+They are copied, as part of the call, so that they last as those of every other backend do.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
 from suites import collector
-from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
+from suites.backends.base import Backend, BackendSwitch, Generator, Prepared, flatten
+from suites.harness.declare.device import CUDA
 from suites.harness.errors import UsageError
 from suites.torch_internals import CompilationLog, generated_files, inductor_mode, inductor_settings
 
@@ -41,8 +45,10 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Option -> inductor's setting, and what the values that are not usual stand for there."""
 FREEZING = ("off",)
-_KERNEL = "= async_compile.cpp"
-"""In a generated module, this begins the source of each C++ kernel. Library calls, such as products, are no kernels."""
+_KERNELS = ("= async_compile.cpp", "= async_compile.triton(")
+"""In a generated module, one of these begins the source of each kernel. Library calls, such as products, are no
+kernels.
+"""
 
 
 class TorchCompile(Backend):
@@ -97,7 +103,7 @@ class TorchCompile(Backend):
 
         def call(*arguments: Tensor) -> Any:
             with torch.inference_mode():
-                return compiled(*arguments)
+                return self._lasting(compiled(*arguments))
 
         seconds, facts = self._first(lambda: call(*inputs))
         if self.options.get("freezing") != "off":
@@ -110,7 +116,7 @@ class TorchCompile(Backend):
         from suites.backends import _static_cache
 
         steps = {phase: self._compiled if phase == model.phase else _as_it_is for phase in ("prefill", "decode")}
-        prefill, decode = _static_cache.made(model, **steps)
+        prefill, decode = (self._with_lasting(step) for step in _static_cache.made(model, **steps))
         if model.phase == "prefill":
             seconds, facts = self._first(lambda: prefill(inputs[0]))
         else:
@@ -118,6 +124,22 @@ class TorchCompile(Backend):
             seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
         where: dict[str, Any] = {"precision": self.precision, "device": self.device}
         return Generator(prefill, decode, compile_s=seconds, facts=facts(), late_facts=facts, **where)
+
+    def _lasting(self, results: Any) -> Any:
+        """`results`; copies where a later call would overwrite them."""
+        if self.device != CUDA or self.options.get("mode") != "max-autotune":
+            return results
+        return [tensor.clone() for tensor in flatten(results)]
+
+    def _with_lasting(self, step: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """A step of a generator whose results no later call overwrites."""
+
+        def run(ids: Tensor) -> Tensor:
+            found = self._lasting(step(ids))
+            logits: Tensor = found[0] if isinstance(found, list) else found
+            return logits
+
+        return run
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch
@@ -154,7 +176,7 @@ def _facts(log: CompilationLog, modules: Sequence[Path]) -> dict[str, Any]:
         "recompiles": len(recompiles),
         "recompile_reasons": recompiles,
         "phases": log.phases(),
-        "kernels": sum(path.read_text().count(_KERNEL) for path in modules),
+        "kernels": sum(path.read_text().count(kernel) for path in modules for kernel in _KERNELS),
     }
     return {"graph_breaks": len(breaks), "run_digest": _digest(modules), "details": details}
 

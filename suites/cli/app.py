@@ -9,8 +9,9 @@ import typer
 
 from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site
 from suites.cli.output import JsonFlag, ResultsOption, print_json, print_table, text, whole_number
+from suites.harness.declare.device import CUDA
 from suites.harness.errors import UsageError
-from suites.harness.measure import handover, roofs
+from suites.harness.measure import device, handover, roofs
 from suites.harness.present import units
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roof
@@ -81,13 +82,21 @@ def list_(
 def machine_(as_json: JsonFlag = False) -> None:
     """What this machine and this checkout are, as every record states it, and what it can do at most."""
     facts, found, between = machine.environment(), roofs.measure(), handover.measure()
+    gpu = device.load(CUDA)
+    missing = gpu.unavailable()
+    about, limits = ({}, None) if missing else (gpu.facts(), gpu.roofs())
     if as_json:
-        print_json({**facts, "roofs": found.to_dict(), "handover_s": None if between is None else asdict(between)})
+        cuda = {"unavailable": missing} if missing else {**about, "roofs": limits.to_dict() if limits else None}
+        handed = None if between is None else asdict(between)
+        print_json({**facts, "roofs": found.to_dict(), "handover_s": handed, "cuda": cuda})
         return
     shown = {key: facts[key] for key in facts if key not in ("roofs", "surroundings")} | facts["surroundings"]
     shown["handover"] = _handover_text(between)
+    shown["cuda"] = missing or about
     print_table([{"fact": key, "value": text(value)} for key, value in shown.items()])
     print_table([_roof_row(one) for one in found.rows])
+    if limits is not None:
+        print_table([_device_roof_row(one) for one in limits.rows])
 
 
 def _handover_text(found: handover.Handover | None) -> str:
@@ -96,6 +105,12 @@ def _handover_text(found: handover.Handover | None) -> str:
         return "not measured: one processor"
     times = [f"{seconds * 1e9:.0f} ns" for seconds in (found.nearest, found.farthest)]
     return f"{' to '.join(dict.fromkeys(times))} from one processor to another"
+
+
+def _device_roof_row(one: Roof) -> dict[str, Any]:
+    """The same of a device, which has neither threads nor an instruction set here."""
+    row = _roof_row(one)
+    return {"roof of cuda": row["roof"], "copied": row["each reads"], "rate": row["rate"], "believed": row["believed"]}
 
 
 def _roof_row(one: Roof) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tests.harness.fake_device import GONE
 
 HERE = Path(__file__).parent
 DEVICE, BACKENDS = HERE / "fake_device.py", HERE / "fake_precisions.py"
+EAGER_REFUSES = "eager does fp32, bf16, fp16 on cpu, cuda; the case asks for fp32 on fake_device.py:Asynchronous"
 
 
 def case_on(name):
@@ -117,7 +118,7 @@ def test_the_parent_asks_the_device(tmp_path):
     assert {rows[place, "Queued"].status for place in (on_fake, on_cpu)} == {"ok"}
     assert rows[on_fake, "IgnoresDevice"].reason.startswith("prepared for fp32 on cpu")
     assert rows[on_cpu, "IgnoresDevice"].status == "ok"
-    assert rows[on_fake, "eager"].reason == f"eager does fp32, bf16, fp16 on cpu; the case asks for fp32 on {on_fake}"
+    assert rows[on_fake, "eager"].reason == EAGER_REFUSES
     assert set(found.environment.devices) == {on_fake, on_cpu}
     samples = store.read(found.path).of(Samples)
     assert {line.device for line in samples} == {on_fake, on_cpu}

@@ -9,6 +9,7 @@ from engine.suggest import unknown
 from suites.harness.errors import UsageError
 
 CPU = "cpu"
+CUDA = "cuda"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,11 @@ class Declared:
 
 
 DEVICES: dict[str, Declared] = {
-    one.name: one for one in (Declared(CPU, "suites.harness.measure.device:Cpu", "the processors of this machine"),)
+    one.name: one
+    for one in (
+        Declared(CPU, "suites.harness.measure.device:Cpu", "the processors of this machine"),
+        Declared(CUDA, "suites.harness.measure.cuda:Cuda", "the current CUDA device of torch"),
+    )
 }
 
 

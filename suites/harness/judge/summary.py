@@ -38,6 +38,7 @@ class Question:
         baseline: label that ratios are against.
         same_within: see `stats.verdict`.
         roofs: what the machine can do at most; without, no row has a share of it.
+        cache_bytes: of the last cache of the device; None: of the processors.
     """
 
     case: Case
@@ -45,6 +46,7 @@ class Question:
     baseline: str
     same_within: float
     roofs: Roofs | None = None
+    cache_bytes: int | None = None
 
     @property
     def twin(self) -> str:
@@ -106,10 +108,10 @@ def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:
         line.flops, line.bytes = work.flops, work.nbytes
         if question.roofs is not None and line.latency is not None:
             threads, seconds = question.case.threads, line.latency.p50
-            line.roof_share = question.roofs.share(work, threads, seconds)
+            line.roof_share = question.roofs.share(work, threads, seconds, question.cache_bytes)
             if line.executed_flops is not None:
                 done = replace(work, flops=line.executed_flops)
-                line.executed_share = question.roofs.share(done, threads, seconds)
+                line.executed_share = question.roofs.share(done, threads, seconds, question.cache_bytes)
 
 
 def _best_peer(question: Question, found: Sequence[Summary]) -> str | None:

@@ -15,7 +15,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from suites.harness.declare.device import DEVICES, own_class
 from suites.harness.errors import UsageError
@@ -25,6 +25,8 @@ from suites.harness.record.roofs import Roofs
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Result = TypeVar("Result")
 
 
 class Watching(Protocol):
@@ -40,6 +42,10 @@ class Device(ABC):
     A device that disappears while it is in use says so in `unavailable`, and by exceptions in the worker's half, whose
     text becomes the reason of the row. Other methods of the parent's half must not raise.
     """
+
+    has_clock = False
+    """Whether `time_call` times each call. Otherwise the host's clock times calls in a row, and `synchronise` is part
+    of the sample."""
 
     # --- the parent asks; without torch ------------------------------------------------------------------------------
 
@@ -88,6 +94,13 @@ class Device(ABC):
     @abstractmethod
     def synchronise(self) -> None:
         """Wait until the device has done all that this process gave it. Part of every timed sample."""
+
+    def time_call(self, call: Callable[[], Result]) -> tuple[float, Result]:
+        """Seconds of one call by the device's own clock, from when the device is idle, and what the call returned.
+
+        Only for a device that `has_clock`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no clock")
 
     @abstractmethod
     def reset_peak(self) -> None:

@@ -273,8 +273,8 @@ class Job:
     def _time(self, first: int, calls: int) -> float:
         """Seconds a call over `calls` calls in a row, starting with input set `first`, until the device is done."""
         call, order = self.call, [self._inputs[(first + index) % INPUT_SETS] for index in range(calls)]
-        if self.must_be_ready:
-            return sum(self._time_ready(inputs) for inputs in order) / calls
+        if self.must_be_ready or self._device.has_clock:
+            return sum(self._time_one(inputs) for inputs in order) / calls
         result: Any = None
         self._device.synchronise()
         start = time.perf_counter()
@@ -285,10 +285,13 @@ class Job:
         self._last = result
         return seconds
 
-    def _time_ready(self, inputs: tuple[Any, ...]) -> float:
-        """Seconds of one call that must be made ready."""
+    def _time_one(self, inputs: tuple[Any, ...]) -> float:
+        """Seconds of one call that must be made ready, or that the device times."""
         call = self.call
         self.ready(*inputs)
+        if self._device.has_clock:
+            seconds, self._last = self._device.time_call(lambda: call(*inputs))
+            return seconds
         self._device.synchronise()
         start = time.perf_counter()
         result = call(*inputs)

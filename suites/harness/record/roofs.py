@@ -55,17 +55,19 @@ class Roofs:
         """The believed rate of one roof; None where it was not measured, is absent, or was disturbed."""
         return next((r.rate for r in self.rows if (r.name, r.threads) == (name, threads) and r.believed), None)
 
-    def share(self, work: Work, threads: int, seconds: float) -> float | None:
+    def share(self, work: Work, threads: int, seconds: float, cache_bytes: int | None = None) -> float | None:
         """Share of the roof that binds `work` done in `seconds`; None where that roof is not known.
 
         The least time is that of the arithmetic, or of reading the bytes where they do not fit the last cache. More
-        than 1 means that operations or bytes are counted wrongly.
+        than 1 means that operations or bytes are counted wrongly. The last cache has `cache_bytes`; None: it is the
+        one of the processors.
         """
         peak = self.rate(work.precision, threads)
         if work.flops is None or peak is None:
             return None
         least = work.flops / peak
-        if work.nbytes is not None and work.nbytes > last_level_bytes() * work.steps:
+        cached = last_level_bytes() if cache_bytes is None else cache_bytes
+        if work.nbytes is not None and work.nbytes > cached * work.steps:
             bandwidth = self.rate("memory", threads)
             if bandwidth is None:
                 return None

@@ -259,8 +259,9 @@ class Environment(Surroundings, Record):
     threads: list[int]
     """thread counts that occur"""
     devices: dict[str, dict[str, Any]] = {}
-    """device -> its facts. For the cpu: `cpu`, `cores`, `memory_bytes`. For other devices also `roofs` if measured
-    (format below). If the device was missing when the run began: only `unavailable`, with the reason"""
+    """device -> its facts. For the cpu: `cpu`, `cores`, `memory_bytes`. For cuda: `name`, `capability`, `memory_bytes`,
+    `multiprocessors`, `l2_bytes`, `driver`, `cuda`. For other devices than the cpu also `roofs` if measured (format
+    below; they have one thread). If the device was missing when the run began: only `unavailable`, with the reason"""
     roofs: Roofs | None = None
     """what the machine can do at most, see below; null where it was not measured"""
     suite: str

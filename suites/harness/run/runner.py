@@ -214,7 +214,8 @@ def _cases(
             work = CaseWork(case, members, plan.suite, scratch, cache, *common, states_phases=not is_repeated)
             yield from work.generations()
             lines += work.lines
-        question = Question(case, refs, plan.baseline, plan.suite.same_within, _roofs(environment, case.device))
+        limits = _roofs(environment, case.device), _cache_bytes(environment, case.device)
+        question = Question(case, refs, plan.baseline, plan.suite.same_within, *limits)
         found = summarise(question, lines, history)
         yield found
         reporter.finished(case.id, number, len(plan.cases), found)
@@ -312,6 +313,12 @@ def _roofs(environment: Environment, name: str) -> Roofs | None:
         return environment.roofs
     found = environment.devices.get(label(name), {}).get("roofs")
     return None if found is None else Roofs.from_dict(found)
+
+
+def _cache_bytes(environment: Environment, name: str) -> int | None:
+    """Size of the last cache of a device, where a run has recorded it."""
+    found: int | None = environment.devices.get(label(name), {}).get("l2_bytes")
+    return found
 
 
 def finished(plan: RunPlan, results: Path) -> store.Run | None:
