@@ -150,6 +150,16 @@ def test_a_pair_that_no_record_has_is_judged_by_what_was_known_at_the_time_of_it
     assert after[name].leads["eager"].speed.high == pytest.approx(1 / expected.low)
 
 
+def test_no_two_workloads_of_the_committed_results_share_a_name(folder):
+    workloads = {}
+    for entry in read_data(folder / "index.html")["entries"]:
+        model, sizes, _, _, *options = entry["case"].split("/")
+        switches = [one for one in options if not one.startswith(("io=", "device="))]
+        workloads.setdefault(entry["name"], set()).add((model, sizes, *switches))
+    assert len(workloads) > 20
+    assert {name: found for name, found in workloads.items() if len(found) > 1} == {}
+
+
 def test_a_case_is_shown_from_the_newest_run_of_those_with_the_most_competitors(tmp_path):
     write_run(tmp_path, "20261121T120604Z")
     write_run(tmp_path, "20261122T120604Z", backends={**TIMES, "engine@old": 0.001})

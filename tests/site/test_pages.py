@@ -85,6 +85,18 @@ def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):
     assert page.inner_text("#tally").startswith("Engine first in ")
 
 
+def test_labels_leave_out_only_what_a_filter_sets(visit, folder):
+    for entry in [one for one in read_entries(folder) if one["best"] and one["best"]["word"] == "behind"]:
+        machine = [one for one in read_entries(folder) if one["machine"] == entry["machine"]]
+        page = visit("index.html", urlencode({"machine": entry["machine"], "verdict": "behind"}))
+        label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
+        assert (f"t{entry['threads']}" in label) == (len({one["threads"] for one in machine}) > 1)
+        assert (entry["precision"] in label) == (len({one["precision"] for one in machine}) > 1)
+    page = visit("index.html", urlencode({"machine": entry["machine"], "threads": entry["threads"]}))
+    label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
+    assert f"t{entry['threads']}" not in label
+
+
 def test_filters_work_by_keyboard(visit, folder):
     page = visit("index.html", choose_machine(folder))
     page.locator('input[name="precision"]').first.focus()
