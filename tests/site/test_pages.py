@@ -151,6 +151,34 @@ def test_the_own_switches_of_a_competitor_are_shown_as_such(visit, collection):
     ]  # fmt: skip
 
 
+def test_the_chart_of_precisions_draws_every_distance_and_marks_unknown_bytes(visit, folder):
+    page = visit("precision.html")
+    page.wait_for_selector(".card .js-plotly-plot")
+    charts = page.evaluate(
+        """() => [...document.querySelectorAll('.card')].map((card) => card.querySelector('.plot').data.map(
+            (one) => [one.name, one.y[0], one.marker.symbol, one.marker.size]))"""
+    )
+    groups = read_data(folder / "precision.html")["groups"]
+    (machine,) = {one["machine"] for one in groups if one["machine"] == groups[0]["machine"]}
+    unknown = known = 0
+    for group, chart in zip([one for one in groups if one["machine"] == machine], charts, strict=True):
+        marks = {name: rest for name, *rest in chart}
+        for one in [one for one in group["entries"] if one["distance"] is not None]:
+            y, symbol, size = marks[f"{one['backend']} {one['precision']}"]
+            assert y == pytest.approx(max(one["distance"], 1e-14), rel=1e-9)
+            if one["bytes"] is None:
+                unknown += 1
+                assert symbol == "pentagon-open-dot"
+                assert size == pytest.approx(15.5)  # between the least and the largest
+            else:
+                known += 1
+                assert "pentagon" not in symbol
+    assert unknown
+    assert known
+    assert "does not tell how many bytes" in page.inner_text("main")
+    assert "below 10⁻¹⁴" in page.inner_text("main").lower()
+
+
 def test_the_back_button_takes_a_choice_back_and_leads_to_the_page_before(visit, folder):
     machine = choose_machine(folder)
     page = visit("index.html", machine)

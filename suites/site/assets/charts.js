@@ -32,6 +32,7 @@
     square: "M3 3H13V13H3Z",
     diamond: "M8 1.5L14.5 8L8 14.5L1.5 8Z",
     "triangle-up": "M8 2L14.5 13.5H1.5Z",
+    pentagon: "M8 1.5L14.5 6.3L12 14H4L1.5 6.3ZM8 8V8.5",
     star: "M8 1L10 6H15L11 9.2L12.5 14.5L8 11.4L3.5 14.5L5 9.2L1 6H6Z",
   };
 
