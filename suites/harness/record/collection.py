@@ -95,7 +95,7 @@ def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
 
 
 def _find_copies(runs: Sequence[Run]) -> dict[Path, Path]:
-    """Second copy -> the copy that is kept, which is the most complete one, and of those the one in its machine's folder.
+    """Second copy -> the copy that is kept: the most complete one, and of those the one in the folder of its machine.
 
     Two files are copies if they have the same machine and name of the run, or begin with the same bytes: the first line
     has facts of the moment, and the line behind it has times.
