@@ -63,7 +63,7 @@ def choose_places(collection: Collection) -> list[Place]:
                 rivals = _count_rivals(one)
                 if one.case not in chosen or rivals >= chosen[one.case][0]:
                     chosen[one.case] = rivals, run, one
-        samples, knowledge = _SamplesOfRuns(), _Knowledge(runs)
+        samples, knowledge = SamplesOfRuns(), _Knowledge(runs)
         for _, run, one in chosen.values():
             leads = dict(_compare_with_engine(run, one, samples, knowledge))
             reasons = {label: collection.faults.reason(run.name, row) for label, row in one.rows.items()}
@@ -82,7 +82,7 @@ def _judge_run(run: Run) -> Sequence[Standing]:
     return judge_cases(run.summaries()) if lookup.is_measurement(run) else ()
 
 
-class _SamplesOfRuns:
+class SamplesOfRuns:
     """Samples of runs by case and backend, each run indexed once."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class _Knowledge:
 
 
 def _compare_with_engine(
-    run: Run, one: Standing, samples: _SamplesOfRuns, knowledge: _Knowledge
+    run: Run, one: Standing, samples: SamplesOfRuns, knowledge: _Knowledge
 ) -> Iterator[tuple[str, Lead]]:
     """Label -> the engine's lead over it. What the record says itself is taken from there."""
     engine = one.engine
