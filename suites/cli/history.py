@@ -18,9 +18,10 @@ from suites.harness.judge.history import History
 from suites.harness.present import history as present
 from suites.harness.present import progress
 from suites.harness.record import lookup, store
+from suites.harness.record.commits import CommitRecord
 from suites.harness.run.plan import make
 from suites.history import asv_results
-from suites.history.commits import find_repository, list_commits
+from suites.history.commits import find_repository, has_changes, list_commits
 from suites.history.measure import Request, measure
 
 ASV = "asv"
@@ -62,9 +63,15 @@ def command(
     if clear:
         print(f"removed the builds of {count(revisions.clear(place), 'commit')}")
         return
+    folder = store.results_folder(results)
     if since is None:
-        raise UsageError("--since REV is missing: the first commit, such as --since HEAD~20")
+        raise UsageError(_explain_missing(folder, is_resumed=resume))
     commits = list_commits(place, since, until, every)
+    asked = {} if generations is None else {"generations": generations}
+    chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
+    cases = [case for case, _ in make(chosen, only).cases]
+    if has_changes(place):
+        sys.stderr.write(f"{place}: the engine has uncommitted changes, which are in no row\n")
     if dry_run:
         rows = [{"commit": one.name[:12], "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
         if as_json:
@@ -72,13 +79,9 @@ def command(
         else:
             print_table(rows)
         return
-    asked = {} if generations is None else {"generations": generations}
-    chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
-    cases = [case for case, _ in make(chosen, only).cases]
     options = targets.list_options({"--since": since, "--until": until, "--every": every, "--only": only})
     words = targets.name_command("history", "", results)
     request = Request(chosen, cases, place, commits, not counts_only, [word for word in words if word], options)
-    folder = store.results_folder(results)
     with progress.reporter() as reporter:
         run = measure(request, folder, reporter, resume=resume)
     tracks = steps.follow(run, History(folder, exclude=run.path))
@@ -92,3 +95,17 @@ def command(
     if all(point.word == "failed" for track in tracks for point in track.points):
         print("no commit has a program", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _explain_missing(folder: Path, *, is_resumed: bool) -> str:
+    """What to give instead of no --since: for --resume the options of the newest unfinished history."""
+    if not is_resumed:
+        return "--since REV is missing: the first commit, such as --since HEAD~20"
+    for path in reversed(store.run_files(folder)):
+        if lookup.name_suite(path) != lookup.HISTORY:
+            continue
+        run = store.read_if_possible(path)
+        if run is not None and not run.of(CommitRecord):
+            options = " ".join(run.environment.plan.options or ["--since REV"])
+            return f"--resume needs the options that {run.name} began with: enginebench history {options} --resume"
+    return f"--resume: no unfinished history of this machine under {folder}; begin one with --since REV"
