@@ -70,10 +70,22 @@ def collect(results: str | Path) -> Collection:
             found[run.path].append(
                 f"{run.path}: its machine is {run.environment.machine}, which its folder does not name"
             )
+        found[run.path] += _find_empty(run)
         if run.cut:
             found[run.path].append(f"{run.path}: its last line is cut, so it lacks a row")
     problems = [*_find_strays(path, files), *itertools.chain.from_iterable(found.values())]
     return Collection(tuple(run for run in runs if run.path not in copies), superseded.known(path), tuple(problems))
+
+
+def _find_empty(run: Run) -> Iterator[str]:
+    """A sentence for each line that says it is ok and has no times: it looks complete, and is in no comparison."""
+    for line in run.of(Samples):
+        if line.status == "ok" and not any(line.seconds):
+            where = f"{line.case}, {line.backend}, generation {line.generation}"
+            yield f"{run.path}: samples of {where} have no seconds, so they are in no comparison"
+    for row in run.summaries():
+        if row.status == "ok" and row.latency is None:
+            yield f"{run.path}: the row of {row.case}, {row.backend} has no latency, so it is in no comparison"
 
 
 def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
