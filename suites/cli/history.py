@@ -18,6 +18,7 @@ from suites.harness.judge.history import History
 from suites.harness.present import history as present
 from suites.harness.present import progress
 from suites.harness.record import lookup, store
+from suites.harness.record.collection import collect
 from suites.harness.record.commits import CommitRecord
 from suites.harness.run.plan import make
 from suites.history import asv_results
@@ -48,6 +49,9 @@ def command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished history.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the commits, and build nothing.")] = False,
+    write_asv: Annotated[
+        bool, typer.Option("--write-asv", help="Write all stored histories for asv again, and do nothing else.")
+    ] = False,
     clear: Annotated[
         bool, typer.Option("--clear", help="Remove the builds that are kept, and do nothing else.")
     ] = False,
@@ -59,6 +63,9 @@ def command(
     The harness is this one for all commits. Each engine is built once and kept. Consecutive commits take turns in one
     run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
     """
+    if write_asv:
+        _write_stored(store.results_folder(results), asv, as_json=as_json)
+        return
     place = find_repository(repository)
     if clear:
         print(f"removed the builds of {count(revisions.clear(place), 'commit')}")
@@ -95,6 +102,21 @@ def command(
     if all(point.word == "failed" for track in tracks for point in track.points):
         print("no commit has a program", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _write_stored(folder: Path, asv: Path | None, *, as_json: bool) -> None:
+    """Every stored history as results of asv; of a commit that several have measured, the newest counts."""
+    from suites.site.page import Site
+
+    histories = Site(collect(folder)).histories
+    if not histories:
+        raise UsageError(f"{folder}: no stored history; make one with: enginebench history --since HEAD~20")
+    for run, tracks in reversed(histories):
+        asv_results.write_results(tracks, run.environment, asv or folder / ASV)
+    if as_json:
+        print_json({"asv": str(asv or folder / ASV), "runs": [run.name for run, _ in histories]})
+        return
+    print(f"{count(len(histories), 'stored run')} as results of asv: {asv or folder / ASV}")
 
 
 def _explain_missing(folder: Path, *, is_resumed: bool) -> str:

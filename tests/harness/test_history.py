@@ -256,6 +256,21 @@ def test_a_kept_worktree_that_somebody_changed_is_made_again(toy, cache):
     assert "broken" not in (kept / "engine" / "sizes.py").read_text()
 
 
+def test_stored_histories_are_written_for_asv_again(measured, tmp_path, capfd):
+    answer, place = measured
+    told = run_command(capfd, "--write-asv", "--results", str(place / "results"), "--asv", str(tmp_path / "asv"))
+    assert "1 stored run as results of asv" in told.out
+    first = Path(answer["asv"])
+    again = tmp_path / "asv" / first.name
+    names = sorted(path.name for path in first.glob("*.json"))
+    assert len(names) > 3
+    assert [path.name for path in sorted(again.glob("*.json"))] == names
+    for name in names:
+        assert (again / name).read_text() == (first / name).read_text()
+    (tmp_path / "empty").mkdir()
+    assert "no stored history" in run_command(capfd, "--write-asv", "--results", str(tmp_path / "empty")).err
+
+
 def run_command(capfd, *arguments):
     with pytest.raises(SystemExit):
         main(["history", *arguments])
