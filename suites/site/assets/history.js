@@ -49,7 +49,7 @@
 
   function fillCommits(track) {
     const timed = track.timed;
-    const headings = ["commit", "date", ...(timed ? ["time", "", "relative to first"] : []), "counts", "subject"].map((text) => ({ text }));
+    const headings = ["commit", "date", ...(timed ? ["time", "verdict", "relative to first"] : []), "counts", "subject"].map((text) => ({ text }));
     const rows = track.points.map((point) =>
       bench.make(
         "tr",
