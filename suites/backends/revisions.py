@@ -20,7 +20,7 @@ from pathlib import Path
 
 from suites import paths
 from suites.harness.errors import UsageError, describe_os_error
-from suites.harness.record import machine
+from suites.harness.record import machine, reasons
 from suites.harness.record.surroundings import output, surroundings
 
 NATIVE = ("csrc", "CMakeLists.txt")
@@ -174,7 +174,9 @@ def _run(command: list[str], what: str) -> None:
         raise CannotBuild(f"{what} took longer than {_TIMEOUT_S:g} s") from None
     if ended.returncode:
         said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
-        raise CannotBuild("\n".join([f"{what} ended with exit status {ended.returncode}:", *said[-_SAID:]]))
+        cause = reasons.find_cause("\n".join(said))
+        how = f"{what} ended with exit status {ended.returncode}:{f' {cause}' if cause else ''}"
+        raise CannotBuild("\n".join([how, *said[-_SAID:]]))
 
 
 def _environment() -> dict[str, str]:

@@ -18,9 +18,11 @@ from suites.harness.judge.history import History
 from suites.harness.present import history as present
 from suites.harness.present import progress
 from suites.harness.record import lookup, store
+from suites.harness.record.collection import collect
+from suites.harness.record.commits import CommitRecord
 from suites.harness.run.plan import make
 from suites.history import asv_results
-from suites.history.commits import find_repository, list_commits
+from suites.history.commits import find_repository, has_changes, list_commits
 from suites.history.measure import Request, measure
 
 ASV = "asv"
@@ -47,6 +49,9 @@ def command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished history.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the commits, and build nothing.")] = False,
+    write_asv: Annotated[
+        bool, typer.Option("--write-asv", help="Write all stored histories for asv again, and do nothing else.")
+    ] = False,
     clear: Annotated[
         bool, typer.Option("--clear", help="Remove the builds that are kept, and do nothing else.")
     ] = False,
@@ -58,18 +63,24 @@ def command(
     The harness is this one for all commits. Each engine is built once and kept. Consecutive commits take turns in one
     run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
     """
+    if write_asv:
+        _write_stored(store.results_folder(results), asv, as_json=as_json)
+        return
     place = find_repository(repository)
     if clear:
         print(f"removed the builds of {count(revisions.clear(place), 'commit')}")
         return
+    folder = store.results_folder(results)
     if since is None:
-        raise UsageError("--since REV is missing: the first commit, such as --since HEAD~20")
+        raise UsageError(_explain_missing(folder, is_resumed=resume))
     if counts_only and generations is not None:
         raise UsageError("--generations is for times, and --counts-only takes none; leave one of them out")
+    commits = list_commits(place, since, until, every)
     asked = {} if generations is None else {"generations": generations}
     chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
     cases = [case for case, _ in make(chosen, only).cases]
-    commits = list_commits(place, since, until, every)
+    if has_changes(place):
+        sys.stderr.write(f"{place}: the engine has uncommitted changes, which are in no row\n")
     if dry_run:
         rows = [{"commit": one.name[:12], "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
         if as_json:
@@ -80,7 +91,6 @@ def command(
     options = targets.list_options({"--since": since, "--until": until, "--every": every, "--only": only})
     words = targets.name_command("history", "", results)
     request = Request(chosen, cases, place, commits, not counts_only, [word for word in words if word], options)
-    folder = store.results_folder(results)
     with progress.reporter() as reporter:
         run = measure(request, folder, reporter, resume=resume)
     tracks = steps.follow(run, History(folder, exclude=run.path))
@@ -94,3 +104,32 @@ def command(
     if all(point.word == "failed" for track in tracks for point in track.points):
         print("no commit has a program", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _write_stored(folder: Path, asv: Path | None, *, as_json: bool) -> None:
+    """Every stored history as results of asv; of a commit that several have measured, the newest counts."""
+    from suites.site.page import Site
+
+    histories = Site(collect(folder)).histories
+    if not histories:
+        raise UsageError(f"{folder}: no stored history; make one with: enginebench history --since HEAD~20")
+    for run, tracks in reversed(histories):
+        asv_results.write_results(tracks, run.environment, asv or folder / ASV)
+    if as_json:
+        print_json({"asv": str(asv or folder / ASV), "runs": [run.name for run, _ in histories]})
+        return
+    print(f"{count(len(histories), 'stored run')} as results of asv: {asv or folder / ASV}")
+
+
+def _explain_missing(folder: Path, *, is_resumed: bool) -> str:
+    """What to give instead of no --since: for --resume the options of the newest unfinished history."""
+    if not is_resumed:
+        return "--since REV is missing: the first commit, such as --since HEAD~20"
+    for path in reversed(store.run_files(folder)):
+        if lookup.name_suite(path) != lookup.HISTORY:
+            continue
+        run = store.read_if_possible(path)
+        if run is not None and not run.of(CommitRecord):
+            options = " ".join(run.environment.plan.options or ["--since REV"])
+            return f"--resume needs the options that {run.name} began with: enginebench history {options} --resume"
+    return f"--resume: no unfinished history of this machine under {folder}; begin one with --since REV"

@@ -52,6 +52,11 @@ def find_repository(given: Path | None) -> Path:
     return given.resolve()
 
 
+def has_changes(repository: Path) -> bool:
+    """True if files of the engine in `repository` differ from its HEAD."""
+    return bool(output("git", "-C", str(repository), "status", "--porcelain", "--", *ENGINE))
+
+
 def list_commits(repository: Path, since: str, until: str = "HEAD", every: int = 1) -> list[Commit]:
     """The commits that change the engine, oldest first: `since`, then those after it up to `until`.
 

@@ -15,7 +15,7 @@ from suites.harness.declare.spec import Suite
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.commits import CommitRecord, CountedCase
-from suites.harness.record.reasons import tidy
+from suites.harness.record.reasons import find_cause, tidy
 from suites.harness.run import runner
 from suites.harness.run.counts import Counts, count_programs
 from suites.harness.run.plan import RunPlan, with_twin
@@ -66,7 +66,7 @@ def measure(request: Request, results: Path, reporter: Reporter, *, resume: bool
     """
     engines, failed = build_engines(request.repository, request.commits, reporter)
     if not engines:
-        reason = failed[request.commits[-1].name].splitlines()[-1]
+        reason = _shorten(failed[request.commits[-1].name])
         raise UsageError(f"no engine of {len(request.commits)} commits could be built; the newest: {reason}")
     plan = make_plan(request, engines)
     finished = runner.finished(plan, results) if resume and request.is_timed else None
@@ -100,10 +100,15 @@ def build_engines(
             # A record names no folder: what is wrong with the engine of the worktree is wrong with this commit.
             reason = str(error).replace(f"backend '{versions.PREFIX}{folder}': ", "").replace(str(folder), short)
             failed[commit.name] = tidy(reason)
-            reporter.say(f"{short}: {reason.splitlines()[-1]}")
+            reporter.say(f"{short}: {_shorten(reason)}")
             continue
         engines.append(Engine(commit, ref, str(versions.get(ref.name).facts["digest"])))
     return engines, failed
+
+
+def _shorten(reason: str) -> str:
+    """The line that says what is wrong, or the last one."""
+    return find_cause(reason) or reason.splitlines()[-1]
 
 
 def keep_changes(engines: Sequence[Engine]) -> list[Engine]:

@@ -56,7 +56,7 @@ def _describe(site: Site, place: Place) -> Entry:
         "model": row.model,
         "page": f"{site.models[row.model]}.html",
         "case": one.case,
-        "name": site.names[place.machine, one.case],
+        "name": site.names[one.case],
         "threads": row.threads,
         "precision": row.precision,
         "device": row.device,

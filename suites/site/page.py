@@ -70,17 +70,9 @@ class Site:
         return choose_profiles(self.collection)
 
     @cached_property
-    def names(self) -> dict[tuple[str, str], str]:
-        """Machine and case -> a short name, which leaves out threads, precision and device."""
-        groups: dict[tuple[object, ...], list[Place]] = {}
-        for place in self.places:
-            row = place.row
-            groups.setdefault((place.machine, row.threads, row.precision, row.io, row.device), []).append(place)
-        found: dict[tuple[str, str], str] = {}
-        for (machine, *_), members in groups.items():
-            short = names.shorten_names([place.row for place in members])
-            found |= {(str(machine), case): name for case, name in short.items()}
-        return found
+    def names(self) -> dict[str, str]:
+        """Case -> a short name of its workload, which leaves out threads, precision and device."""
+        return names.name_workloads([place.row for place in self.places])
 
     @cached_property
     def histories(self) -> list[tuple[Run, list[Track]]]:

@@ -9,12 +9,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from suites.harness.judge.history import History
+from suites.harness.judge import stats
+from suites.harness.judge.history import RUNS_READ, History, PairMedian, read_pair_medians
 from suites.harness.judge.standing import Lead, Standing, get_column, judge_cases, lead_over
 from suites.harness.judge.summary import judge_pair
 from suites.harness.record import lookup
 from suites.harness.record.collection import Collection
-from suites.harness.record.schema import Compared, Samples, Summary
+from suites.harness.record.schema import Compared, Ratio, Samples, Summary, Verdict
 from suites.harness.record.store import Run
 
 
@@ -56,16 +57,15 @@ def choose_places(collection: Collection) -> list[Place]:
     for run in collection.runs:
         machines.setdefault(run.environment.machine, []).append(run)
     for runs in machines.values():
-        history = History.of_runs(runs)
         chosen: dict[str, tuple[int, Run, Standing]] = {}
         for run in runs:  # oldest first, so that a newer one replaces it
             for one in _judge_run(run):
                 rivals = _count_rivals(one)
                 if one.case not in chosen or rivals >= chosen[one.case][0]:
                     chosen[one.case] = rivals, run, one
-        samples = _SamplesOfRuns()
+        samples, knowledge = SamplesOfRuns(), _Knowledge(runs)
         for _, run, one in chosen.values():
-            leads = dict(_compare_with_engine(run, one, samples, history))
+            leads = dict(_compare_with_engine(run, one, samples, knowledge))
             reasons = {label: collection.faults.reason(run.name, row) for label, row in one.rows.items()}
             found.append(Place(run, one, leads, {label: text for label, text in reasons.items() if text}))
     return sorted(found, key=lambda place: place.run.name, reverse=True)
@@ -82,7 +82,7 @@ def _judge_run(run: Run) -> Sequence[Standing]:
     return judge_cases(run.summaries()) if lookup.is_measurement(run) else ()
 
 
-class _SamplesOfRuns:
+class SamplesOfRuns:
     """Samples of runs by case and backend, each run indexed once."""
 
     def __init__(self) -> None:
@@ -99,24 +99,80 @@ class _SamplesOfRuns:
         return self._known[run.name].get((case, label), [])
 
 
+class _Knowledge:
+    """What was known of the variance between processes when a case of a run was judged.
+
+    Args:
+        runs: those of one machine, oldest first.
+    """
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = runs
+        self._places = {run.name: number for number, run in enumerate(runs)}
+        self._medians: dict[str, list[PairMedian]] = {}
+
+    def find_spread(self, run: Run, row: Summary) -> stats.Spread:
+        """From the A/A pairs of earlier runs, and of the run itself up to the case of `row`."""
+        number = self._places[run.name]
+        history = History()
+        for earlier in self._runs[max(0, number - RUNS_READ) : number]:
+            for one in self._read(earlier):
+                history.add(one.threads, [one.value], one.place)
+        mine = self._read(run)
+        last = max((index for index, one in enumerate(mine) if one.case == row.case), default=len(mine) - 1)
+        for one in mine[: last + 1]:
+            history.add(one.threads, [one.value], one.place)
+        return history.spread(row.threads, row.device)
+
+    def _read(self, run: Run) -> list[PairMedian]:
+        if run.name not in self._medians:
+            self._medians[run.name] = list(read_pair_medians(run))
+        return self._medians[run.name]
+
+
 def _compare_with_engine(
-    run: Run, one: Standing, samples: _SamplesOfRuns, history: History
+    run: Run, one: Standing, samples: SamplesOfRuns, knowledge: _Knowledge
 ) -> Iterator[tuple[str, Lead]]:
     """Label -> the engine's lead over it. What the record says itself is taken from there."""
     engine = one.engine
     if engine is None:
         return
-    mine = samples.find(run, one.case, engine.backend)
+    recorded = _read_comparisons(engine)
     floor = None if one.floor is None else math.log1p(one.floor)
-    spread = history.spread(engine.threads, engine.device)
+    spread: stats.Spread | None = None
     for label, row in one.rows.items():
         if row.latency is None or label == engine.backend:
             continue
-        if one.lead is not None and one.lead.other == label:
-            yield label, one.lead
-            continue
-        theirs = samples.find(run, one.case, label)
-        compared = Compared(backend=label, **judge_pair(mine, theirs, spread, floor, run.environment.plan.same_within))
+        compared = recorded.get(label) or _turn_around(row, engine.backend)
+        if compared is None:
+            spread = spread or knowledge.find_spread(run, engine)
+            mine, theirs = (samples.find(run, one.case, name) for name in (engine.backend, label))
+            compared = Compared(
+                backend=label, **judge_pair(mine, theirs, spread, floor, run.environment.plan.same_within)
+            )
         lead = lead_over(compared)
         if lead is not None:
             yield label, lead
+
+
+def _read_comparisons(engine: Summary) -> dict[str, Compared]:
+    """Label -> the engine over that backend, as the row of the engine says it."""
+    base = Compared(backend=engine.baseline, ratio=engine.ratio, verdict=engine.verdict, detectable=engine.detectable)
+    found = [base, engine.runner_up, *(engine.versions or []), engine.best_peer]
+    return {one.backend: one for one in found if one is not None and one.ratio is not None}
+
+
+_TURNED: Mapping[Verdict, Verdict] = {
+    "faster": "slower",
+    "slower": "faster",
+    "same": "same",
+    "inconclusive": "inconclusive",
+}
+
+
+def _turn_around(row: Summary, engine: str) -> Compared | None:
+    """The engine over the backend of a row whose ratio is against the engine; None for other rows."""
+    if row.baseline != engine or row.ratio is None or row.verdict is None:
+        return None
+    ratio = Ratio(1 / row.ratio.value, 1 / row.ratio.high, 1 / row.ratio.low)
+    return Compared(backend=row.backend, ratio=ratio, verdict=_TURNED[row.verdict], detectable=row.detectable)

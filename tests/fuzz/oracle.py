@@ -18,11 +18,11 @@ import numpy as np
 import engine
 from engine import Config, dtypes, tree
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
+from engine.memory import as_array
 from engine.ops import TensorType
 from engine.program import Artifact, Instruction
 from engine.runtime.program import Program
 from engine.targets.cpu import native
-from engine.memory import as_array
 from tests.fuzz import compare
 from tests.fuzz.samples import Sample
 

@@ -207,6 +207,18 @@ def test_the_work_of_a_step_is_the_weights_and_what_the_cache_holds():
     assert built("gpt2-tiny", "decode")[0].facts(4)["bytes"] == STEPS * (body + head) // 2 + 4 * cache
 
 
+def test_the_operations_that_the_engine_executes_follow_its_program():
+    """The work of a call is the same for everybody; so only what kernels execute shows a pass that finds less."""
+    from suites.backends.engine import Engine
+
+    model, inputs = built("gpt2-tiny", "decode")
+    usual, unfused = (Engine(1, options).generator(model, inputs).facts for options in ({}, {"disable": "fuse_gelu"}))
+    assert unfused["nodes"] > usual["nodes"]
+    assert unfused["executed_flops"] != usual["executed_flops"]
+    assert usual["executed_flops"] % STEPS == 0
+    assert usual["executed_flops"] >= model.facts()["flops"]  # every step goes over the whole cache
+
+
 def test_a_suite_may_say_what_its_workers_take_before_any_has_run(tmp_path):
     suite = spec.load(spec.find("generation"))
     asked = plan.make(suite, "model == 'gpt2' and threads == 1")

@@ -18,9 +18,10 @@ from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import steps
 from suites.harness.judge.history import History
-from suites.harness.record import store
+from suites.harness.record import reasons, store
 from suites.harness.record.commits import CommitRecord
 from suites.history.commits import list_commits
+from tests.harness import records
 from tests.harness.test_versions import SLOWER
 
 SUITE = """
@@ -232,6 +233,10 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
     (path,) = store.run_files(tmp_path / "results")
     (track,) = steps.follow(store.read(path), History())
     assert [point.word for point in track.points] == ["first", "not timed", "failed", "same code"]
+    words = " ".join(out.split())
+    assert f"launches {track.points[0].counts['launches']}" in words  # the first row has all counts
+    assert "latency" not in words  # nothing was timed, so nothing is said of times
+    assert "SyntaxError: " in words
 
 
 @pytest.mark.parametrize(
@@ -268,6 +273,82 @@ def test_a_kept_worktree_that_somebody_changed_is_made_again(toy, cache):
     again = revisions.prepare(folder, names["first"])
     assert again == kept
     assert "broken" not in (kept / "engine" / "sizes.py").read_text()
+
+
+def test_stored_histories_are_written_for_asv_again(measured, tmp_path, capfd):
+    answer, place = measured
+    told = run_command(capfd, "--write-asv", "--results", str(place / "results"), "--asv", str(tmp_path / "asv"))
+    assert "1 stored run as results of asv" in told.out
+    first = Path(answer["asv"])
+    again = tmp_path / "asv" / first.name
+    names = sorted(path.name for path in first.glob("*.json"))
+    assert len(names) > 3
+    assert [path.name for path in sorted(again.glob("*.json"))] == names
+    for name in names:
+        assert (again / name).read_text() == (first / name).read_text()
+    (tmp_path / "empty").mkdir()
+    assert "no stored history" in run_command(capfd, "--write-asv", "--results", str(tmp_path / "empty")).err
+
+
+def run_command(capfd, *arguments):
+    with pytest.raises(SystemExit):
+        main(["history", *arguments])
+    return capfd.readouterr()
+
+
+def test_uncommitted_changes_are_told_and_are_in_no_row(toy, capfd):
+    folder, names = toy
+    arguments = ["--repository", str(folder), "--since", names["slower"], "--dry-run"]
+    assert run_command(capfd, *arguments).err == ""
+    changed = folder / "engine" / "sizes.py"
+    text = changed.read_text()
+    changed.write_text(f"{text}# not committed\n")
+    try:
+        assert "uncommitted changes, which are in no row" in run_command(capfd, *arguments).err
+    finally:
+        changed.write_text(text)
+
+
+def test_a_dry_run_refuses_what_a_run_refuses(toy, capfd):
+    folder, names = toy
+    arguments = ["--repository", str(folder), "--since", names["slower"], "--dry-run", "--suite", "nope"]
+    assert "nope" in run_command(capfd, *arguments).err
+
+
+def test_resuming_names_the_options_that_it_needs(tmp_path, capfd):
+    told = run_command(capfd, "--resume", "--results", str(tmp_path)).err
+    assert "no unfinished history of this machine" in told
+    machine = store.here().machine
+    path = store.runs_folder(tmp_path, machine) / "20261120T120000Z_abc_history.jsonl"
+    plan = {"options": ["--since", "v1", "--every", "5"]}
+    with store.Writer(path) as writer:
+        writer.append(records.environment(suite="history", machine=machine, plan=plan))
+    told = run_command(capfd, "--resume", "--results", str(tmp_path)).err
+    assert "enginebench history --since v1 --every 5 --resume" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "ERROR: Failed building wheel\n  CMake Error at CMakeLists.txt:1 (message):\n    planted\n\n-- incomplete",
+            "CMake Error at CMakeLists.txt:1: planted",
+        ),
+        ("csrc/a.c: In function f:\ncsrc/a.c:3:5: error: expected ;\nERROR: no", "csrc/a.c:3:5: error: expected ;"),
+        ("Traceback\n  File x\nSyntaxError: expected ':'\nend", "SyntaxError: expected ':'"),
+        ("the build ended with exit status 1:", None),
+    ],
+)
+def test_the_line_that_says_what_is_wrong_is_found(text, cause):
+    assert reasons.find_cause(text) == cause
+
+
+def test_a_build_that_fails_says_in_its_first_line_what_is_wrong(tmp_path):
+    text = "CMake Error at CMakeLists.txt:1 (message):\\n  planted\\n" + "more\\n" * 40
+    with pytest.raises(revisions.CannotBuild) as refused:
+        revisions._run([sys.executable, "-c", f"print('{text}'); raise SystemExit(1)"], "the build")
+    first = str(refused.value).splitlines()[0]
+    assert first == "the build ended with exit status 1: CMake Error at CMakeLists.txt:1: planted"
 
 
 def test_a_build_that_fails_says_how_it_ended(toy, tmp_path, monkeypatch):

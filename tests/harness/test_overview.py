@@ -257,6 +257,20 @@ def test_numbers_of_options_are_named_where_two_names_would_be_equal():
     assert list(names.shorten_names(rows).values()) == ["mlp b1 width=64", "mlp b1 width=128"]
 
 
+def test_two_workloads_have_two_names_in_every_precision():
+    settings = [("fp32", {}), ("fp32", {"phase": "decode", "steps": 16}), ("bf16", {"phase": "decode", "steps": 16})]
+    rows = [
+        records.summary(case=f"gpt2/b1/t1/{precision}/{options}", model="gpt2", precision=precision, options=options)
+        for precision, options in settings
+    ]
+    assert list(names.name_workloads(rows).values()) == ["gpt2 b1", "gpt2 b1 decode", "gpt2 b1 decode"]
+
+
+def test_cases_that_differ_in_switches_alone_are_named_by_their_ids():
+    rows = [records.summary(case=f"mlp/b1/t1/fp32{switch}") for switch in ("", "/tf32=on")]
+    assert list(names.name_workloads(rows).values()) == ["mlp/b1/t1/fp32", "mlp/b1/t1/fp32/tf32=on"]
+
+
 def test_names_of_a_stored_run_are_unique(root):
     for path in sorted((root / "results").glob("runs/*/*.jsonl")):
         rows = store.read(path).summaries()

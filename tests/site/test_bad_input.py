@@ -259,3 +259,38 @@ def test_a_results_folder_that_is_a_file_is_one_run_or_named(results, tmp_path, 
             main(["site", "--results", str(given), "--out", str(tmp_path / "site"), "--json"])
         assert not ended.value.code
     assert "thesis.txt:1: expected a line of kind `environment`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["other folder", "other name"])
+def test_a_truncated_copy_does_not_displace_the_complete_run(results, build, how):
+    write_run(results, "20261121T120604Z")
+    path = results / "runs" / "cpu-2c" / NAME
+    complete = results / "runs" / "elsewhere" / NAME if how == "other folder" else path.with_name(f"z-{NAME}")
+    complete.parent.mkdir(exist_ok=True)
+    shutil.copy(path, complete)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-2]))
+    problems, entries = build()
+    assert f"{path}: left out, because {complete} is the same run with 2 more lines" in problems
+    assert set(entries["mlp/b1/t1/fp32"]["cells"]) == set(TIMES)
+
+
+def test_lines_without_times_are_named(results, build):
+    write_run(results, "20261121T120604Z")
+    path = results / "runs" / "cpu-2c" / NAME
+
+    def empty(line):
+        if (line["kind"], line.get("backend"), line.get("generation")) == ("samples", "eager", 1):
+            line["seconds"] = []
+        if (line["kind"], line.get("backend")) == ("summary", "eager"):
+            line["latency"] = None
+        return line
+
+    change_lines(path, empty)
+    problems, entries = build()
+    where = "mlp/b1/t1/fp32, eager"
+    assert problems == [
+        f"{path}: samples of {where}, generation 1 have no seconds, so they are in no comparison",
+        f"{path}: the row of {where} has no latency, so it is in no comparison",
+    ]
+    assert entries["mlp/b1/t1/fp32"]["best"]

@@ -14,6 +14,7 @@ from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.history import History
+from suites.harness.judge.standing import WORDS
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
 from suites.harness.record.collection import collect
@@ -97,6 +98,66 @@ def test_the_engine_is_compared_with_every_backend_and_not_with_the_best_alone(t
     assert place.leads["eager"].speed.low == pytest.approx(1 / expected.high)
     assert place.leads["eager"].word == "ahead"
     assert set(place.leads) == {"eager", "openvino"}
+
+
+def read_recorded_speeds(run, case, engine):
+    """Backend -> the speed of the engine against it and the verdict, wherever a record of the case has both."""
+    rows = {row.backend: row for row in run.summaries() if row.case == case}
+    mine = rows[engine]
+    told = {} if mine.ratio is None else {mine.baseline: (mine.ratio, mine.verdict)}
+    for one in (mine.runner_up, *(mine.versions or ()), mine.best_peer):
+        if one is not None and one.ratio is not None:
+            told[one.backend] = one.ratio, one.verdict
+    found = {}
+    for label, (ratio, verdict) in told.items():
+        found[label] = (1 / ratio.value, 1 / ratio.high, 1 / ratio.low, WORDS[verdict])
+    for label, row in rows.items():
+        if row.baseline == engine and row.ratio is not None and label not in told:
+            word = {"faster": "behind", "slower": "ahead"}.get(row.verdict, WORDS[row.verdict])
+            found[label] = (row.ratio.value, row.ratio.low, row.ratio.high, word)
+    return found
+
+
+def test_every_interval_of_the_committed_results_is_that_of_the_record(collection):
+    compared = 0
+    for place in choose_places(collection):
+        if place.standing.engine is None:
+            continue
+        recorded = read_recorded_speeds(place.run, place.standing.case, place.standing.engine.backend)
+        for label, lead in place.leads.items():
+            if label in recorded:
+                compared += 1
+                *numbers, word = recorded[label]
+                assert [lead.speed.value, lead.speed.low, lead.speed.high] == pytest.approx(numbers), (
+                    place.run.name,
+                    label,
+                )
+                assert lead.word == word, (place.run.name, place.standing.case, label)
+    assert compared > 150
+
+
+def test_a_pair_that_no_record_has_is_judged_by_what_was_known_at_the_time_of_its_run(tmp_path):
+    write_run(tmp_path, "20261120T120604Z", backends={"engine": 0.001, "eager": 0.002, "eager#2": 0.00201})
+    write_run(tmp_path, "20261121T120604Z")
+    before = {place.run.name: place for place in choose_places(collect(tmp_path))}
+    write_run(tmp_path, "20261122T120604Z", backends={"eager": 0.002, "eager#2": 0.004})
+    after = {place.run.name: place for place in choose_places(collect(tmp_path))}
+    (name,) = [name for name in before if name.startswith("20261121")]
+    assert after[name].leads["eager"] == before[name].leads["eager"]
+    earlier, run, _ = collect(tmp_path).runs
+    samples = {label: [one for one in run.of(Samples) if one.backend == label] for label in TIMES}
+    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), History.of_runs([earlier]).spread(1))
+    assert after[name].leads["eager"].speed.high == pytest.approx(1 / expected.low)
+
+
+def test_no_two_workloads_of_the_committed_results_share_a_name(folder):
+    workloads = {}
+    for entry in read_data(folder / "index.html")["entries"]:
+        model, sizes, _, _, *options = entry["case"].split("/")
+        switches = [one for one in options if not one.startswith(("io=", "device="))]
+        workloads.setdefault(entry["name"], set()).add((model, sizes, *switches))
+    assert len(workloads) > 20
+    assert {name: found for name, found in workloads.items() if len(found) > 1} == {}
 
 
 def test_a_case_is_shown_from_the_newest_run_of_those_with_the_most_competitors(tmp_path):

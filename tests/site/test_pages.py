@@ -85,6 +85,18 @@ def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):
     assert page.inner_text("#tally").startswith("Engine first in ")
 
 
+def test_labels_leave_out_only_what_a_filter_sets(visit, folder):
+    for entry in [one for one in read_entries(folder) if one["best"] and one["best"]["word"] == "behind"]:
+        machine = [one for one in read_entries(folder) if one["machine"] == entry["machine"]]
+        page = visit("index.html", urlencode({"machine": entry["machine"], "verdict": "behind"}))
+        label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
+        assert (f"t{entry['threads']}" in label) == (len({one["threads"] for one in machine}) > 1)
+        assert (entry["precision"] in label) == (len({one["precision"] for one in machine}) > 1)
+    page = visit("index.html", urlencode({"machine": entry["machine"], "threads": entry["threads"]}))
+    label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
+    assert f"t{entry['threads']}" not in label
+
+
 def test_filters_work_by_keyboard(visit, folder):
     page = visit("index.html", choose_machine(folder))
     page.locator('input[name="precision"]').first.focus()
@@ -137,6 +149,34 @@ def test_the_own_switches_of_a_competitor_are_shown_as_such(visit, collection):
     assert [one.get_attribute("value") for one in page.query_selector_all('input[name="backend"]')] == [
         "engine", "onnxruntime", "torch_compile",
     ]  # fmt: skip
+
+
+def test_the_chart_of_precisions_draws_every_distance_and_marks_unknown_bytes(visit, folder):
+    page = visit("precision.html")
+    page.wait_for_selector(".card .js-plotly-plot")
+    charts = page.evaluate(
+        """() => [...document.querySelectorAll('.card')].map((card) => card.querySelector('.plot').data.map(
+            (one) => [one.name, one.y[0], one.marker.symbol, one.marker.size]))"""
+    )
+    groups = read_data(folder / "precision.html")["groups"]
+    (machine,) = {one["machine"] for one in groups if one["machine"] == groups[0]["machine"]}
+    unknown = known = 0
+    for group, chart in zip([one for one in groups if one["machine"] == machine], charts, strict=True):
+        marks = {name: rest for name, *rest in chart}
+        for one in [one for one in group["entries"] if one["distance"] is not None]:
+            y, symbol, size = marks[f"{one['backend']} {one['precision']}"]
+            assert y == pytest.approx(max(one["distance"], 1e-14), rel=1e-9)
+            if one["bytes"] is None:
+                unknown += 1
+                assert symbol == "pentagon-open-dot"
+                assert size == pytest.approx(15.5)  # between the least and the largest
+            else:
+                known += 1
+                assert "pentagon" not in symbol
+    assert unknown
+    assert known
+    assert "does not tell how many bytes" in page.inner_text("main")
+    assert "below 10⁻¹⁴" in page.inner_text("main").lower()
 
 
 def test_the_back_button_takes_a_choice_back_and_leads_to_the_page_before(visit, folder):

@@ -14,6 +14,10 @@ from suites.harness.record.schema import Summary
 
 LEAST_SIZES = 3
 """A line through two points fits always."""
+ENOUGH_SIZES = 4
+"""With fewer sizes the exponent is not told: its interval rests on a single degree of freedom."""
+WIDEST_TOLD = 1.0
+"""An interval of the exponent that is wider tells no constant time from a proportional one."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Growth:
     exponent: float
     low: float
     high: float
+
+    @property
+    def is_told(self) -> bool:
+        """True if the sizes suffice to tell the exponent."""
+        return len(self.sizes) >= ENOUGH_SIZES and bool(self.high - self.low <= WIDEST_TOLD)
 
 
 def fitted(summaries: Sequence[Summary]) -> list[Growth]:

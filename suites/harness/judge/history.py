@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from suites.harness.declare.device import CPU
@@ -14,6 +15,16 @@ from suites.harness.record.schema import Samples, Summary
 
 RUNS_READ = 30
 """Newest runs that are looked at: a machine's noise drifts as its neighbours and its software change."""
+
+
+@dataclass(frozen=True)
+class PairMedian:
+    """Median log-ratio of the A/A pair of a case in one generation."""
+
+    case: str
+    threads: int
+    place: str
+    value: float
 
 
 class History:
@@ -52,15 +63,21 @@ class History:
         return stats.spread_of(self._medians.get((threads, place), []))
 
     def _read(self, run: store.Run) -> None:
-        pairs: dict[tuple[str, int], dict[str, stats.Rounds]] = {}
-        baseline = run.environment.plan.baseline
-        for line in run.of(Samples):
-            if line.backend in (baseline, f"{baseline}#2"):
-                pairs.setdefault((line.case, line.generation), {})[line.backend] = line.seconds
-        kinds = {line.case: (line.threads, line.device) for line in run.of(Summary)}
-        for (case, _), seconds in pairs.items():
-            if len(seconds) == 2 and case in kinds:
-                values = stats.log_ratios(seconds[f"{baseline}#2"], seconds[baseline])
-                if values:
-                    threads, place = kinds[case]
-                    self.add(threads, [statistics.median(values)], place)
+        for one in read_pair_medians(run):
+            self.add(one.threads, [one.value], one.place)
+
+
+def read_pair_medians(run: store.Run) -> Iterator[PairMedian]:
+    """What the A/A pairs of a run show, in the order in which its cases were measured."""
+    pairs: dict[tuple[str, int], dict[str, stats.Rounds]] = {}
+    baseline = run.environment.plan.baseline
+    for line in run.of(Samples):
+        if line.backend in (baseline, f"{baseline}#2"):
+            pairs.setdefault((line.case, line.generation), {})[line.backend] = line.seconds
+    kinds = {line.case: (line.threads, line.device) for line in run.of(Summary)}
+    for (case, _), seconds in pairs.items():
+        if len(seconds) == 2 and case in kinds:
+            values = stats.log_ratios(seconds[f"{baseline}#2"], seconds[baseline])
+            if values:
+                threads, place = kinds[case]
+                yield PairMedian(case, threads, place, statistics.median(values))

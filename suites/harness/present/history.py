@@ -14,15 +14,17 @@ from suites.harness.present import units
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.present.terminal import choose_box, print_table
 from suites.harness.record.commits import CommitRecord
-from suites.harness.record.reasons import clean_line
+from suites.harness.record.reasons import clean_line, find_cause
 
 SHORT = 12
 """Characters of a commit's name."""
-LEGEND = (
+LEGEND_OF_TIMES = (
     "time: latency divided by that of the commit before, from rounds in which both took turns, with its 95% interval. "
     "relative to first: the product of these ratios. Below 1x is faster. A step is a difference beyond noise, at 95% "
-    "over all rows of the run. counts: exact values of the program that changed."
+    "over all rows of the run."
 )
+LEGEND_OF_COUNTS = "counts: exact values of the program, all of the first commit, and then those that changed."
+LEGEND = f"{LEGEND_OF_TIMES} {LEGEND_OF_COUNTS}"
 
 
 def print_history(console: Console, tracks: Sequence[Track]) -> None:
@@ -35,7 +37,8 @@ def print_history(console: Console, tracks: Sequence[Track]) -> None:
         for text in describe_steps(track):
             write_paragraph(console, text, indent=2)
     console.print()
-    write_paragraph(console, LEGEND, style="dim")
+    is_timed = any(point.ratio is not None for track in tracks for point in track.points)
+    write_paragraph(console, LEGEND if is_timed else LEGEND_OF_COUNTS, style="dim")
 
 
 def describe_start(track: Track) -> str:
@@ -69,6 +72,15 @@ def describe_changes(point: Point) -> str:
     return ", ".join(f"{name} {one:,} to {two:,}" for name, (one, two) in point.changes.items())
 
 
+def describe_counts(point: Point) -> str:
+    """Why there are none, all counts of the first commit, or those of a later one that changed."""
+    if point.reason is not None:
+        return find_cause(point.reason) or clean_line(point.reason)
+    if point.word == "first":
+        return ", ".join(f"{name} {value:,}" for name, value in point.counts.items())
+    return describe_changes(point)
+
+
 def _make_table(console: Console, track: Track) -> Table:
     is_timed = any(point.ratio is not None for point in track.points)
     table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
@@ -77,8 +89,7 @@ def _make_table(console: Console, track: Track) -> Table:
     for point in track.points:
         commit = point.commit
         times = (_write_ratio(point), _write_word(point), _write_level(point)) if is_timed else ()
-        counts = clean_line(point.reason) if point.reason is not None else describe_changes(point)
-        cells = (commit.commit[:SHORT], commit.date[:10], *times, counts, clean_line(commit.subject))
+        cells = (commit.commit[:SHORT], commit.date[:10], *times, describe_counts(point), clean_line(commit.subject))
         table.add_row(*map(Text, cells), style="bold" if point.is_step else None)
     return table
 

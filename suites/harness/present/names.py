@@ -48,6 +48,29 @@ def shorten_names(rows: Sequence[Summary]) -> dict[str, str]:
     return {case: names[case] for case in cases}
 
 
+def name_workloads(rows: Sequence[Summary]) -> dict[str, str]:
+    """Case -> a short name of model, sizes and options, which cases at other threads, precisions and devices share.
+
+    Two workloads have two names, whichever cases of them are shown beside each other.
+    """
+    cases = {row.case: row for row in rows}
+    workloads: dict[tuple[object, ...], list[Summary]] = {}
+    for row in cases.values():
+        key = row.model, tuple(sorted(row.shape.items())), tuple(_options(row))
+        workloads.setdefault(key, []).append(row)
+    usual = {"threads": 1, "precision": "", "io": "torch", "device": CPU}
+    first = [members[0].model_copy(update=usual) for members in workloads.values()]
+    short = shorten_names(first)
+    names: dict[str, str] = {}
+    for members in workloads.values():
+        name = short[members[0].case]
+        settings = Counter((row.threads, row.precision, row.io, row.device) for row in members)
+        for row in members:
+            is_alone = settings[row.threads, row.precision, row.io, row.device] == 1
+            names[row.case] = name if is_alone and name != members[0].case else row.case
+    return names
+
+
 def describe_differences(rows: Sequence[Summary]) -> dict[str, str]:
     """Case -> the sizes, options, precision and threads in which the cases differ: ``with sequence 16 at 2 threads``.
 

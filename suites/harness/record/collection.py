@@ -6,7 +6,6 @@ import errno
 import hashlib
 import itertools
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,18 +58,34 @@ def collect(results: str | Path) -> Collection:
         found[file] += run.problems
         runs.append(run)
     copies = _find_copies(runs)
+    lengths = {run.path: len(run.records) for run in runs}
     for run in runs:
         if run.path in copies:
-            found[run.path].append(f"{run.path}: left out, because {copies[run.path]} is the same run")
+            kept = copies[run.path]
+            extra = lengths[kept] - len(run.records)
+            more = f" with {extra} more line{'s' if extra > 1 else ''}" if extra else ""
+            found[run.path].append(f"{run.path}: left out, because {kept} is the same run{more}")
             continue
         if path.is_dir() and run.path.parent.name != run.environment.machine:
             found[run.path].append(
                 f"{run.path}: its machine is {run.environment.machine}, which its folder does not name"
             )
+        found[run.path] += _find_empty(run)
         if run.cut:
             found[run.path].append(f"{run.path}: its last line is cut, so it lacks a row")
     problems = [*_find_strays(path, files), *itertools.chain.from_iterable(found.values())]
     return Collection(tuple(run for run in runs if run.path not in copies), superseded.known(path), tuple(problems))
+
+
+def _find_empty(run: Run) -> Iterator[str]:
+    """A sentence for each line that says it is ok and has no times: it looks complete, and is in no comparison."""
+    for line in run.of(Samples):
+        if line.status == "ok" and not any(line.seconds):
+            where = f"{line.case}, {line.backend}, generation {line.generation}"
+            yield f"{run.path}: samples of {where} have no seconds, so they are in no comparison"
+    for row in run.summaries():
+        if row.status == "ok" and row.latency is None:
+            yield f"{run.path}: the row of {row.case}, {row.backend} has no latency, so it is in no comparison"
 
 
 def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
@@ -92,26 +107,32 @@ def _find_strays(path: Path, files: Sequence[Path]) -> Iterator[str]:
 
 
 def _find_copies(runs: Sequence[Run]) -> dict[Path, Path]:
-    """Second copy -> the copy that is kept, which is the one in the folder of its machine.
+    """Second copy -> the copy that is kept: the most complete one, and of those the one in the folder of its machine.
 
-    Two files are copies if they have the same machine and name of the run, or the same bytes.
+    Two files are copies if they have the same machine and name of the run, or begin with the same bytes: the first line
+    has facts of the moment, and the line behind it has times.
     """
-    sizes = Counter(run.path.stat().st_size for run in runs)
     names: dict[tuple[str, str], Path] = {}
-    digests: dict[str, Path] = {}
+    beginnings: dict[bytes, Path] = {}
     copies: dict[Path, Path] = {}
     for run in sorted(runs, key=_rank_copy):
         known = names.setdefault((run.environment.machine, run.name), run.path)
-        if known == run.path and sizes[run.path.stat().st_size] > 1 and run.of(Samples):
-            known = digests.setdefault(hashlib.sha256(run.path.read_bytes()).hexdigest(), run.path)
+        if known == run.path and run.of(Samples):
+            known = beginnings.setdefault(_read_beginning(run.path), run.path)
         if known != run.path:
             copies[run.path] = known
     return copies
 
 
-def _rank_copy(run: Run) -> tuple[bool, bool, str]:
-    """The lower, the likelier it is that this copy is where the harness wrote it."""
-    return run.path.parent.name != run.environment.machine, run.started is None, run.name
+def _read_beginning(path: Path) -> bytes:
+    """A digest of the first two lines."""
+    with path.open("rb") as file:
+        return hashlib.sha256(file.readline() + file.readline()).digest()
+
+
+def _rank_copy(run: Run) -> tuple[int, bool, bool, str]:
+    """The lower, the more complete is this copy, and then the likelier it is where the harness wrote it."""
+    return -len(run.records), run.path.parent.name != run.environment.machine, run.started is None, run.name
 
 
 def _is_unicode(path: Path) -> bool:

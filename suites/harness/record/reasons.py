@@ -30,6 +30,29 @@ _PUNCTUATION = ".,:;!?"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
+_CAUSES = (
+    re.compile(r"CMake Error at (?P<place>[^\s:]+:\d+)(?: \([^)]*\))?:\s*(?P<said>[^\n]*\S)"),
+    re.compile(r"(?P<place>[^\s:]+:\d+(?::\d+)?): (?P<said>(?:fatal )?error: [^\n]+)"),
+)
+"""How CMake and compilers say where they failed; CMake may say why in the line below."""
+_EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
+
+
+def find_cause(text: str) -> str | None:
+    """The one line of a failed build that says what is wrong; None if no line of `text` looks like that.
+
+    What CMake says comes first, then what a compiler says, then the last exception of Python.
+    """
+    plain = clean(text)
+    cmake, compiler = (pattern.search(plain) for pattern in _CAUSES)
+    if cmake is not None:
+        return f"CMake Error at {cmake['place']}: {cmake['said']}"
+    if compiler is not None:
+        return f"{compiler['place']}: {compiler['said']}"
+    exceptions = _EXCEPTION.findall(plain)
+    return str(exceptions[-1]) if exceptions else None
+
+
 def shorten(text: str, limit: int = LIMIT) -> str:
     """`text` in at most `limit` characters: its beginning and its end, with ``[...]`` for what is left out between."""
     if len(text) <= limit:

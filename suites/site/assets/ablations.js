@@ -45,23 +45,34 @@
     if (bench.hide(figure, !pairs.length)) return;
     const names = bench.unique(pairs.flatMap((pair) => pair.switches));
     const cell = (a, b) => pairs.find((pair) => pair.switches.includes(a) && pair.switches.includes(b) && a !== b);
-    const z = names.map((a) => names.map((b) => (cell(a, b) ? Math.log2(cell(a, b).value) : null)));
+    // A cell within noise has the colour of no effect, whatever its value: only a verdict is blue or orange.
+    const isSure = (pair) => ["redundant", "synergy"].includes(pair.word);
+    const size = (pair) => (isSure(pair) ? Math.log2(pair.value) : 0);
+    const z = names.map((a) => names.map((b) => (cell(a, b) ? size(cell(a, b)) : null)));
     const text = names.map((a) => names.map((b) => (cell(a, b) ? `${cell(a, b).short}<br>${cell(a, b).word}` : "")));
     const most = Math.max(0.05, ...z.flat().filter((value) => value !== null).map(Math.abs));
     bench.draw(figure, [{ type: "heatmap", x: names, y: names, z, text, texttemplate: "%{text}", hovertemplate: "%{y} and %{x}: %{text}<extra></extra>", zmin: -most, zmax: most, colorscale: [[0, "#0072b2"], [0.5, "#b8bec4"], [1, "#d55e00"]], showscale: false, xgap: 2, ygap: 2 }], {
       height: 120 + 56 * names.length,
       yaxis: { autorange: "reversed" },
       margin: { l: 10, r: 16, t: 8, b: 10 },
-    });
+    }, bench.listTexts(pairs.map((pair) => `${pair.switches.join(" and ")}: ${pair.short} ${pair.word}`)));
+  }
+
+  /** Where the pairs come from, if another run measured them: its times are not those of the switches. */
+  function describePairsRun(one) {
+    const run = one.pairs_run;
+    return run ? [` Pairs were measured ${run.date} at commit `, bench.make("code", {}, run.commit || "unknown"), `; ${run.floor}.`] : [];
   }
 
   function fillSwitches(one) {
     const counts = bench.unique(one.switches.flatMap((row) => Object.keys(row.counts)));
-    const headings = ["switch", "kind", "left out", "", "alone", "", ...counts].map((text) => ({ text }));
+    const modes = ["left out", "alone"].filter((_, number) => one.switches.some((row) => (number ? row.alone : row.left_out)));
+    const headings = ["switch", "kind", ...modes.flatMap((mode) => [mode, `verdict ${mode}`]), ...counts].map((text) => ({ text }));
     const effect = (found) => [bench.make("td", {}, found ? found.text : ""), bench.make("td", { class: `value ${{ pays: "ahead", costs: "behind" }[found && found.word] || ""}` }, found ? found.word : "")];
-    const rows = one.switches.map((row) => bench.make("tr", { "data-switch": row.switch }, bench.make("th", { scope: "row" }, bench.make("code", {}, row.switch)), bench.make("td", {}, row.kind), effect(row.left_out), effect(row.alone), counts.map((name) => bench.make("td", { class: "number" }, row.counts[name] || ""))));
+    const rows = one.switches.map((row) => bench.make("tr", { "data-switch": row.switch }, bench.make("th", { scope: "row" }, bench.make("code", {}, row.switch)), bench.make("td", {}, row.kind), modes.map((mode) => effect(mode === "alone" ? row.alone : row.left_out)), counts.map((name) => bench.make("td", { class: "number" }, row.counts[name] || ""))));
     const others = [...one.unreached.map((name) => [name, "not reached"]), ...one.inapplicable.map((name) => [name, "not applicable"])];
-    rows.push(...others.map(([name, word]) => bench.make("tr", { class: "unreached" }, bench.make("th", { scope: "row" }, bench.make("code", {}, name)), bench.make("td", { colspan: 5 + counts.length }, word))));
+    rows.push(...others.map(([name, word]) => bench.make("tr", { class: "unreached" }, bench.make("th", { scope: "row" }, bench.make("code", {}, name)), bench.make("td", { colspan: 1 + 2 * modes.length + counts.length }, word))));
+    bench.find("switches-section").hidden = !rows.length;
     bench.fillTable(bench.find("switches"), headings, rows);
     bench.listNotes(bench.find("notes"), one.notes.filter((note) => !note.startsWith("Not reached") && !note.startsWith("Not applicable")));
   }
@@ -70,7 +81,7 @@
     const one = of(chosen).find((found) => key(found) === chosen.case) || of(chosen)[0];
     if (!one) return;
     const whose = one.competitor ? `These are switches of ${one.backend} itself, a competitor of the engine. ` : "";
-    bench.find("about").replaceChildren(whose, bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} on ${one.machine} at commit `, bench.make("code", {}, one.commit || "unknown"), ".");
+    bench.find("about").replaceChildren(whose, bench.make("code", {}, one.program), " taken apart in ", bench.make("code", {}, one.case), `; ${one.floor}. Measured ${one.date} on ${one.machine} at commit `, bench.make("code", {}, one.commit || "unknown"), ".", ...describePairsRun(one));
     drawEffects(one);
     drawPairs(one);
     fillSwitches(one);

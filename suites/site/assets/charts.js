@@ -32,6 +32,7 @@
     square: "M3 3H13V13H3Z",
     diamond: "M8 1.5L14.5 8L8 14.5L1.5 8Z",
     "triangle-up": "M8 2L14.5 13.5H1.5Z",
+    pentagon: "M8 1.5L14.5 6.3L12 14H4L1.5 6.3ZM8 8V8.5",
     star: "M8 1L10 6H15L11 9.2L12.5 14.5L8 11.4L3.5 14.5L5 9.2L1 6H6Z",
   };
 
@@ -57,6 +58,7 @@
       hoverlabel: { bgcolor: read("--panel"), bordercolor: read("--rule"), font: { color: read("--text") } },
       legend: { orientation: "h", y: -0.18, yanchor: "top" },
       ...further,
+      ...(bench.getPaperWidth() ? { width: bench.getPaperWidth(), autosize: false } : {}),
       xaxis: { ...axis, ...(further.xaxis || {}) },
       yaxis: { ...axis, ...(further.yaxis || {}) },
     };
@@ -181,11 +183,11 @@
       figure,
       traces,
       {
-        height: Math.max(150, (isAbove ? 38 : 26) * lines.length + 90),
+        height: Math.max(150, (isAbove ? 44 : 26) * lines.length + 90),
         xaxis: { ...xaxis, side: isTall ? "top" : "bottom" },
         yaxis: { type: "category", categoryorder: "array", categoryarray: [...lines].reverse(), range: [-0.6, lines.length - 0.4], showticklabels: !isAbove },
         shapes: describeSides(xaxis.range),
-        annotations: isAbove ? lines.map((line) => ({ text: line, xref: "paper", x: 0, xanchor: "left", y: line, yanchor: "bottom", yshift: 5, showarrow: false })) : [],
+        annotations: isAbove ? lines.map((line) => ({ text: line, xref: "paper", x: 0, xanchor: "left", y: line, yanchor: "bottom", yshift: 8, showarrow: false, bgcolor: read("--page"), borderpad: 1 })) : [],
         legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
         margin: { l: 10, r: 16, t: isTall ? room : series.length > 1 ? 34 : 8, b: isTall ? 8 : room },
       },

@@ -49,7 +49,7 @@
 
   function fillCommits(track) {
     const timed = track.timed;
-    const headings = ["commit", "date", ...(timed ? ["time", "", "relative to first"] : []), "counts", "subject"].map((text) => ({ text }));
+    const headings = ["commit", "date", ...(timed ? ["time", "verdict", "relative to first"] : []), "counts", "subject"].map((text) => ({ text }));
     const rows = track.points.map((point) =>
       bench.make(
         "tr",
@@ -63,7 +63,7 @@
               bench.make("td", { class: "number" }, point.level ? point.level.text : "-"),
             ]
           : [],
-        bench.make("td", { class: "long" }, point.reason || point.changes),
+        bench.make("td", { class: "long", title: point.reason }, point.told),
         bench.make("td", { class: "long" }, point.skipped ? `${point.subject} (and ${bench.count(point.skipped, "commit")} before it)` : point.subject),
       ),
     );

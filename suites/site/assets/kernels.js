@@ -15,7 +15,7 @@
     { key: "op", label: "Op", kind: "select", all: "all ops", values: (chosen) => bench.unique(of({ machine: chosen.machine }).map((row) => row.op)).sort().map(same) },
     { key: "isa", label: "Instruction set", kind: "choice", all: "all", values: (chosen) => bench.unique(of({ machine: chosen.machine }).map((row) => row.isa)).sort().map(same) },
     { key: "bound", label: "Bound by", kind: "choice", all: "all", values: (chosen) => Object.keys(bounds).filter((name) => of({ machine: chosen.machine, op: chosen.op, isa: chosen.isa }).some((row) => bound(row) === name)).map((value) => ({ value, text: bounds[value] })) },
-    { key: "by", label: "Share by", kind: "choice", values: () => [{ value: "op", text: "work of the op" }, { value: "executed", text: "what is executed" }] },
+    { key: "by", label: "Share by", kind: "choice", values: () => [{ value: "executed", text: "what is executed" }, { value: "op", text: "work of the op" }] },
     { key: "find", label: "Kernel or size contains", kind: "search" },
   ];
 
@@ -53,8 +53,9 @@
   function drawShares(name, found, by, xaxis) {
     const read = (row) => (by === "executed" ? row.executed : row.share);
     const bounded = found.filter((row) => row.bound === name && read(row) !== null && row[xaxis.key]);
+    const isSaving = (row) => by === "op" && row.executed !== null && row.share > 1.01 * row.executed;
     const most = Math.max(1, ...bounded.map(read));
-    drawMarks(bench.find(name), bounded, (row) => ({ x: row[xaxis.key], y: read(row), text: row.cells["of roof"] }), {
+    drawMarks(bench.find(name), bounded, (row) => ({ x: row[xaxis.key], y: read(row), text: `${Math.round(100 * read(row))}% of the roof${isSaving(row) ? ", operations saved" : ""}` }), {
       xaxis: { type: "log", range: bench.getLogRange(bounded.map((row) => row[xaxis.key])), title: { text: xaxis.title, standoff: 8 }, tickvals: xaxis.ticks.map(([value]) => value), ticktext: xaxis.ticks.map(([, text]) => text) },
       yaxis: { title: { text: "share of the roof" }, tickformat: ".0%", range: [0, most * 1.06] },
       shapes: [line(1)],

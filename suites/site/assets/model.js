@@ -13,6 +13,8 @@
     { key: "program", label: "Profile of", kind: "select", values: (chosen) => findProfiles(chosen).map((one) => ({ value: one.backend, text: one.backend })) },
   ];
 
+  const SAID = { ahead: "faster beyond noise", behind: "slower beyond noise", level: "equal", unclear: "within noise" };
+
   function listCases(chosen) {
     const found = known.filter((one) => bench.matches(one, chosen));
     return bench.unique(found.map((one) => one.case)).map((value) => {
@@ -25,30 +27,41 @@
     return profiles.filter((one) => one.machine === chosen.machine && one.case === chosen.case);
   }
 
+  const FORMS = ["", "-open", "-open-dot"];
+  /** The shape of a backend. Forms of one, and others of its shape, are hollow, then dotted, then have another shape. */
+  function getForm(entry, row) {
+    const members = entry.rows.map((one) => one.label).filter((label) => bench.getShape(label) === bench.getShape(row.label));
+    const plain = [...members].sort((a, b) => a.includes("[") - b.includes("["));
+    const form = FORMS[plain.indexOf(row.label)];
+    return form === undefined ? "hourglass" : bench.getShape(row.label) + form;
+  }
+
   function drawLatency(entry) {
     const figure = bench.find("latency");
     const timed = entry.rows.filter((row) => row.seconds !== null && (row.lead || row.label === entry.engine));
     if (bench.hide(figure, timed.length < 2)) return;
     const points = timed.map((row) => ({
-      name: row.label,
+      name: row.short,
       value: row.lead ? row.lead.value : 1,
       low: row.lead ? row.lead.low : 1,
       high: row.lead ? row.lead.high : 1,
       colour: bench.getColour(row.label),
-      symbol: bench.getShape(row.label),
-      text: `${row.text}${entry.per === "token" ? " a token" : ""}` + (row.lead ? `, ${row.lead.text} ${row.lead.interval} of the engine's time` : ""),
+      symbol: getForm(entry, row),
+      text: `${row.label}: ${row.text}${entry.per === "token" ? " a token" : ""}` + (row.lead ? `, ${row.lead.text} ${row.lead.interval} of the engine's time` : ""),
     }));
     bench.drawIntervals(figure, [{ name: "time", points }], "time over the engine's");
   }
 
   function fillRows(entry) {
-    const headings = ["backend", "latency", "the engine against it", "90th percentile", "shortest", "of roof"].map((text, number) => ({ text, class: number && number !== 2 ? "number" : "" }));
+    const isToken = entry.per === "token";
+    const headings = ["backend", "latency", ...(isToken ? ["tokens/s"] : []), "middle half", "the engine against it", "90th percentile", "shortest", "of roof"].map((text, number) => ({ text, class: number && text !== "the engine against it" ? "number" : "" }));
     const rows = entry.rows.map((row) => {
-      const label = bench.make("th", { scope: "row" }, bench.make("code", {}, row.label), row.fault ? bench.make("small", {}, ` superseded: ${row.fault}`) : null);
-      if (row.seconds === null) return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: ["unavailable", "not applicable"].includes(row.status) ? "nothing" : "wrong" }, row.status), bench.make("td", { colspan: 4, class: "nothing" }, row.reason || ""));
-      const per = entry.per === "token" ? "/token" : "";
+      const label = bench.make("th", { scope: "row" }, bench.make("code", {}, row.short), row.short === row.label ? null : bench.make("small", {}, row.label), row.fault ? bench.make("small", {}, ` superseded: ${row.fault}`) : null);
+      if (row.seconds === null) return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: ["unavailable", "not applicable"].includes(row.status) ? "nothing" : "wrong" }, row.status), bench.make("td", { colspan: isToken ? 6 : 5, class: "nothing" }, row.reason || ""));
+      const per = isToken ? "/token" : "";
       const number = (text) => bench.make("td", { class: "number" }, text);
-      return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), bench.make("td", {}, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.word}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`));
+      const cells = [label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), isToken ? number((1 / row.seconds).toPrecision(3)) : null, number(row.quartiles || "-"), bench.make("td", {}, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.word}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`)];
+      return bench.make("tr", { "data-backend": row.label }, cells);
     });
     bench.fillTable(bench.find("rows"), headings, rows);
     const labels = entry.rows.map((row) => ({ text: row.label, class: "number" }));
@@ -66,7 +79,7 @@
     const figure = bench.find("preparation");
     if (bench.hide(figure, !rows.length)) return;
     const parts = Object.entries(names).map(([key, name]) => ({ name, values: rows.map((row) => row.preparation[key] || 0), texts: rows.map((row) => (row.preparation[key] === null ? "none" : seconds(row.preparation[key]))) }));
-    bench.drawBars(figure, rows.map((row) => row.label), parts, "seconds");
+    bench.drawBars(figure, rows.map((row) => row.short), parts, "seconds");
   }
 
   function drawMemory(entry) {
@@ -74,21 +87,24 @@
     const figure = bench.find("memory");
     if (bench.hide(figure, !rows.length)) return;
     const parts = [["peak of the process", "peak_bytes"], ["weights", "weight_bytes"]].map(([name, key]) => ({ name, values: rows.map((row) => (row[key] || 0) / 2 ** 20), texts: rows.map((row) => (row[key] ? bytes(row[key]) : "unknown")) }));
-    bench.drawBars(figure, rows.map((row) => row.label), parts, "MiB", { barmode: "group", height: Math.max(180, 44 * rows.length + 110) });
+    bench.drawBars(figure, rows.map((row) => row.short), parts, "MiB", { barmode: "group", height: Math.max(180, 44 * rows.length + 110) });
   }
+
+  const DASHES = ["solid", "dash", "dot", "dashdot"]; // by the number of threads
 
   function drawGrowth(chosen) {
     const found = growth.filter((one) => bench.matches(one, chosen));
     const figure = bench.find("growth");
     if (bench.hide(figure, !found.length)) return;
+    const threads = bench.unique(found.map((one) => one.threads)).sort((a, b) => a - b);
     const traces = found.map((one) => ({
       type: "scatter",
       mode: "lines+markers",
-      name: `${one.backend}, ${one.axis}, ${one.fixed}: ${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]`,
+      name: `${one.backend}, ${one.axis}, ${one.fixed}: ${one.told ? `${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]` : "too few sizes"}`,
       x: one.points.map((point) => point.size),
       y: one.points.map((point) => point.seconds * 1e3),
       marker: { symbol: bench.getShape(one.backend), size: 9, color: bench.getColour(one.backend) },
-      line: { color: bench.getColour(one.backend) },
+      line: { color: bench.getColour(one.backend), dash: DASHES[threads.indexOf(one.threads) % DASHES.length] },
       hovertemplate: `${one.backend}<br>${one.axis} %{x}: %{y:.4g} ms<extra></extra>`,
     }));
     bench.draw(figure, traces, {
@@ -105,31 +121,44 @@
     const limits = roofs.filter((one) => one.machine === entry.machine && one.threads === entry.threads);
     const memory = limits.find((one) => one.name === "memory");
     const figure = bench.find("roofline");
+    bench.listNotes(bench.find("roof-notes"), []);
     if (bench.hide(figure, !rows.length || !memory)) return;
-    const peaks = limits.filter((one) => one.name !== "memory");
-    const most = Math.max(...rows.map((row) => row.intensity), ...peaks.map((one) => one.rate / memory.rate)) * 4;
+    const peak = limits.find((one) => one.name === entry.roof);
+    const doubtful = (one) => (one.believed ? "" : ", doubtful");
+    bench.listNotes(bench.find("roof-notes"), [
+      peak ? null : `No roof of ${entry.roof} arithmetic is known for this machine at ${bench.count(entry.threads, "thread")}; the line is that of memory alone.`,
+      ...[peak, memory].filter((one) => one && !one.believed).map((one) => `The roof of ${one.name} is doubtful: its measurement was disturbed, or is not plausible. No share of the roof is stated by it.`),
+    ].filter(Boolean));
+    const most = Math.max(...rows.map((row) => row.intensity), peak ? peak.rate / memory.rate : 0) * 4;
     const least = Math.min(...rows.map((row) => row.intensity)) / 4;
-    const line = (one, dash) => {
-      const knee = one.rate / memory.rate;
-      const x = [least, knee, most].filter((value) => value >= least && value <= most);
-      return { type: "scatter", mode: "lines", name: `${one.name} arithmetic`, x, y: x.map((value) => Math.min(one.rate, value * memory.rate) / 1e9), line: { dash, color: "#7a7f85", width: 1.5 }, hoverinfo: "name" };
+    const x = [least, peak ? peak.rate / memory.rate : least, most].filter((value) => value >= least && value <= most);
+    const sure = memory.believed && (!peak || peak.believed);
+    const line = {
+      type: "scatter",
+      mode: "lines",
+      name: peak ? `memory${doubtful(memory)}, then ${peak.name} arithmetic${doubtful(peak)}` : `memory${doubtful(memory)}`,
+      x,
+      y: x.map((value) => Math.min(peak ? peak.rate : Infinity, value * memory.rate) / 1e9),
+      line: { dash: sure ? "solid" : "dash", color: "#7a7f85", width: 1.5 },
+      hoverinfo: "name",
     };
     const traces = [
-      ...peaks.map((one, number) => line(one, ["solid", "dash", "dot"][number % 3])),
+      line,
       ...rows.map((row) => ({
         type: "scatter",
         mode: "markers",
-        name: row.label,
+        name: row.short,
         x: [row.intensity],
         y: [row.rate / 1e9],
-        marker: { size: 11, symbol: bench.getShape(row.label), color: bench.getColour(row.label) },
+        marker: { size: 11, symbol: getForm(entry, row), color: bench.getColour(row.label), line: { width: 1.5, color: bench.getColour(row.label) } },
         hovertemplate: `${row.label}: %{y:.4g} GFLOP/s${row.roof_share === null ? "" : `, ${Math.round(100 * row.roof_share)}% of the roof`}<extra></extra>`,
       })),
     ];
     bench.draw(figure, traces, {
-      height: 420,
+      height: 380 + 20 * traces.length,
       xaxis: { type: "log", title: { text: "operations for each byte" } },
       yaxis: { type: "log", title: { text: "10⁹ operations a second" } },
+      legend: { orientation: "v", x: 0, y: -0.2, yanchor: "top" },
       margin: { l: 60, r: 16, t: 8, b: 44 },
     });
   }
@@ -142,7 +171,7 @@
       bench.find("about").textContent = chosen.case ? "This case was profiled, and not measured beside other backends." : "No case fits these filters.";
       return;
     }
-    const best = entry.best ? ` The engine is ${entry.best.word}: ${entry.best.text} ${entry.best.interval} against ${entry.best.other}.` : "";
+    const best = entry.best ? ` The engine against ${entry.best.other}: ${entry.best.text} ${entry.best.interval}, ${SAID[entry.best.word]}.` : "";
     bench.find("about").replaceChildren(`${entry.title}.${best} Measured ${entry.date} at commit `, bench.make("code", {}, entry.commit || "unknown"), entry.dirty ? " (with changes)" : "", ", run ", bench.make("code", {}, entry.run), ".");
     drawLatency(entry);
     fillRows(entry);

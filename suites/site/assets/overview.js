@@ -35,9 +35,11 @@
     return found;
   }
 
-  /** A case in few words; threads and precision are left out where all cases shown share them. */
-  function nameAll(found) {
-    const many = { threads: bench.unique(found.map((one) => one.threads)).length > 1, precision: bench.unique(found.map((one) => one.precision)).length > 1 };
+  /** A case in few words; threads and precision are left out where a filter sets them, or no case of the machine differs. */
+  function nameAll(chosen) {
+    const mine = facets.filter((one) => one.machine === chosen.machine);
+    const isOpen = (part) => !chosen[part] && bench.unique(mine.map((one) => one[part])).length > 1;
+    const many = { threads: isOpen("threads"), precision: isOpen("precision") };
     return (one) => [one.name, many.threads ? `t${one.threads}` : "", many.precision ? one.precision : "", one.io === "torch" ? "" : one.io, one.device === "cpu" ? "" : one.device].filter(Boolean).join(" ");
   }
 
@@ -138,7 +140,7 @@
     bench.withPart(part, (entries) => {
       if (current !== chosen) return;
       const found = choose(entries, chosen);
-      const name = nameAll(found);
+      const name = nameAll(chosen);
       const last = Math.max(1, Math.ceil(found.length / PAGE));
       const number = Math.min(last, Math.max(1, Math.floor(Number(chosen.page)) || 1));
       const shown = found.slice((number - 1) * PAGE, number * PAGE);

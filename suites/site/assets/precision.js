@@ -11,9 +11,21 @@
   ];
   const PRECISIONS = ["fp32", "bf16", "fp16", "int8_weight"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "star"];
-  const LEAST = 1e-7;
-
   const getSymbol = (name) => SYMBOLS[Math.max(0, PRECISIONS.indexOf(name) < 0 ? 4 : PRECISIONS.indexOf(name))];
+
+  const isUnknown = (one) => one.bytes === null;
+  const MIDDLE = 0.25; // share of the largest, for a mark whose bytes are unknown
+  const LEAST = 1e-14; // what float64 can tell; an exact answer has no place on a logarithmic axis
+  const DECADES = [-14, -12, -10, -8, -6, -4, -2, 0, 2];
+  const write = (power) => `10${[...String(power)].map((sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]).join("")}`;
+
+  /** Area of a mark by its bytes. One whose bytes are unknown has a middle size and a hollow shape of its own. */
+  function getSize(one, largest) {
+    return 9 + 13 * Math.sqrt(isUnknown(one) ? MIDDLE : one.bytes / largest);
+  }
+
+  const writeDistance = (one) => (one.distance < LEAST ? `below ${LEAST.toExponential(0)}` : one.distance.toExponential(1));
+  const getForm = (one) => (isUnknown(one) ? "pentagon-open-dot" : getSymbol(one.precision) + (one.front ? "" : "-open"));
 
   function drawGroup(figure, group) {
     const scored = group.entries.filter((one) => one.distance !== null);
@@ -25,22 +37,23 @@
       x: [one.time],
       y: [Math.max(one.distance, LEAST)],
       error_x: one.low === null ? undefined : { type: "data", symmetric: false, array: [one.high - one.time], arrayminus: [one.time - one.low], thickness: 1, width: 2 },
-      marker: { size: 9 + 13 * Math.sqrt((one.bytes || 0) / largest), symbol: getSymbol(one.precision) + (one.front ? "" : "-open"), color: bench.getColour(one.backend), line: { width: 2, color: bench.getColour(one.backend) } },
-      hovertemplate: `${one.backend}, ${one.precision}<br>${one.time.toFixed(2)} of the time, ${group.measure === "cosine" ? "1 - cosine" : group.measure} ${one.distance.toExponential(1)}<extra></extra>`,
+      marker: { size: getSize(one, largest), symbol: getForm(one), color: bench.getColour(one.backend), line: { width: 2, color: bench.getColour(one.backend) } },
+      hovertemplate: `${one.backend}, ${one.precision}<br>${one.time.toFixed(2)} of the time, ${group.measure === "cosine" ? "1 - cosine" : group.measure} ${writeDistance(one)}${isUnknown(one) ? ", bytes unknown" : ""}<extra></extra>`,
     }));
     bench.draw(figure, traces, {
       height: 320,
       showlegend: false,
       xaxis: { type: "log", title: { text: `time over ${group.base}` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
-      yaxis: { type: "log", title: { text: group.measure === "cosine" ? "1 - cosine to float32" : `${group.measure} to float32` }, exponentformat: "power" },
+      yaxis: { type: "log", title: { text: group.measure === "cosine" ? "1 - cosine to float32" : `${group.measure} to float32` }, tickvals: DECADES.map((one) => 10 ** one), ticktext: DECADES.map((one) => (10 ** one === LEAST ? `≤${write(one)}` : write(one))) },
       margin: { l: 60, r: 12, t: 8, b: 44 },
-    }, `${scored.map((one) => `${one.backend} in ${one.precision}: ${one.time.toFixed(2)} of the time, distance ${one.distance.toExponential(1)}`).join("; ")}.`);
+    }, `${scored.map((one) => `${one.backend} in ${one.precision}: ${one.time.toFixed(2)} of the time, distance ${writeDistance(one)}`).join("; ")}.`);
   }
 
   /** The mark of a row in the chart above the table; rows without a distance have none. */
   function drawLegend(group, row) {
     const one = group.entries.find((entry) => entry.backend === row.backend && entry.precision === row.precision);
-    return one && one.distance !== null ? bench.drawMark(getSymbol(one.precision), bench.getColour(one.backend), !one.front) : null;
+    if (!one || one.distance === null) return null;
+    return bench.drawMark(isUnknown(one) ? "pentagon" : getSymbol(one.precision), bench.getColour(one.backend), isUnknown(one) || !one.front);
   }
 
   function makeCard(group) {

@@ -25,7 +25,30 @@ const bench = {};
   bench.fillTable = function (table, headings, rows) {
     const head = bench.make("tr", {}, headings.map((one) => bench.make("th", { scope: "col", class: one.class }, one.text)));
     table.replaceChildren(bench.make("thead", {}, head), bench.make("tbody", {}, rows));
+    for (const row of table.tBodies[0].rows) {
+      [...row.cells].forEach((cell, number) => number && cell.colSpan === 1 && (cell.dataset.label = head.cells[number].textContent));
+    }
+    requestAnimationFrame(() => table.closest(".scroll") && watchScroll(table.closest(".scroll")));
   };
+
+  // A table that is wider than its place fades at its edge, and a line below says that it goes on.
+  const watched = new WeakSet();
+  function watchScroll(place) {
+    if (watched.has(place)) return;
+    watched.add(place);
+    const hint = bench.make("p", { class: "hint", hidden: true }, "Scroll sideways for more columns →");
+    place.after(hint);
+    const check = () => {
+      hint.hidden = place.scrollWidth <= place.clientWidth + 1;
+      place.classList.toggle("more", place.scrollWidth - place.clientWidth - place.scrollLeft > 1);
+    };
+    place.addEventListener("scroll", check);
+    const observer = new ResizeObserver(check);
+    observer.observe(place);
+    for (const child of place.children) observer.observe(child);
+    check();
+  }
+  for (const place of document.querySelectorAll(".scroll")) watchScroll(place);
 
   bench.listNotes = function (place, notes) {
     place.replaceChildren(notes.length ? bench.make("ul", { class: "notes" }, notes.map((one) => bench.make("li", {}, one))) : "");
@@ -70,8 +93,12 @@ const bench = {};
     let chosen = {};
     const isText = (filter) => ["search", "page"].includes(filter.kind);
 
+    /** Values that the address names and the page does not have, in words. */
+    let unknown = [];
+
     function choose(wanted) {
       chosen = {};
+      unknown = [];
       for (const filter of filters) {
         if (isText(filter)) {
           chosen[filter.key] = wanted[filter.key] || "";
@@ -80,20 +107,22 @@ const bench = {};
         const values = filter.values(chosen).map((one) => String(one.value));
         const fallback = filter.all ? "" : values[0] || "";
         const asked = wanted[filter.key] ?? fallback;
-        chosen[filter.key] = values.includes(asked) || (filter.all && asked === "") ? asked : fallback;
+        const isKnown = values.includes(asked) || (filter.all && asked === "");
+        chosen[filter.key] = isKnown ? asked : fallback;
+        if (!isKnown && asked !== "") unknown.push(`${filter.label} "${asked}"`);
       }
     }
 
     function isUsual(filter) {
-      if (isText(filter) || filter.all) return chosen[filter.key] === "";
+      if (isText(filter) || filter.all || chosen[filter.key] === "") return chosen[filter.key] === "";
       const values = filter.values(chosen);
       return values.length > 0 && chosen[filter.key] === String(values[0].value);
     }
 
     /** A choice can be taken back with the browser's back button; letters of a search are no entries of the history. */
-    function writeFragment(isChoice) {
+    function writeFragment(isChoice, isRead) {
       const found = readFragment(); // with the filters of another form of the page
-      found.delete("show");
+      if (!isRead) found.delete("show");
       for (const filter of filters) {
         found.delete(filter.key);
         if (!isUsual(filter)) found.set(filter.key, chosen[filter.key]);
@@ -117,11 +146,17 @@ const bench = {};
 
     function draw() {
       const focused = document.activeElement && form.contains(document.activeElement) ? document.activeElement.name : null;
-      form.replaceChildren(...filters.map(drawFilter).filter(Boolean), drawReset());
+      const controls = filters.map(drawFilter).filter(Boolean);
+      form.replaceChildren(...controls, ...(controls.length ? [drawReset()] : []), ...(unknown.length ? [describeUnknown()] : []));
+      form.hidden = !form.children.length;
       if (focused) {
         const again = form.querySelector(`[name="${CSS.escape(focused)}"]:checked`) || form.querySelector(`[name="${CSS.escape(focused)}"]`);
         if (again) again.focus();
       }
+    }
+
+    function describeUnknown() {
+      return bench.make("p", { class: "unknown", role: "status" }, `The address names what this page does not have: ${unknown.join(", ")}. The page shows the usual instead.`);
     }
 
     function drawReset() {
@@ -156,8 +191,9 @@ const bench = {};
     function change(wanted, isChoice) {
       const kept = Object.fromEntries(filters.filter((one) => one.kind !== "page").map((one) => [one.key, chosen[one.key]]));
       choose(Object.keys(wanted).length ? { ...kept, ...wanted } : {});
+      unknown = []; // a choice of one filter may end that of another
       if (isChoice) draw();
-      writeFragment(isChoice);
+      writeFragment(isChoice, false);
       show(chosen, writePermalinks);
       writePermalinks();
     }
@@ -166,7 +202,7 @@ const bench = {};
       const fragment = readFragment();
       choose(Object.fromEntries(fragment));
       draw();
-      writeFragment(false);
+      writeFragment(false, true);
       const scroll = () => {
         writePermalinks();
         const shown = fragment.get("show");
@@ -215,8 +251,19 @@ const bench = {};
   const listeners = [];
   bench.onTheme = (listener) => listeners.push(listener);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  bench.isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+  let isPrinting = false;
+  /** Pixels of a chart on A4; null on a screen, where charts follow the width. */
+  bench.getPaperWidth = () => (isPrinting ? 680 : null);
+  bench.isDark = () => !isPrinting && (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
   dark.addEventListener("change", () => listeners.forEach((listener) => listener()));
+  // Paper is light, whatever the page is.
+  for (const [event, value] of [["beforeprint", true], ["afterprint", false]]) {
+    addEventListener(event, () => {
+      isPrinting = value;
+      document.documentElement.classList.toggle("printing", value);
+      listeners.forEach((listener) => listener());
+    });
+  }
   // Charts of a phone are laid out in another way.
   matchMedia("(max-width: 639px)").addEventListener("change", () => listeners.forEach((listener) => listener()));
   bench.find("theme").addEventListener("click", () => {

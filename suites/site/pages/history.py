@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from suites.harness.judge.steps import COUNTS, Point, Track
@@ -38,8 +38,13 @@ def describe(site: Site) -> Iterator[Page]:
             "commits": [line for run, track in followed for line in _list_numbers(run, track)],
             "counts": [{**line, **line.pop("counts")} for line in map(dict, stored)],
         },
-        texts={"empty": not followed, "no_counts": not stored, "legend": present.LEGEND},
+        texts={"empty": not followed, "no_counts": not stored, "legend": _choose_legend(followed)},
     )
+
+
+def _choose_legend(followed: Sequence[tuple[Run, Track]]) -> str:
+    is_timed = any(point.ratio is not None for _, track in followed for point in track.points)
+    return present.LEGEND if is_timed else present.LEGEND_OF_COUNTS
 
 
 def _describe_track(run: Run, track: Track) -> dict[str, Any]:
@@ -66,6 +71,7 @@ def _describe_point(point: Point) -> dict[str, Any]:
         "ratio": _describe_ratio(point.ratio),
         "level": _describe_ratio(point.level),
         "changes": present.describe_changes(point),
+        "told": present.describe_counts(point),
         "reason": None if point.reason is None else clean_line(point.reason),
         "counts": {name: point.counts[name] for name in COLUMNS if name in point.counts},
     }

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import growth
 from suites.harness.judge.growth import Growth
 from suites.harness.judge.standing import get_latency
 from suites.harness.present import units
 from suites.harness.present.details import QUANTITIES
 from suites.harness.present.names import describe_case
+from suites.harness.present.overview import get_time
+from suites.harness.present.ranked import shorten_labels
 from suites.harness.record.schema import Summary
 from suites.site import profiles
 from suites.site.entries import Entry, describe_machines, describe_row, list_entries, list_numbers
 from suites.site.page import Page, Site
-from suites.site.places import Place
+from suites.site.places import Place, SamplesOfRuns
 
 PREPARATION = ("import_s", "export_s", "compile_s", "first_call_s")
 
 
 def describe(site: Site) -> Iterator[Page]:
     """One page for each model."""
+    samples = SamplesOfRuns()
     for model, name in site.models.items():
         places = {(place.machine, place.standing.case): place for place in site.places if place.row.model == model}
         entries = [
-            entry | _describe_rows(places[entry["machine"], entry["case"]]) for entry in list_entries(site, model)
+            entry | _describe_rows(places[entry["machine"], entry["case"]], samples)
+            for entry in list_entries(site, model)
         ]
         sweeps = list(_describe_growth(list(places.values())))
         stored = [one for one in site.profiles if one.model == PurePath(model).name]
@@ -56,7 +62,7 @@ def describe(site: Site) -> Iterator[Page]:
         )
 
 
-def _describe_rows(place: Place) -> Entry:
+def _describe_rows(place: Place, samples: SamplesOfRuns) -> Entry:
     """All rows of a case, fastest first, with every quantity as text."""
     one = place.standing
     rows = [*one.timed, *(row for row in one.rows.values() if row.latency is None)]
@@ -65,11 +71,29 @@ def _describe_rows(place: Place) -> Entry:
         for heading, write in QUANTITIES.items()
         if any(write(row) != units.UNKNOWN for row in rows)
     }
+    short = shorten_labels([row.backend for row in rows])
     return {
         "title": describe_case(place.row),
-        "rows": [describe_row(place, row) | _describe_numbers(row) for row in rows],
+        "roof": PRECISIONS[place.row.precision].roof if place.row.precision in PRECISIONS else place.row.precision,
+        "rows": [
+            describe_row(place, row)
+            | {"short": short[row.backend], "quartiles": _write_quartiles(place, row, samples)}
+            | _describe_numbers(row)
+            for row in rows
+        ],
         "quantities": shown,
     }
+
+
+def _write_quartiles(place: Place, row: Summary, samples: SamplesOfRuns) -> str:
+    """Between which times the middle half of all samples lies, a call or a token; empty without samples."""
+    lines = samples.find(place.run, place.standing.case, row.backend)
+    seconds = [one for line in lines if line.status == "ok" for turn in line.seconds for one in turn]
+    if row.latency is None or len(seconds) < 2:
+        return ""
+    scale = get_time(row) / get_latency(row)
+    low, _, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    return f"{units.seconds(low * scale)} to {units.seconds(high * scale)}"
 
 
 def _describe_numbers(row: Summary) -> Entry:
@@ -112,6 +136,7 @@ def _describe_growth(places: list[Place]) -> Iterator[dict[str, Any]]:
                 "exponent": one.exponent,
                 "low": one.low,
                 "high": one.high,
+                "told": one.is_told,
                 "points": _find_points(one, rows),
             }
 
@@ -134,11 +159,20 @@ def _find_points(one: Growth, rows: list[Summary]) -> list[dict[str, float]]:
 
 
 def _describe_roofs(site: Site, machines: set[str]) -> list[dict[str, Any]]:
-    """What the machines can do at most: operations and bytes of memory a second, for each number of threads."""
+    """What the machines can do at most: operations and bytes of memory a second, for each number of threads.
+
+    Rates that are not believed are among them, and marked.
+    """
     return [
-        {"machine": name, "name": roof.name, "threads": roof.threads, "rate": roof.rate}
+        {
+            "machine": name,
+            "name": roof.name,
+            "threads": roof.threads,
+            "rate": roof.rate,
+            "believed": bool(roof.believed),
+        }
         for name, known in site.machines.items()
         if name in machines and known.roofs is not None
         for roof in known.roofs.rows
-        if roof.believed and roof.rate is not None and (roof.name == "memory" or roof.thread_bytes is None)
+        if roof.rate is not None and (roof.name == "memory" or roof.thread_bytes is None)
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from suites.harness.judge.standing import count_firsts
 from suites.site.entries import describe_machines, list_entries, list_numbers
 from suites.site.page import Page, Site
 
@@ -29,9 +31,18 @@ def describe(site: Site) -> Iterator[Page]:
             "columns": _order_columns(entries),
         },
         tables={"cases": [line for place in site.places for line in list_numbers(place)]},
-        texts={"empty": not entries, "part": next(iter(parts), None)},
+        texts={"empty": not entries, "part": next(iter(parts), None), "tally": _write_tally(site, machines)},
         parts=parts,
     )
+
+
+def _write_tally(site: Site, machines: list[dict[str, Any]]) -> str:
+    """How often the engine is first on the machine that the page opens with, for readers without scripts."""
+    if not machines:
+        return ""
+    first = machines[0]["name"]
+    found = count_firsts([place.standing for place in site.places if place.machine == first])
+    return str(replace(found, without=0))
 
 
 def _list_facets(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
