@@ -145,7 +145,11 @@ runs = ["20261121T120604Z_abc_tiny"]
 
 
 def test_rows_from_before_a_known_fault_say_so(tmp_path, capsys):
-    rows = [engine_row(), records.summary(latency=LATENCY), records.summary(backend="torch_compile[mode=x]")]
+    rows = [
+        engine_row(),
+        records.summary(latency=LATENCY),
+        records.summary(backend="torch_compile[mode=x]", latency=LATENCY),
+    ]
     write(tmp_path, "20261121T120604Z_abc_tiny", *rows)
     write(tmp_path, "20261122T120604Z_def_tiny", *rows)
     (tmp_path / "superseded.toml").write_text(FAULTS)
