@@ -278,6 +278,11 @@ class NodeProfile:
     module: str = ""
     is_reference: bool = False
 
+    @property
+    def has_known_work(self) -> bool:
+        """False for a launch that torch runs, of which nothing is counted."""
+        return bool(self.bytes or self.flops) or self.share_of_roof is not None
+
 
 @dataclass(frozen=True)
 class ThreadProfile:
@@ -365,7 +370,7 @@ class Profile:
         None where roofs were not measured, or where no launch has work that is known, because torch runs them all.
         """
         total = self.seconds * len(self.threads)
-        if not self.peak_flops or not total or not any(node.bytes for node in self.nodes):
+        if not self.peak_flops or not total or not any(node.has_known_work for node in self.nodes):
             return None
         least, lost = 0.0, dict[str, float]()
         for node in self.nodes:
@@ -377,7 +382,7 @@ class Profile:
         ordered = sorted(lost.items(), key=lambda one: -one[1])
         idle = sum(thread.idle_seconds for thread in self.threads)
         shares = tuple((op, seconds / total) for op, seconds in ordered)
-        cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None and node.bytes)
+        cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None and node.has_known_work)
         return Attribution(least / total, shares, idle / total, cached / total)
 
     def __str__(self) -> str:

@@ -92,7 +92,7 @@ def pretend(monkeypatch, *, versions=(), capability=None, built="12.8"):
         return found
 
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    monkeypatch.setattr(target, "_find_missing_package", target._find_missing_package.__wrapped__)
+    monkeypatch.setattr(target, "find_missing_package", target.find_missing_package.__wrapped__)
     monkeypatch.setattr("importlib.metadata.version", version)
     monkeypatch.setattr(torch.version, "cuda", built)
     monkeypatch.setattr(torch, "__version__", "2.13.0+cpu")
