@@ -31,7 +31,7 @@ def list_pages(folder):
     return sorted(path.name for path in folder.glob("*.html"))
 
 
-def test_every_page_draws_without_complaint_and_fits_every_width(visit, folder):
+def test_every_page_draws_without_complaint_fits_every_width_and_has_its_raw_numbers(visit, folder):
     from playwright import sync_api as api
 
     for name in list_pages(folder):
@@ -45,6 +45,10 @@ def test_every_page_draws_without_complaint_and_fits_every_width(visit, folder):
         for chart in page.query_selector_all(".chart:not([hidden])"):
             assert chart.query_selector(".main-svg"), (name, chart.get_attribute("id"))
         assert page.query_selector("h1").inner_text()
+        for link in page.query_selector_all(".raw a"):
+            path = folder / link.get_attribute("href")
+            text = path.read_text()
+            assert text.count("\n") > 0 if path.suffix == ".csv" else isinstance(json.loads(text), list)
 
 
 def test_the_matrix_has_the_numbers_of_the_record(visit, collection):
@@ -112,15 +116,6 @@ def test_a_case_links_to_its_page_with_the_same_numbers(visit, folder):
     row = page.query_selector(f'#rows tr[data-backend="{entry["best"]["other"]}"]').inner_text()
     assert entry["best"]["text"] in row
     assert entry["best"]["interval"] in row
-
-
-def test_raw_numbers_lie_beside_every_chart(visit, folder):
-    for name in list_pages(folder):
-        page = visit(name)
-        for link in page.query_selector_all(".raw a"):
-            path = folder / link.get_attribute("href")
-            text = path.read_text()
-            assert text.count("\n") > 0 if path.suffix == ".csv" else isinstance(json.loads(text), list)
 
 
 def test_light_and_dark_follow_the_system_and_the_button(visit):
@@ -220,10 +215,7 @@ def read_content(page):
 
 @pytest.mark.parametrize("name", ["index.html", "ablations.html", "model-bert.html"])
 def test_every_filter_is_restored_from_the_address(visit, name):  # all pages make their filters by one script
-    first = visit(name)
-    filters = list_filters(first)
-    first.context.close()
-    for key, value in filters.items():
+    for key, value in list_filters(visit(name)).items():
         page = visit(name)
         control = page.locator(f'#filters [name="{key}"]')
         kind = control.first.evaluate("one => one.type")
@@ -240,8 +232,6 @@ def test_every_filter_is_restored_from_the_address(visit, name):  # all pages ma
         assert read_content(again) == read_content(page), (name, key)
         for link in again.query_selector_all("[data-permalink]"):
             assert urlencode({key: value}) in link.get_attribute("href"), (name, key)
-        for one in (page, again):  # open pages slow down those that follow
-            one.context.close()
 
 
 def test_a_permalink_shows_its_chart(visit, folder):
