@@ -41,3 +41,11 @@ def test_the_compiler_sees_every_function() -> None:
         for sizes in ("RAGGED", "REAL")
     }
     assert found["RAGGED"] <= found["REAL"]
+
+
+def test_a_batch_that_no_grid_has_is_refused() -> None:
+    for batch, is_planned in ((65535, True), (65536, False)):
+        case = steps.Case("matmul", (steps.Input((batch, 1, 2)), steps.Input((batch, 2, 1))))
+        made = steps.outline(case, "float32")
+        found = registry.plan_step(registry.request_of(made.step, made.attributes, registry.Device()))
+        assert isinstance(found, tuple) is is_planned

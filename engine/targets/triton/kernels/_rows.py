@@ -159,7 +159,7 @@ def load_sum(x, addend, inside):
 @triton.jit
 def largest(x):
     """The largest element of each row that is a number, -inf if there is none. [rows, columns] -> [rows, 1]."""
-    return tl.max(tl.where(x == x, x, float("-inf")), 1, keep_dims=True)  # noqa: PLR0124  # False for NaN
+    return tl.max(tl.where(x == x, x, float("-inf")), 1, keep_dims=True)  # False for NaN
 
 
 @triton.jit

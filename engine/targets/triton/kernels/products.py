@@ -29,6 +29,8 @@ from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
 _ENCODINGS = ("bfloat16", "float16", "int8_channel")
 _COMPUTE = ("element", "bfloat16")
+MOST_PROGRAMS = 65535
+"""Programs along the second and the third axis of a grid: https://docs.nvidia.com/cuda/cuda-c-programming-guide."""
 _GROUP = 8  # rows of blocks
 _VECTOR_ROWS = 4
 _MOST_SPLITS = 16
@@ -81,17 +83,33 @@ def _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE: tl.constex
 
 
 @triton.jit
-def _store(
-    out, residual, total, rows, columns, mask, out_row, residual_row,
-    ACTIVATION: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
+def _finish_block(
+    out, residual, total, up, rows, columns, n, is_column, mask, scale, bias, alpha, out_row, residual_row,
+    ACTIVATION: tl.constexpr, GATED: tl.constexpr,
+    HAS_SCALE: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_RESIDUAL: tl.constexpr,
 ):  # fmt: skip
-    """Add the residual, activate, and store."""
+    """Apply the epilogue to the sums of a block and store it. `up` has the second half of a gated layer's sums."""
+    total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+    if GATED:
+        up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
+        total = activate(total, ACTIVATION) * up
     if HAS_RESIDUAL:
         there = residual + rows.to(tl.int64)[:, None] * residual_row + columns[None, :]
         total = total + tl.load(there, mask=mask, other=0.0).to(tl.float32)
-    total = activate(total, ACTIVATION)
+    if not GATED:
+        total = activate(total, ACTIVATION)
     there = out + rows.to(tl.int64)[:, None] * out_row + columns[None, :]
     tl.store(there, total.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _store_parts(parts, split, total, up, rows, columns, m, n, mask, GATED: tl.constexpr):
+    """Store the sums of a block as part `split`, float32 [splits, m, columns of the weight]."""
+    width = 2 * n if GATED else n
+    there = parts + (split.to(tl.int64) * m + rows[:, None]) * width + columns[None, :]
+    tl.store(there, total, mask=mask)
+    if GATED:
+        tl.store(there + n, up, mask=mask)
 
 
 @triton.jit
@@ -146,25 +164,18 @@ def multiply_tiles(
             x, weight, rows, is_row, columns, is_column, first, last, x_row, x_step, w_column, w_step,
             TYPE, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
         )  # fmt: skip
+        up = total
         if GATED:
             up = _sum_block(
                 x, weight, rows, is_row, columns + n, is_column, first, last, x_row, x_step, w_column, w_step,
                 TYPE, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
             )  # fmt: skip
         if SPLIT:
-            width = 2 * n if GATED else n
-            there = parts + (split.to(tl.int64) * m + rows[:, None]) * width + columns[None, :]
-            tl.store(there, total, mask=mask)
-            if GATED:
-                tl.store(there + n, up, mask=mask)
+            _store_parts(parts, split, total, up, rows, columns, m, n, mask, GATED)
         else:
-            total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
-            if GATED:
-                up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
-                total = activate(total, ACTIVATION) * up
-            _store(
-                out, residual, total, rows, columns, mask, out_row, residual_row,
-                "none" if GATED else ACTIVATION, HAS_RESIDUAL,
+            _finish_block(
+                out, residual, total, up, rows, columns, n, is_column, mask, scale, bias, alpha, out_row, residual_row,
+                ACTIVATION, GATED, HAS_SCALE, HAS_BIAS, HAS_RESIDUAL,
             )  # fmt: skip
 
 
@@ -205,25 +216,18 @@ def multiply_vectors(
         x, weight, rows, columns, is_row, is_column, first, last, x_row, w_column, w_step,
         TYPE, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
+    up = total
     if GATED:
         up = _sum_vectors(
             x, weight, rows, columns + n, is_row, is_column, first, last, x_row, w_column, w_step,
             TYPE, BLOCK_M, BLOCK_N, BLOCK_K,
         )  # fmt: skip
     if SPLIT:
-        width = 2 * n if GATED else n
-        there = parts + (split * m + rows[:, None]) * width + columns[None, :]
-        tl.store(there, total, mask=mask)
-        if GATED:
-            tl.store(there + n, up, mask=mask)
+        _store_parts(parts, split, total, up, rows, columns, m, n, mask, GATED)
     else:
-        total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
-        if GATED:
-            up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
-            total = activate(total, ACTIVATION) * up
-        _store(
-            out, residual, total, rows, columns, mask, out_row, residual_row,
-            "none" if GATED else ACTIVATION, HAS_RESIDUAL,
+        _finish_block(
+            out, residual, total, up, rows, columns, n, is_column, mask, scale, bias, alpha, out_row, residual_row,
+            ACTIVATION, GATED, HAS_SCALE, HAS_BIAS, HAS_RESIDUAL,
         )  # fmt: skip
 
 
@@ -246,13 +250,9 @@ def add_parts(
         total += tl.load(there + split * m * width, mask=mask, other=0.0)
         if GATED:
             up += tl.load(there + split * m * width + n, mask=mask, other=0.0)
-    total = _finish(total, columns, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
-    if GATED:
-        up = _finish(up, columns + n, is_column, scale, bias, alpha, HAS_SCALE, HAS_BIAS)
-        total = activate(total, ACTIVATION) * up
-    _store(
-        out, residual, total, rows, columns, mask, out_row, residual_row,
-        "none" if GATED else ACTIVATION, HAS_RESIDUAL,
+    _finish_block(
+        out, residual, total, up, rows, columns, n, is_column, mask, scale, bias, alpha, out_row, residual_row,
+        ACTIVATION, GATED, HAS_SCALE, HAS_BIAS, HAS_RESIDUAL,
     )  # fmt: skip
 
 
@@ -457,7 +457,9 @@ def choose_tiles(product: Product, request: Request) -> Choice:
     return next((one for one in choices if one.block_m >= product.m), choices[-1])
 
 
-def _plan_tiles(product: Product, request: Request) -> Launches:
+def _plan_tiles(product: Product, request: Request) -> Launches | None:
+    if math.prod(product.batch) > MOST_PROGRAMS:
+        return None
     choice = choose_tiles(product, request)
     if product.gated and choice.block_m * choice.block_n > 8192:  # two blocks of sums must fit into registers
         choice = choice._replace(block_n=choice.block_n // 2)

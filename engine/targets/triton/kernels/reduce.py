@@ -97,11 +97,11 @@ def _fold(
         elif NAME == "prod":
             made *= v
         elif NAME == "amax":
-            made = tl.where((v > made) | (v != v), v, made)  # noqa: PLR0124  # True for NaN
+            made = tl.where((v > made) | (v != v), v, made)  # True for NaN
         else:
-            made = tl.where((v < made) | (v != v), v, made)  # noqa: PLR0124  # True for NaN
+            made = tl.where((v < made) | (v != v), v, made)  # True for NaN
     if KIND.is_floating() and (NAME == "amax" or NAME == "amin"):  # noqa: PLR1714  # jit knows no `in`
-        is_nan = made != made  # noqa: PLR0124
+        is_nan = made != made
         folded = _fold_lanes(tl.where(is_nan, START, made), NAME)
         folded = tl.where(tl.max(is_nan.to(tl.int32), 1) != 0, float("nan"), folded)
     else:
@@ -121,7 +121,7 @@ def _fold(
 @triton.jit
 def _find_first(best, at, LARGEST: tl.constexpr, START: tl.constexpr):
     """The best element of each row, and the first of its positions. Two of [rows, columns] -> two of [rows]."""
-    is_nan = best != best  # noqa: PLR0124  # False for integers
+    is_nan = best != best  # False for integers
     known = tl.where(is_nan, START, best)
     top = tl.max(known, 1) if LARGEST else tl.min(known, 1)
     first = tl.min(tl.where(known == top[:, None], at, _LAST), 1)
@@ -167,7 +167,7 @@ def _position(
         v = tl.load(x + spread(column, column_sizes, column_steps, WIDE), mask=inside, other=0).to(KIND)
         better = v > best if LARGEST else v < best
         # The first element of a lane counts even if it is no better than START; nothing is better than NaN.
-        better |= (at == _LAST) | ((v != v) & (best == best))  # noqa: PLR0124
+        better |= (at == _LAST) | ((v != v) & (best == best))
         better &= inside
         best = tl.where(better, v, best)
         at = tl.where(better, column, at)
