@@ -383,10 +383,12 @@ class Target(ABC):
         name: what `Config.target` calls it.
         summary: one line for people.
         device: where its programs run.
+        activations: what `Config.activations` means if it is None.
     """
 
     name: str
     summary: str
+    activations: str = "float32"
     device: Device
 
     def unavailable(self) -> str | None:

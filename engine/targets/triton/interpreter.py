@@ -3,8 +3,8 @@
 `TRITON_INTERPRET=1` runs kernels in NumPy, on CPU tensors. As triton 3.7 comes, it computes with the bits of bfloat16
 numbers as if they were integers, reads and writes whatever an address leads to, and multiplies exactly where a GPU
 rounds to TF32. Here products and conversions of bfloat16 are right, and other arithmetic on it is refused, because
-kernels compute in float32. Products in TF32 lose the bits that tensor cores do not read. Each lane of an access must lie
-in the memory of an argument. `install` changes classes of triton in this process.
+kernels compute in float32. Products in TF32 lose the bits that tensor cores do not read. Each lane of an access must
+lie in the memory of an argument. `install` changes classes of triton in this process.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ class TritonTarget(Target):
 
     name = "triton"
     summary = "Triton kernels on a CUDA device"
+    activations = "model"
     device: TritonDevice
 
     def __init__(self) -> None:
