@@ -4,6 +4,9 @@ suites and the scripts reach it by `get`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from engine.config import Config
 from engine.errors import ConfigError
 from engine.suggest import unknown
 from engine.switches import Switch
@@ -29,6 +32,13 @@ def get(name: str) -> Target:
     if name not in TARGETS:
         raise ConfigError(unknown("target", name, TARGETS))
     return TARGETS[name]
+
+
+def settle(config: Config) -> Config:
+    """The Config with what its target chooses where the user does not."""
+    if config.activations is not None:
+        return config
+    return replace(config, activations=get(config.target).activations)
 
 
 for _target in (CPU, INTERPRETER, TRITON):
