@@ -87,25 +87,32 @@ def _refusing(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _refusing_inputs(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """As `_refusing`, for a method that takes a sequence of tensors."""
+
+    def checked(self: Any, inputs: Any) -> Any:
+        if any(one.dtype == tl.bfloat16 for one in inputs):
+            raise TypeError(f"{name} of bfloat16: convert the operand to float32 first")
+        return plain(self, inputs)
+
+    return checked
+
+
 def install() -> None:
     """Change triton's interpreter in this process. Later calls do nothing."""
     if getattr(_Builder, "is_strict", False):
         return
     _Builder.is_strict = True
     _install_memory()
-    _Builder.binary_op = _refusing("arithmetic", _Builder.binary_op)
+    for name in ("binary_op", "create_fma", "create_atomic_rmw"):
+        setattr(_Builder, name, _refusing("arithmetic", getattr(_Builder, name)))
     _Builder.unary_op = _refusing("a function", _Builder.unary_op)
-    dot, reduce = _Builder.create_dot, interpreter.ReduceOps.apply_impl
+    for fold, name in ((interpreter.ReduceOps, "a reduction"), (interpreter.ScanOps, "a scan")):
+        fold.apply_impl = _refusing_inputs(name, fold.apply_impl)
+    dot = _Builder.create_dot
     _Builder.cast_impl = lambda _self, source, target: _convert(source, target)
     _Builder.create_fp_to_fp = lambda _self, source, target, _mode: _convert(source, target)
     _Builder.create_dot = lambda self, a, b, d, *others: dot(self, _wide(a), _wide(b), d, *others)
-
-    def reduce_checked(self: Any, inputs: Any) -> Any:
-        if any(one.dtype == tl.bfloat16 for one in inputs):
-            raise TypeError("a reduction of bfloat16: convert the operand to float32 first")
-        return reduce(self, inputs)
-
-    interpreter.ReduceOps.apply_impl = reduce_checked
     # device_assert fires only in this mode.
     object.__setattr__(interpreter.interpreter_builder.options, "debug", True)
 
@@ -113,6 +120,7 @@ def install() -> None:
 def _install_memory() -> None:
     executor = interpreter.GridExecutor
     begin, load, store = executor._init_args_hst, _Builder.create_masked_load, _Builder.create_masked_store
+    update, exchange = _Builder.create_atomic_rmw, _Builder.create_atomic_cas
 
     def begin_checked(self: Any, args: Any, kwargs: Any) -> Any:
         positional, named = begin(self, args, kwargs)
@@ -127,6 +135,14 @@ def _install_memory() -> None:
         _MEMORY.check(pointers, mask, "store")
         return store(self, pointers, value, mask, *others)
 
+    def update_checked(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *others: Any) -> Any:
+        _MEMORY.check(pointers, mask, "read-modify-write")
+        return update(self, operation, pointers, value, mask, *others)
+
+    def exchange_checked(self: Any, pointers: Any, *others: Any) -> Any:
+        _MEMORY.check(pointers, np.True_, "compare-and-swap")
+        return exchange(self, pointers, *others)
+
     call = executor.__call__
 
     def call_silently(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -135,3 +151,4 @@ def _install_memory() -> None:
 
     executor._init_args_hst, executor.__call__ = begin_checked, call_silently
     _Builder.create_masked_load, _Builder.create_masked_store = load_checked, store_checked
+    _Builder.create_atomic_rmw, _Builder.create_atomic_cas = update_checked, exchange_checked

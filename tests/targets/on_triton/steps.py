@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -286,3 +286,21 @@ def worst_error(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -
             continue
         worst = max(worst, float(np.max(np.abs(a[~odd] - b[~odd])) / max(1.0, float(np.max(np.abs(b[~odd]))))))
     return worst
+
+
+def find_wrong_numbers(case: Case, dtype: str) -> str:
+    """What is wrong with the result of a case, as one sentence; "" if nothing is."""
+    results, expected, is_bad_index = run(case, dtype)
+    if is_bad_index:
+        return "the kernel reports a bad index, and none is"
+    tolerance = max(TOLERANCE.get(one.dtype.name, 0.0) for one in results) * case.scale
+    error = worst_error(results, expected)
+    return "" if error <= tolerance else f"the result has an error of {error:.3g}; the tolerance is {tolerance:.3g}"
+
+
+def find_unseen(ragged: Iterable[Launch], real: Iterable[Launch]) -> set[str]:
+    """The kernel functions, as ``module.name``, that `ragged` launches and `real` does not."""
+    of_ragged, of_real = (
+        {f"{one.function.fn.__module__}.{one.function.fn.__name__}" for one in launches} for launches in (ragged, real)
+    )
+    return of_ragged - of_real
