@@ -53,8 +53,10 @@ class Case(NamedTuple):
         variant: the kernel that must run it; "" is any.
         multiprocessors: of the device that it is planned for.
         scale: factor of the tolerance, where the sums of a case are longer or its values larger than usual.
-        has_products: names of kernel functions that must use warpgroup instructions in types of 16 bits.
+        has_products: names of kernel functions that must use warpgroup instructions where they multiply numbers of 16
+            bits or TF32.
         over: position of the input over which the result is written; -1: it has memory of its own.
+        allow_tf32: float32 products may be rounded to TF32. The interpreter computes them exactly.
     """
 
     op: str
@@ -66,11 +68,12 @@ class Case(NamedTuple):
     scale: float = 1.0
     has_products: tuple[str, ...] = ()
     over: int = -1
+    allow_tf32: bool = False
 
     def __str__(self) -> str:
         sizes = ",".join("-" if one is None else "x".join(map(str, one.shape)) for one in self.inputs)
         extra = ",".join(f"{name}={value}" for name, value in self.attributes.items())
-        return f"{self.op}({sizes}){':' + extra if extra else ''}".replace(" ", "")
+        return f"{self.op}({sizes}){':' + extra if extra else ''}{':tf32' if self.allow_tf32 else ''}".replace(" ", "")
 
 
 class Made(NamedTuple):
@@ -194,7 +197,7 @@ def make(case: Case, dtype: str, seed: int = 0, *, is_outline: bool = False) -> 
 
 def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
     """The kernel and the launches of a made step; an input that must be dense is an error of the case."""
-    device = registry.Device(multiprocessors=case.multiprocessors)
+    device = registry.Device(multiprocessors=case.multiprocessors, allow_tf32=case.allow_tf32)
     found = registry.plan_step(registry.request_of(made.step, made.attributes, device))
     assert isinstance(found, tuple), f"no kernel accepts {case}: {found}"
     if case.variant:
