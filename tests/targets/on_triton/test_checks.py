@@ -7,6 +7,7 @@ import torch
 
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
+from triton.runtime import interpreter
 from triton.runtime.errors import InterpreterError
 
 from engine.targets.triton import registry
@@ -101,6 +102,24 @@ def test_arithmetic_of_bfloat16_is_stopped(name: str, message: str) -> None:
     x, y, out = (torch.full((BLOCK,), value, dtype=torch.bfloat16) for value in (1.5, -2.0, 0.0))
     with pytest.raises(InterpreterError, match=message):
         planted.compute_narrow[(1,)](x, y, out, NAME=name, BLOCK=BLOCK)
+
+
+def test_a_launch_replaces_the_language_once_for_each_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace, replaced = interpreter._patch_builtin, []
+
+    def replace_counted(package: object, *others: object) -> None:
+        replaced.append(package)
+        replace(package, *others)
+
+    monkeypatch.setattr(interpreter, "_patch_builtin", replace_counted)
+    counts = []
+    for rows in (1, 5):
+        replaced.clear()
+        x, out, mark = torch.ones(rows * BLOCK), torch.zeros(rows), torch.zeros(1, dtype=torch.int32)
+        planted.sum_rows[(rows,)](x, out, mark, BLOCK, FAULT="", BLOCK=BLOCK)
+        assert (out == BLOCK).all()
+        counts.append(len(replaced))
+    assert counts[0] == counts[1] > 0
 
 
 # --- functions that the compiler does not see ------------------------------------------------------------------------
