@@ -76,6 +76,11 @@ class Case(NamedTuple):
         return f"{self.op}({sizes}){':' + extra if extra else ''}{':tf32' if self.allow_tf32 else ''}".replace(" ", "")
 
 
+def allow_tf32(*cases: Case) -> tuple[Case, ...]:
+    """The cases in float32, where products may be rounded to TF32."""
+    return tuple(case._replace(dtypes=("float32",), allow_tf32=True) for case in cases)
+
+
 class Made(NamedTuple):
     """A step with its operands' memory.
 
