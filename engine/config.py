@@ -324,7 +324,8 @@ class Config:
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
             attention reads for each token; numbers are rounded when they are written to a state. It has no effect on a
             model without float32 states; the row ``states=bfloat16`` of the report counts the states that it narrows.
-        fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
+        fallback: None: a call that cannot be compiled, or that the target has no kernel for, is an error; ``"torch"``:
+            torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.
         disable: passes to leave out of the pipeline.

@@ -31,5 +31,13 @@ def get(name: str) -> Target:
     return TARGETS[name]
 
 
+def require(name: str) -> Target:
+    """The target of that name; ConfigError for an unknown one, and if this machine cannot run its programs."""
+    target = get(name)
+    if (reason := target.unavailable()) is not None:
+        raise ConfigError(f"target {name}: {reason}")
+    return target
+
+
 for _target in (CPU, INTERPRETER, TRITON):
     register(_target)

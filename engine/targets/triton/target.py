@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from engine.config import Config
-from engine.ops import TABLE
-from engine.program import Artifact, Instruction
+from engine.ops import TABLE, TensorType
+from engine.program import Artifact
 from engine.targets.base import Prepared, StepPlanner, Target
 from engine.targets.bind import bind
 from engine.targets.plan import Kernel, NeedsDense, Planned, Step
@@ -57,16 +58,15 @@ class TritonTarget(Target):
         """As `Target.unavailable`."""
         return _find_obstacle()
 
-    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """As `Target.supports`: None if the op is a view, or a kernel reads its operands as they are encoded."""
-        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
-        families = {encoding.family for encoding in found if encoding is not None}
-        if TABLE[instruction.op].view is not None and not families:
+    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
+        """As `Target.supports`: None for a view, or if a kernel reads the inputs as they are encoded."""
+        families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
+        if TABLE[op].view is not None and not families:
             return None
-        known = registry.kernels().get(instruction.op, ())
+        known = registry.kernels().get(op, ())
         if not known:
             return "there is no Triton kernel for it"
-        compute = instruction.attributes.get("compute", "element")
+        compute = attributes.get("compute", "element")
         if any(families <= one.encodings and compute in one.compute for one in known):
             return None
         reads = f" reads {', '.join(sorted(families))} operands" if families else " runs it"
