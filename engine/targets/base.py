@@ -79,6 +79,10 @@ class Device(ABC):
         """Copy a value of this device to a dense array or tensor for the user."""
         as_array(wanted)[...] = self.read(value)
 
+    def wait(self) -> None:
+        """Wait until the device has done what this thread has enqueued, such as calls whose results stay there."""
+        return
+
     def enqueues_to(self, wanted: Any) -> bool:
         """True if `copy_out` to this array or tensor is enqueued behind the run, so that nobody need wait for it."""
         del wanted
@@ -256,9 +260,13 @@ class Executable(ABC):
             context.run(inputs, outputs)
             context.synchronize()
         finally:
-            with _LOCK:
-                self._idle.append((states, context))
-                del self._idle[:-_MOST_IDLE]
+            self._keep_idle(states, context)
+
+    def _keep_idle(self, states: Sequence[Any], context: Context) -> None:
+        """Keep a context that no call uses any longer for a later call."""
+        with _LOCK:
+            self._idle.append((states, context))
+            del self._idle[:-_MOST_IDLE]
 
     def _idle_context(self, states: Sequence[Any]) -> Context | None:
         with _LOCK:

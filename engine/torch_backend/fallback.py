@@ -134,10 +134,11 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         check_profile(runs, roofs)
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
-        calls = []
+        calls, device = [], targets.get(self.config.target).device
         for _ in range(runs):
             start = time.perf_counter()
             self(*args, **kwargs)
+            device.wait()
             calls.append(time.perf_counter() - start)
         return chosen.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
 

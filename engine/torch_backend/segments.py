@@ -37,7 +37,7 @@ from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
 from engine.runtime.warn import warn_of_decoded, warn_of_left
-from engine.targets.base import Roofs, Target
+from engine.targets.base import Device, Roofs, Target
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
@@ -277,7 +277,7 @@ class Segmented:
         for part in self.parts:
             inputs = self._read(part, values)
             if part.program is None:
-                profiles.append(_profile_of_torch(part, inputs, runs))
+                profiles.append(_profile_of_torch(part, inputs, runs, self._device))
             else:
                 profiles.append(part.program.profile(*inputs, runs=runs, roofs=roofs))
             self.step(part, values)
@@ -338,12 +338,13 @@ def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...
     return {n: evaluate_all(strides, known.__getitem__) for n, strides in symbolic.items()}
 
 
-def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int) -> Profile:
+def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int, device: Device) -> Profile:
     """One line for all that torch runs here."""
     samples = []
     for _ in range(runs):
         start = time.perf_counter()
         results = part.call(*inputs)
+        device.wait()
         samples.append(time.perf_counter() - start)
     seconds = statistics.median(samples)
     shape = next((tuple(r.shape) for r in results if isinstance(r, torch.Tensor)), ())
