@@ -82,7 +82,7 @@ test: lint
 
 # Not in the process of `make test`, where Triton interprets kernels. Kernels that were compiled before come from its cache.
 test-triton: $(STAMP)
-	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py
+	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py tests/targets/on_triton/compiled_configurations.py
 
 test-gpu: $(STAMP)
 	$(call on-gpu,TRITON_INTERPRET=0 $(BIN)/python -m pytest tests/targets/on_triton/on_gpu.py)

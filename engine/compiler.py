@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import passes, program, sizes
+from engine import passes, program, sizes, targets
 from engine.config import Config, require_config
 from engine.errors import (
     ConfigError,
@@ -109,10 +109,10 @@ def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
 def _choose_config(config: Any, model: Any, example_inputs: Any) -> Config:
     """The `config` argument of `compile` and `compile_decoder`; for None, what suits the place of the model."""
     if config is not None:
-        return require_config(config)
+        return targets.settle(require_config(config))
     parameters = model.parameters() if callable(getattr(model, "parameters", None)) else ()
     is_on_gpu = any(getattr(one, "is_cuda", False) for one in (*_tensors(example_inputs), *parameters))
-    return Config(target="triton") if is_on_gpu else Config()
+    return targets.settle(Config(target="triton") if is_on_gpu else Config())
 
 
 def _tensors(value: Any) -> Iterator[Any]:

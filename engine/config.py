@@ -317,9 +317,9 @@ class Config:
             no layer is an error, except if torch runs some calls (`fallback`, torch.compile). It is
             also an error if earlier patterns match all layers of a pattern and give one of them another precision.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
-            and sums read and write float32; this is faster, and more accurate than the model. Inputs and outputs keep
-            the model's type; states become float32. ``model``: as in the model; on the cpu by reference kernels, which
-            are slow, on a GPU by kernels that are faster than those of float32.
+            and sums read and write float32, which is more accurate than the model. Inputs and outputs keep the model's
+            type; states become float32. ``model``: as in the model. None: what the target has fast kernels for, which
+            is ``float32`` on the cpu, where reference kernels run other types, and ``model`` on a GPU.
         states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
             attention reads for each token; numbers are rounded when they are written to a state. It has no effect on a
@@ -363,9 +363,14 @@ class Config:
     recipe: str | Path | Mapping[str, str] | tuple[tuple[str, str], ...] | None = field(
         default=None, metadata={"setting": Recipe("precision of single layers, as a path of a TOML file")}
     )
-    activations: str = _set(
-        "float32",
-        Choice("type of the values between nodes, for models of bfloat16 or float16", values=("float32", "model")),
+    activations: str | None = _set(
+        None,
+        Choice(
+            "type of the values between nodes, for models of bfloat16 or float16; by default what suits the target",
+            values=("float32", "model"),
+            optional=True,
+            absent="the target's",
+        ),
     )
     states: str | None = _set(
         None,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from engine import targets
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.suggest import unknown
@@ -69,7 +70,7 @@ def config_of(options: Mapping[str, Any]) -> Config:
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, known))
-    return Config(**{"fallback": "torch", **options})
+    return targets.settle(Config(**{"fallback": "torch", **options}))
 
 
 def reports() -> list[Report]:

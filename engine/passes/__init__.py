@@ -230,7 +230,7 @@ def run_common(
 
     Args:
         graph: changed in place.
-        config: as for `run`, and `activations`, `recipe` and `states`.
+        config: as for `run`, and `activations` (None: float32), `recipe` and `states`.
         check: verify the graph after every pass, as `Config.verify` does.
         is_whole: False for a part of a model; then a pattern of the recipe may match no layer.
 
@@ -254,7 +254,7 @@ def run_common(
     if config.recipe is not None:
         pairs = cast("tuple[tuple[str, str], ...]", config.recipe)  # as Config stores every form of it
         log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
-    if config.activations == "float32" and config.precision != "fp32":
+    if config.activations != "model" and config.precision != "fp32":
         with graph.scope.deciding():
             changes = widen.widen(graph)
         log += _logged("activations=float32", changes)

@@ -26,6 +26,7 @@ from engine.runtime.sampling import check_sampling
 from engine.runtime.state import State
 from engine.targets.base import Device
 from engine.targets.lowering import lower
+from engine.targets.tuned import Tuning
 
 ENTRIES = ("prefill", "decode")
 FACTS = ("max_length", "batch")
@@ -435,6 +436,31 @@ class Decoder:
     def entry(self, name: str) -> Program:
         """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for other names."""
         return {"prefill": self._prefill, "decode": self._decode}[name]
+
+    def tune(self, ids: Any, *, rounds: int = 9, folder: str | Path | None = None) -> tuple[Tuning, Tuning]:
+        """As `Program.tune`, for both entry points: prefill with this prompt, and decode behind it.
+
+        Args:
+            ids: int64 [batch, length], the prompt; two tokens of each text or more.
+            rounds: as for `Program.tune`.
+            folder: as for `Program.tune`.
+
+        Raises:
+            ConfigError, ExecutionError: as `Program.tune`.
+            ShapeError: wrong shape or type of ids, one token only, or no room for another token behind them.
+        """
+        length = self._length(ids)
+        if not 2 <= length < self.max_length:
+            raise ShapeError(f"tune: expected from 2 to {self.max_length - 1} tokens, got {length}")
+        state, lengths = self.new_state(), np.full(self.batch, length, np.int64)
+        first = self._prefill.tune(
+            ids, *_like(ids, np.zeros(self.batch, np.int64), lengths), state=state, rounds=rounds, folder=folder
+        )
+        self.prefill(ids, state=state)
+        second = self._decode.tune(
+            ids[:, :1], *_like(ids, lengths, lengths + 1), state=state, rounds=rounds, folder=folder
+        )
+        return first, second
 
     def save(self, path: str | Path) -> None:
         """Write the decoder to one file, which `load_decoder` reads. Raises ProgramError if it cannot be written."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.errors import ConfigError
+from engine.targets.tuned import TuningOptions
 
 
 def check_profile(runs: Any, roofs: Any) -> None:
@@ -15,6 +17,15 @@ def check_profile(runs: Any, roofs: Any) -> None:
         raise ConfigError(f"profile: runs: expected a whole number from 1 on, got {runs!r}")
     if not isinstance(roofs, bool):
         raise ConfigError(f"profile: roofs: expected True or False, got {roofs!r}")
+
+
+def tuning_options(rounds: Any, folder: Any) -> TuningOptions:
+    """The options of `Program.tune`. ConfigError unless `rounds` is a whole number from 1 on and `folder` a path."""
+    if type(rounds) is not int or rounds < 1:
+        raise ConfigError(f"tune: rounds: expected a whole number from 1 on, got {rounds!r}")
+    if folder is not None and not isinstance(folder, str | Path):
+        raise ConfigError(f"tune: folder: expected a path, got {folder!r}")
+    return TuningOptions(rounds, None if folder is None else Path(folder))
 
 
 def positions_of(keep: Iterable[int] | None, count: int) -> frozenset[int]:

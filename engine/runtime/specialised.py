@@ -25,8 +25,9 @@ from engine.program import Artifact, Instruction
 from engine.runtime.boundary import Boundary, Rebuild
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
 from engine.runtime.state import State
-from engine.targets.base import UNUSUAL, Prepared, Roofs, Target
+from engine.targets.base import UNUSUAL, Call, Prepared, Roofs, Target
 from engine.targets.plan import Step
+from engine.targets.tuned import Tuning, TuningOptions
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -192,6 +193,13 @@ class Specialised:
             module,
             step.kernel.is_reference,
         )
+
+    # --- tuning ------------------------------------------------------------------------------------------------------
+
+    def tune(self, args: Args, kwargs: Kwargs, states: States, options: TuningOptions) -> Tuning:
+        """As `Program.tune`; `states` stay as they are if they are copies."""
+        call = Call(self.boundary.unpack(args, kwargs), states)
+        return self._target.tune(self.artifact, self.config, self._prepared, call, options)
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 

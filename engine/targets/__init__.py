@@ -4,6 +4,9 @@ suites and the scripts reach it by `get`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from engine.config import Config
 from engine.errors import ConfigError
 from engine.suggest import unknown
 from engine.switches import Switch
@@ -37,6 +40,13 @@ def require(name: str) -> Target:
     if (reason := target.unavailable()) is not None:
         raise ConfigError(f"target {name}: {reason}")
     return target
+
+
+def settle(config: Config) -> Config:
+    """The Config with what its target chooses where the user does not."""
+    if config.activations is not None:
+        return config
+    return replace(config, activations=get(config.target).activations)
 
 
 for _target in (CPU, INTERPRETER, TRITON):

@@ -22,6 +22,7 @@ from engine.memory import as_array
 from engine.ops import TensorType
 from engine.program import Artifact, Instruction
 from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Place, Planned, Step
+from engine.targets.tuned import Tuning, TuningOptions
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
@@ -321,6 +322,18 @@ UNUSUAL: Any = object()
 """What a short way answers to arguments that are not for it."""
 
 
+class Call(NamedTuple):
+    """What a run is given.
+
+    Attributes:
+        inputs: as for `Executable.run`.
+        states: values of the device, in the order of `Artifact.states`.
+    """
+
+    inputs: Sequence[Any]
+    states: Sequence[Any] = ()
+
+
 class Prepared:
     """The constants of an artifact in the forms that a target's programs read; shared by all of its plans.
 
@@ -378,10 +391,12 @@ class Target(ABC):
         name: what `Config.target` calls it.
         summary: one line for people.
         device: where its programs run.
+        activations: what `Config.activations` means if it is None.
     """
 
     name: str
     summary: str
+    activations: str = "float32"
     device: Device
 
     def unavailable(self) -> str | None:
@@ -440,6 +455,27 @@ class Target(ABC):
     def kernels(self) -> Sequence[Kernel]:
         """Every kernel that this build has, best first."""
         return ()
+
+    def tune(
+        self, artifact: Artifact, config: Config, prepared: Prepared, call: Call, options: TuningOptions
+    ) -> Tuning:
+        """Measure which configurations of kernels are the fastest here, and store them for later programs.
+
+        Args:
+            artifact: the program; no size in it is a formula.
+            config: the switches.
+            prepared: what `prepare` made of the constants.
+            call: of a run, which changes the states.
+            options: how to tune.
+
+        Raises:
+            ConfigError: kernels of this target have no configurations to choose from, or the results cannot be stored.
+            ExecutionError: as `Context.run`.
+        """
+        del artifact, config, prepared, call, options
+        raise ConfigError(
+            f"tune: kernels of target {self.name} have no configurations to measure; target triton's have"
+        )
 
     def available(self, switch: str) -> tuple[str, ...]:
         """Values of `switch` that this machine can run, the least capable first; () where the switch has no meaning."""

@@ -269,15 +269,11 @@ class Engine(Backend):
 
         import torch
 
-        import engine
-
         self._require_target()
         self._require_heeded_options()
         torch.set_num_threads(self.threads)
         start = time.perf_counter()
-        decoder = engine.compile_decoder(
-            model.cached().eval(), model.max_length, model.batch, engine.Config(**self.config())
-        )
+        decoder = self.decoder(model)
         passed = time.perf_counter() - start
         exported = sum(report.export_seconds or 0.0 for report in decoder.report().values())
         decoder.prefill(inputs[0])  # so that the report is of this length
@@ -288,6 +284,13 @@ class Engine(Backend):
         seconds = exported, passed - exported
         where: dict[str, Any] = {"precision": self.precision, "device": self.device}
         return Generator(decoder.prefill, decoder.decode, *seconds, facts, **where)
+
+    def decoder(self, model: Generation) -> Any:
+        """The `Decoder` of a model that generates text."""
+        import engine
+
+        config = engine.Config(**self.config())
+        return engine.compile_decoder(model.cached().eval(), model.max_length, model.batch, config)
 
     def config(self) -> dict[str, Any]:
         """Keyword arguments of `engine.Config` that the options and the precision spell.

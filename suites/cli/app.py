@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site
+from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site, tune
 from suites.cli.output import JsonFlag, ResultsOption, print_json, print_table, text, whole_number
 from suites.harness.declare.device import CUDA
 from suites.harness.errors import UsageError
@@ -29,6 +29,8 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends engine,onnxruntime,openvino")(
     accuracy.command
 )
+
+app.command("tune", epilog="Example: enginebench tune qwen3 --precision bf16 --set sequence=512")(tune.command)
 
 app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_0123456789ab_default last --gate")(
     compare.command

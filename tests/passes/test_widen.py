@@ -114,3 +114,17 @@ def test_a_constant_tells_the_narrow_type_of_all_arrays_that_it_is_made_of():
     assert find_narrow_type(graph.joined(wide, 0)) is None
     assert find_narrow_type(graph.constant(np.ones(2, np.float32))) is None
     np.testing.assert_array_equal(wide[0].elements, np.ones((2, 3), np.float32))
+
+
+def test_without_a_wish_the_target_decides():
+    """A GPU computes in the model's type, the targets of the host in float32."""
+    model, x = Layers().bfloat16().eval(), torch.randn(5, 24).bfloat16()
+    found = {name: engine.compile(model, (x,), engine.Config(target=name)) for name in ("interpreter", "triton")}
+    assert {name: one.config.activations for name, one in found.items()} == {
+        "interpreter": "float32",
+        "triton": "model",
+    }
+    assert "float32" in types_between(found["interpreter"])
+    assert set(types_between(found["triton"])) == {"bfloat16"}
+    asked = engine.compile(model, (x,), engine.Config(target="triton", activations="float32"))
+    assert "float32" in types_between(asked)

@@ -42,12 +42,7 @@ class TritonContext(Context):
     def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
         """As `Context.warm_up`: resolve every address, and capture the launches."""
         self._fixed = fixed
-        starts = [
-            self._start(number, step, launch)
-            for number, step in enumerate(self._executable.plan.steps)
-            for launch in step.planned.handle.launches
-            if not is_shared(step, launch)
-        ]
+        starts = [start for of_step in self._starts_of_steps() for start in of_step]
         self._run = run_in_order(starts) if is_interpreted() else capture(starts, self._executable.device.place)
 
     @contextmanager
@@ -67,28 +62,41 @@ class TritonContext(Context):
 
     def _time(self) -> None:
         """Run once and measure the steps."""
-        steps = [
-            [self._start(number, step, one) for one in launches_of(step).launches if not is_shared(step, one)]
-            for number, step in enumerate(self._executable.plan.steps)
-        ]
         host_seconds = None if self._times is None else self._times.host_seconds
         with self._naming_errors():
-            times = time_steps(steps, self._executable.device.place, host_seconds)
+            times = time_steps(self._starts_of_steps(), self._executable.device.place, host_seconds)
         # A queue that is full makes the host wait for the device, so the shortest time counts.
         self._times = times._replace(host_seconds=min(host_seconds or times.host_seconds, times.host_seconds))
 
-    def _start(self, number: int, step: Step, launch: Launch) -> Start:
-        arguments = {name: self._resolve(number, step, argument) for name, argument in launch.arguments.items()}
-        return Start(launch.function, launch.grid, arguments, launch.options, self._executable.name_of(number))
+    def _starts_of_steps(self) -> list[list[Start]]:
+        steps = enumerate(self._executable.plan.steps)
+        return [self.starts(n, launches_of(step), self._arena.memory[step.scratch_offset :]) for n, step in steps]
 
-    def _resolve(self, number: int, step: Step, argument: Any) -> Any:
+    def starts(self, number: int, launches: Launches, scratch: Any) -> list[Start]:
+        """The launches of step `number` with their addresses.
+
+        Args:
+            number: of the step.
+            launches: those that were planned for it, or others of the same step.
+            scratch: uint8, their working memory.
+        """
+        step = self._executable.plan.steps[number]
+        name = self._executable.name_of(number)
+        found = []
+        for launch in launches.launches:
+            if not is_shared(step, launch):
+                arguments = {n: self._resolve(number, step, one, scratch) for n, one in launch.arguments.items()}
+                found.append(Start(launch.function, launch.grid, arguments, launch.options, name))
+        return found
+
+    def _resolve(self, number: int, step: Step, argument: Any, scratch: Any) -> Any:
         """A tensor at the address of a pointer; anything else is itself."""
         if isinstance(argument, Operand):
             place = step.operands[argument.position]
             assert place is not None  # noqa: S101  # kernels point to operands that are there
             return self._pointer(place, argument)
         if isinstance(argument, Scratch):
-            return self._arena.memory[step.scratch_offset + argument.start :].view(torch_type(argument.dtype))
+            return scratch[argument.start :].view(torch_type(argument.dtype))
         return self._faults[number:] if isinstance(argument, Fault) else argument
 
     def _pointer(self, place: Place, argument: Operand) -> Any:
@@ -215,6 +223,22 @@ class TritonExecutable(BoundExecutable):
         steps = self.plan.steps
         launches = sum(len(launches_of(step).launches) for step in steps)
         return super().summary()._replace(launches=launches)
+
+    def identity(self) -> Any:
+        """As `Executable.identity`, with the configuration of each launch."""
+        return [
+            super().identity(),
+            [_describe(launch) for step in self.plan.steps for launch in launches_of(step).launches],
+        ]
+
+
+def _describe(launch: Launch) -> list[Any]:
+    """What decides how a launch computes, but for the places of its operands."""
+    numbers = {name: repr(one) for name, one in launch.arguments.items() if not isinstance(one, _POINTERS)}
+    return [launch.function.fn.__name__, launch.grid, numbers, dict(launch.options)]
+
+
+_POINTERS = Operand | Scratch | Fault
 
 
 def _timed(context: Context) -> _OrderedContext:

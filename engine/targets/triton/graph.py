@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from engine.errors import ExecutionError
+from engine.targets.triton.device import is_interpreted
 
 
 class Start(NamedTuple):
@@ -39,6 +40,21 @@ class Start(NamedTuple):
         compiled._init_handles()  # noqa: SLF001  # Triton loads a kernel at its first start otherwise
 
 
+def compile_all(starts: Sequence[Start]) -> None:
+    """Compile the kernels and load them; nothing to do where they are interpreted.
+
+    Raises:
+        ExecutionError: one cannot be compiled for the device, or takes more than the device has.
+    """
+    if is_interpreted():
+        return
+    for start in starts:
+        try:
+            start.compile()
+        except Exception as error:  # Triton raises errors of many classes
+            raise ExecutionError(f"{start.name}: its kernel cannot be compiled: {error}") from error
+
+
 def run_in_order(starts: Sequence[Start]) -> Callable[[], None]:
     """What starts the kernels one after the other."""
 
@@ -62,11 +78,7 @@ def capture(starts: Sequence[Start], place: str) -> Callable[[], None]:
     import torch
 
     with torch.cuda.device(place):
-        for start in starts:
-            try:
-                start.compile()
-            except Exception as error:  # Triton raises errors of many classes
-                raise ExecutionError(f"{start.name}: its kernel cannot be compiled: {error}") from error
+        compile_all(starts)
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):

@@ -1,9 +1,10 @@
 """Makes Triton's interpreter strict: right about bfloat16, and stopped by an access outside of its operands.
 
 `TRITON_INTERPRET=1` runs kernels in NumPy, on CPU tensors. As triton 3.7 comes, it computes with the bits of bfloat16
-numbers as if they were integers, and reads and writes whatever an address leads to. Here products and conversions of
-bfloat16 are right, other arithmetic on it is refused (kernels compute in float32, because GPUs do), and each lane of an
-access must lie in the memory of an argument. `install` changes classes of triton in this process.
+numbers as if they were integers, reads and writes whatever an address leads to, and multiplies exactly where a GPU
+rounds to TF32. Here products and conversions of bfloat16 are right, and other arithmetic on it is refused, because
+kernels compute in float32. Products in TF32 lose the bits that tensor cores do not read. Each lane of an access must
+lie in the memory of an argument. `install` changes classes of triton in this process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import triton.language as tl
+from triton._C.libtriton import ir
 from triton.runtime import interpreter
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -61,6 +63,14 @@ def _wide(handle: Any) -> Any:
     return _Handle(handle.data.view(_BFLOAT16).astype(np.float32), tl.float32) if _is_bfloat16(handle) else handle
 
 
+def _cut_to_tf32(handle: Any) -> Any:
+    """float32 numbers without the 13 bits that tensor cores do not read; other numbers as they are."""
+    if handle.dtype.scalar != tl.float32:
+        return handle
+    bits = np.ascontiguousarray(handle.data).view(np.uint32) & np.uint32(0xFFFFE000)
+    return _Handle(bits.view(np.float32), tl.float32)
+
+
 def _convert(source: Any, target: Any) -> Any:
     """A conversion, rounded to the nearest, ties to even; integers wrap, and floats are cut off."""
     kind = target.scalar
@@ -95,10 +105,10 @@ def install() -> None:
     _install_memory()
     _Builder.binary_op = _refusing("arithmetic", _Builder.binary_op)
     _Builder.unary_op = _refusing("a function", _Builder.unary_op)
-    dot, reduce = _Builder.create_dot, interpreter.ReduceOps.apply_impl
+    reduce = interpreter.ReduceOps.apply_impl
     _Builder.cast_impl = lambda _self, source, target: _convert(source, target)
     _Builder.create_fp_to_fp = lambda _self, source, target, _mode: _convert(source, target)
-    _Builder.create_dot = lambda self, a, b, d, *others: dot(self, _wide(a), _wide(b), d, *others)
+    _install_products()
 
     def reduce_checked(self: Any, inputs: Any) -> Any:
         if any(one.dtype == tl.bfloat16 for one in inputs):
@@ -108,6 +118,17 @@ def install() -> None:
     interpreter.ReduceOps.apply_impl = reduce_checked
     # device_assert fires only in this mode.
     object.__setattr__(interpreter.interpreter_builder.options, "debug", True)
+
+
+def _install_products() -> None:
+    dot = _Builder.create_dot
+
+    def multiply(self: Any, a: Any, b: Any, d: Any, precision: Any, *others: Any) -> Any:
+        if precision == ir.INPUT_PRECISION.TF32:
+            a, b = _cut_to_tf32(a), _cut_to_tf32(b)
+        return dot(self, _wide(a), _wide(b), d, precision, *others)
+
+    _Builder.create_dot = multiply
 
 
 def _install_memory() -> None:

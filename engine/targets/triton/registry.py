@@ -10,16 +10,19 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from engine.encodings import Encoding
 from engine.errors import InternalError
 from engine.ops import Layout
 from engine.targets.plan import NeedsDense, Step
+from engine.targets.triton.configurations import Finder, Question, RuleOnly, hash_source
 from engine.targets.triton.device import is_interpreted
 from engine.targets.triton.launch import Launches, Operand
 
 Answer = Launches | NeedsDense | None
+Choice = TypeVar("Choice")
+"""A named tuple of whole numbers."""
 
 
 class Tensor(NamedTuple):
@@ -71,11 +74,13 @@ class Device(NamedTuple):
         name: as the driver says it; "" for the interpreter.
         multiprocessors: how many programs run at a time, if one takes a whole multiprocessor.
         allow_tf32: float32 products may be rounded to TF32.
+        configurations: chooses among the configurations of a kernel.
     """
 
     name: str = ""
     multiprocessors: int = 132
     allow_tf32: bool = False
+    configurations: Finder = RuleOnly()
 
 
 class Request(NamedTuple):
@@ -107,6 +112,19 @@ class Request(NamedTuple):
     def find(self, position: int) -> Tensor | None:
         """An input that may be absent."""
         return self.inputs[position] if position < len(self.inputs) else None
+
+    def choose(self, function: Any, sizes: str, candidates: Sequence[Choice], rule: Choice) -> Choice:
+        """The configuration of a kernel: the fastest one measured on the device, if there is a measurement.
+
+        Args:
+            function: what `triton.jit` has made.
+            sizes: as `configurations.describe_sizes` writes them.
+            candidates: named tuples of whole numbers.
+            rule: the one to take where nothing was measured.
+        """
+        question = Question(function.fn.__name__, hash_source(function), sizes)
+        chosen: Choice = self.device.configurations.find(question, candidates, rule)
+        return chosen
 
 
 class Declared(NamedTuple):

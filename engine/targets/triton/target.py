@@ -10,13 +10,23 @@ from typing import Any
 from engine.config import Config
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact
-from engine.targets.base import Prepared, StepPlanner, Target
+from engine.targets.base import Call, Prepared, Target
 from engine.targets.bind import bind
-from engine.targets.plan import Kernel, NeedsDense, Planned, Step
+from engine.targets.plan import Kernel
 from engine.targets.triton import registry
+from engine.targets.triton.configurations import (
+    Finder,
+    RuleOnly,
+    check_folder,
+    measured_on,
+    user_folder,
+    write_rows,
+)
 from engine.targets.triton.constants import Constants
 from engine.targets.triton.device import TritonDevice, is_interpreted
 from engine.targets.triton.executable import TritonExecutable
+from engine.targets.triton.planner import TritonPlanner
+from engine.targets.tuned import Tuning, TuningOptions
 
 INTERPRETED_MULTIPROCESSORS = 4
 """For which the interpreter plans: few enough that tests take little time, and enough that sums are split."""
@@ -26,29 +36,12 @@ MINIMUM_CAPABILITY = (8, 0)
 """Compute capability of the oldest GPUs that multiply bfloat16."""
 
 
-class _Planner(StepPlanner):
-    """Plans each step with the first kernel of the table that accepts it."""
-
-    def __init__(self, artifact: Artifact, device: registry.Device) -> None:
-        self._artifact, self._device = artifact, device
-
-    def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
-        """As `StepPlanner.plan`."""
-        attributes = {} if step.instruction is None else self._artifact.instructions[step.instruction].attributes
-        request = registry.request_of(step, attributes, self._device, copied=copied)
-        found = registry.plan_step(request)
-        if not isinstance(found, tuple):
-            return found
-        declared, launches = found
-        kernel = Kernel(declared.name, declared.op, declared.variant)
-        return Planned(kernel, scratch_bytes=launches.scratch_bytes, handle=launches)
-
-
 class TritonTarget(Target):
     """Runs programs on a CUDA device."""
 
     name = "triton"
     summary = "Triton kernels on a CUDA device"
+    activations = "model"
     device: TritonDevice
 
     def __init__(self) -> None:
@@ -82,18 +75,36 @@ class TritonTarget(Target):
     ) -> TritonExecutable:
         """As `Target.executable`."""
         assert isinstance(prepared, Constants)  # noqa: S101  # made by `prepare`
-        planner = _Planner(artifact, self._describe(config))
+        planner = TritonPlanner(artifact, self._describe(config))
         plan = bind(artifact, planner, strategy=config.planner, keep=keep, check=config.verify)
         return TritonExecutable(artifact, plan, prepared, self.device)
 
     def _describe(self, config: Config) -> registry.Device:
         """What plans depend on."""
-        if is_interpreted():
-            return registry.Device(multiprocessors=INTERPRETED_MULTIPROCESSORS, allow_tf32=config.tf32)
-        import torch
+        name, multiprocessors = "", INTERPRETED_MULTIPROCESSORS
+        if not is_interpreted():
+            import torch
 
-        found = torch.cuda.get_device_properties(self.device.place)
-        return registry.Device(found.name, found.multi_processor_count, config.tf32)
+            found = torch.cuda.get_device_properties(self.device.place)
+            name, multiprocessors = found.name, found.multi_processor_count
+        return registry.Device(name, multiprocessors, config.tf32, self._find_configurations(name))
+
+    def _find_configurations(self, name: str) -> Finder:
+        """What was measured on a kind of device; nothing for the interpreter."""
+        return measured_on(name) if name else RuleOnly()
+
+    def tune(
+        self, artifact: Artifact, config: Config, prepared: Prepared, call: Call, options: TuningOptions
+    ) -> Tuning:
+        """As `Target.tune`."""
+        from engine.targets.triton import tuning
+
+        facts = self._describe(config)._replace(configurations=RuleOnly())
+        name, folder = facts.name or "interpreter", options.folder or user_folder()
+        check_folder(folder, name)
+        rows = tuning.tune(artifact, prepared, self.device, facts, call, options)
+        versions = {package: importlib.metadata.version(package) for package in ("torch", "triton")}
+        return Tuning(name, write_rows(folder, name, rows, versions), tuple(rows))
 
     def kernels(self) -> Sequence[Kernel]:
         """The table of kernels; empty where triton is not installed."""

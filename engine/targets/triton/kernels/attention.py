@@ -34,6 +34,7 @@ import triton
 import triton.language as tl
 
 from engine.targets.plan import NEEDS_DENSE
+from engine.targets.triton.configurations import describe_sizes
 from engine.targets.triton.kernels._layouts import Walk, broadcast_strides, plan_walk
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, Tensor, kernel
@@ -341,6 +342,26 @@ PARTS: Mapping[str, tuple[Tile, ...]] = {
     "ieee": (Tile(64, 32, 64, 8, 2), Tile(128, 32, 64, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 8, 2)),
     "tf32": (Tile(64, 32, 64, 8, 2), Tile(128, 32, 32, 8, 2), Tile(256, 32, 32, 8, 2), Tile(512, 16, 16, 4, 2)),
 }
+_MORE_HALF = (
+    Tile(64, 64, 128, 4, 3),
+    Tile(64, 128, 64, 8, 3),
+    Tile(128, 128, 64, 8, 2),
+)
+MORE_TILES: Mapping[str, tuple[Tile, ...]] = {
+    "half": (*_MORE_HALF, Tile(128, 64, 128, 8, 2), Tile(128, 128, 128, 8, 2)),
+    "narrow": _MORE_HALF,
+    "ieee": (Tile(64, 32, 64, 8, 2), Tile(128, 16, 64, 8, 2)),
+    "tf32": (Tile(64, 128, 64, 8, 2), Tile(128, 64, 32, 8, 2)),
+}
+"""Further configurations of `tiles`, which only a measurement chooses."""
+_MORE_HALF_PARTS = (Tile(64, 64, 128, 4, 3), Tile(64, 64, 64, 8, 3), Tile(128, 64, 64, 4, 3), Tile(128, 64, 128, 8, 2))
+MORE_PARTS: Mapping[str, tuple[Tile, ...]] = {
+    "half": _MORE_HALF_PARTS,
+    "narrow": _MORE_HALF_PARTS,
+    "ieee": (Tile(64, 32, 32, 4, 2), Tile(128, 32, 32, 8, 2)),
+    "tf32": (Tile(64, 32, 32, 4, 2), Tile(128, 32, 64, 8, 2)),
+}
+"""Further configurations of `split`, which only a measurement chooses."""
 _KIND = {"float16": "half", "bfloat16": "half", "float32": "narrow"}  # of queries, beside keys of 16 bits
 _SMALLEST = 16  # rows of a block that tensor cores multiply
 _MAX_PARTS = 64
@@ -377,12 +398,23 @@ class Problem(NamedTuple):
         """Size of the axis before the heads, in one launch."""
         return self.walk.sizes[0]
 
-    def choose(self, table: Mapping[str, tuple[Tile, ...]]) -> list[Tile]:
-        """The configurations for the narrowest rows that are wide enough; none if the rows are too wide for all."""
+    @property
+    def kind(self) -> str:
+        """How numbers are multiplied: a key of the tables of configurations."""
         query, key, *_others = self.operands
-        known = table[self.arguments["PRECISION"] if key.dtype == "float32" else _KIND[query.dtype]]
-        width = min((one.width for one in known if one.width >= max(self.widths)), default=0)
+        return str(self.arguments["PRECISION"]) if key.dtype == "float32" else _KIND[query.dtype]
+
+    def list_fitting(self, table: Mapping[str, tuple[Tile, ...]]) -> list[Tile]:
+        """The configurations for the narrowest rows that are wide enough; none if the rows are too wide for all."""
+        known = table[self.kind]
+        width = min((one.width for one in TILES[self.kind] if one.width >= max(self.widths)), default=0)
         return [one for one in known if one.width == width]
+
+    def describe(self) -> str:
+        """The class of its sizes, how numbers are multiplied and what else decides how fast a configuration is."""
+        more = [self.kind, f"mask-{self.arguments['MASK']}"]
+        sizes = {"groups": self.groups * self.batch, "heads": self.heads * self.batch}
+        return describe_sizes(more, **sizes, queries=self.queries, keys=self.keys, width=max(self.widths))
 
     def pointers(self, starts: tuple[int, ...]) -> dict[str, Any]:
         """Where the operands of one launch begin."""
@@ -458,10 +490,12 @@ def plan_split(request: Request) -> Answer:
     problem = _pose(request)
     if not isinstance(problem, Problem):
         return problem
-    known = problem.choose(PARTS)
+    known = problem.list_fitting(PARTS)
     if not known or not _is_split(problem, request):
         return None
-    tile, rows = known[0], problem.heads // problem.groups * problem.queries
+    candidates = [*known, *problem.list_fitting(MORE_PARTS)]
+    tile = request.choose(attend_split, problem.describe(), candidates, known[0])
+    rows = problem.heads // problem.groups * problem.queries
     block = min(max(next_power_of_two(rows), _SMALLEST), tile.rows)
     programs = count_blocks(rows, block) * problem.groups * problem.batch
     blocks = max(count_blocks(problem.keys, tile.keys), 1)
@@ -497,13 +531,15 @@ def plan_tiles(request: Request) -> Answer:
     problem = _pose(request)
     if not isinstance(problem, Problem):
         return problem
-    known = problem.choose(TILES)
+    known, causal = problem.list_fitting(TILES), request.attributes["causal"]
     if not known:
         return None
     pairs = problem.heads * problem.batch
     filling = [t for t in known if count_blocks(problem.queries, t.rows) * pairs >= request.device.multiprocessors]
-    tile = filling[-1] if filling else known[0]
-    arguments = {"heads": problem.heads, "CAUSAL": request.attributes["causal"], "ROWS": tile.rows, "KEYS": tile.keys}
+    sizes = problem.describe() + " causal" * causal
+    candidates = [*known, *problem.list_fitting(MORE_TILES)]
+    tile = request.choose(attend_tiles, sizes, candidates, filling[-1] if filling else known[0])
+    arguments = {"heads": problem.heads, "CAUSAL": causal, "ROWS": tile.rows, "KEYS": tile.keys}
     options = {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
     grid = (count_blocks(problem.queries, tile.rows) * pairs,)
     launches = (

@@ -1,5 +1,7 @@
 """Products of matrices: linear layers, gated layers, batched products."""
 
+from math import inf
+
 from engine.encodings import BFLOAT16, FLOAT16, INT8_CHANNEL
 from engine.ops.matmul import ACTIVATIONS
 from tests.targets.on_triton.steps import Case, Input
@@ -32,6 +34,7 @@ RAGGED = (
         for one in (BFLOAT16, FLOAT16, _INT8)
     ),
     Case("linear", (Input((6, 64)), Input((64, 40), encoding=_INT8_COLUMNS), None, None), {"transpose_weight": False}),
+    Case("linear", (Input((6, 4), special=(inf,)), Input((40, 4), encoding=_INT8), None, None), _LAYER),
     *(
         Case("linear", (Input((m, 64)), Input((40, 64), encoding=BFLOAT16), None, None), _BF16, ("float32",))
         for m in (1, 6)

@@ -1,0 +1,84 @@
+"""Configurations of products of matrices: those that the kernels' rules choose, and further ones.
+
+All fit into the shared memory of sm_90 and spill no register there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Choice(NamedTuple):
+    """A configuration of `tiles` or `vector`.
+
+    Attributes:
+        block_m, block_n, block_k: rows, columns and summands that a program takes at a time.
+        warps: of 32 threads.
+        stages: blocks of operands that are loaded ahead.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: int
+    stages: int
+
+
+TILES: Mapping[str, tuple[Choice, ...]] = {
+    "narrow": (
+        Choice(16, 64, 128, 4, 4),
+        Choice(32, 64, 128, 4, 4),
+        Choice(64, 128, 64, 4, 4),
+        Choice(128, 128, 64, 8, 3),
+    ),
+    "tf32": (
+        Choice(16, 64, 64, 4, 4),
+        Choice(32, 64, 64, 4, 4),
+        Choice(64, 128, 32, 4, 4),
+        Choice(128, 128, 32, 8, 3),
+    ),
+    "two_tf32": (
+        Choice(16, 64, 64, 4, 4),
+        Choice(32, 64, 64, 4, 4),
+        Choice(64, 128, 32, 8, 3),
+        Choice(128, 128, 32, 8, 3),
+    ),
+    "exact": (Choice(16, 64, 32, 4, 2), Choice(32, 64, 16, 4, 3), Choice(64, 32, 32, 4, 3)),
+}
+"""Arithmetic -> configurations of `tiles`. The rule takes the first one whose block has at least as many rows as the
+product, else the last one.
+
+narrow: numbers of 16 bits. tf32: float32 that is rounded to TF32. two_tf32: float32 as the sum of two TF32 numbers.
+exact: float32 on the ordinary units.
+"""
+MORE_TILES: Mapping[str, tuple[Choice, ...]] = {
+    "narrow": (
+        Choice(16, 32, 256, 4, 3),
+        Choice(16, 64, 64, 4, 6),
+        Choice(16, 128, 128, 4, 3),
+        Choice(32, 128, 64, 4, 4),
+        Choice(64, 64, 128, 4, 3),
+        Choice(64, 256, 64, 8, 3),
+        Choice(128, 64, 64, 8, 4),
+    ),
+    "tf32": (
+        Choice(16, 128, 64, 4, 3),
+        Choice(64, 64, 64, 4, 3),
+        Choice(128, 64, 32, 8, 4),
+    ),
+    "two_tf32": (Choice(16, 128, 64, 4, 3), Choice(64, 64, 64, 8, 3), Choice(128, 64, 32, 8, 4)),
+    "exact": (Choice(16, 32, 64, 4, 2), Choice(32, 32, 32, 4, 3), Choice(64, 64, 16, 8, 3)),
+}
+"""Further configurations, which only a measurement chooses."""
+VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
+"""For up to four rows; the rule takes the first one that has enough."""
+MORE_VECTORS = (
+    Choice(1, 8, 1024, 4, 3),
+    Choice(1, 32, 256, 4, 3),
+    Choice(1, 16, 1024, 8, 3),
+    Choice(2, 8, 512, 4, 3),
+    Choice(2, 32, 128, 4, 3),
+    Choice(4, 8, 256, 4, 3),
+    Choice(4, 32, 64, 4, 3),
+)

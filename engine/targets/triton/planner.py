@@ -1,0 +1,31 @@
+"""Plans the steps of one program with the table of Triton kernels."""
+
+from __future__ import annotations
+
+from engine.program import Artifact
+from engine.targets.base import StepPlanner
+from engine.targets.plan import Kernel, NeedsDense, Planned, Step
+from engine.targets.triton import registry
+
+
+class TritonPlanner(StepPlanner):
+    """Plans each step with the first kernel of the table that accepts it.
+
+    Args:
+        artifact: whose steps these are.
+        device: what they will run on.
+    """
+
+    def __init__(self, artifact: Artifact, device: registry.Device) -> None:
+        self._artifact, self._device = artifact, device
+
+    def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
+        """As `StepPlanner.plan`."""
+        attributes = {} if step.instruction is None else self._artifact.instructions[step.instruction].attributes
+        request = registry.request_of(step, attributes, self._device, copied=copied)
+        found = registry.plan_step(request)
+        if not isinstance(found, tuple):
+            return found
+        declared, launches = found
+        kernel = Kernel(declared.name, declared.op, declared.variant)
+        return Planned(kernel, scratch_bytes=launches.scratch_bytes, handle=launches)
