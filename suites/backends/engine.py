@@ -76,10 +76,28 @@ class Engine(Backend):
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
-        """ConfigError for a pass, planner, kernel or instruction set that does not exist."""
+        """ConfigError for a pass, planner, kernel or instruction set that no target of its devices has."""
         import engine
 
-        engine.Config(**cls(1, options).config())
+        try:
+            engine.Config(**cls(1, options).config())
+        except engine.ConfigError:
+            if not any(cls._are_options_on(device, options) for device in cls.targets):
+                raise
+
+    @classmethod
+    def _are_options_on(cls, device: str, options: Mapping[str, str]) -> bool:
+        """True if the target for another device than the cpu has what `options` name; False if nobody can tell."""
+        import engine
+        from engine import targets
+
+        one = cls(1, options)
+        one.device = device
+        try:
+            engine.Config(**one.config())
+        except engine.ConfigError:
+            return False
+        return bool(targets.get(cls.targets[device]).kernels())
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:

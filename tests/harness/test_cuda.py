@@ -317,6 +317,23 @@ def test_the_engine_takes_the_options_of_the_targets_of_its_devices(monkeypatch)
             prepare(other)
 
 
+def test_kernel_variants_are_those_of_the_target_of_the_case():
+    pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
+    import engine
+
+    ref = BackendRef.parse("engine[variant.softmax=loop]")
+    registry.check(ref)
+    model, inputs = torch.nn.Softmax(-1).eval(), (torch.ones(2, 8),)
+    made = Engine(1, ref.options)
+    made.device = CUDA
+    torch.testing.assert_close(made.prepare(model, inputs).call(*inputs), model(*inputs))
+    with pytest.raises(engine.ConfigError, match="unknown variant of softmax 'loop'"):
+        Engine(1, ref.options).prepare(model, inputs)
+    for options in ("variant.softmax=lop", "variant.softmx=loop", "planner=none"):
+        with pytest.raises(engine.ConfigError, match="unknown"):
+            registry.check(BackendRef.parse(f"engine[{options}]"))
+
+
 def test_a_target_that_cannot_run_makes_the_row_unavailable(monkeypatch):
     from engine.targets.triton.target import TritonTarget
 

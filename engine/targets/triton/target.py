@@ -10,6 +10,7 @@ from typing import Any
 from engine.config import Config
 from engine.ops import TABLE, TensorType
 from engine.program import Artifact
+from engine.switches import Switch, register, register_source
 from engine.targets.base import Call, Prepared, Target
 from engine.targets.bind import bind
 from engine.targets.plan import Kernel
@@ -87,7 +88,7 @@ class TritonTarget(Target):
 
             found = torch.cuda.get_device_properties(self.device.place)
             name, multiprocessors = found.name, found.multi_processor_count
-        return registry.Device(name, multiprocessors, config.tf32, self._find_configurations(name))
+        return registry.Device(name, multiprocessors, config.tf32, self._find_configurations(name), config.variant)
 
     def _find_configurations(self, name: str) -> Finder:
         """What was measured on a kind of device; nothing for the interpreter."""
@@ -144,4 +145,13 @@ def _find_obstacle() -> str | None:
     return None
 
 
+def _register_variants() -> None:
+    """Register the names that `Config.variant` can have; none if the kernels cannot be imported."""
+    for one in TRITON.kernels():
+        summary = f"run {one.op} by the {one.variant} kernel where it applies"
+        register(Switch(_VARIANTS, f"{one.op}={one.variant}", "", summary))
+
+
 TRITON = TritonTarget()
+_VARIANTS = f"kernel of {TRITON.name}"
+register_source(_VARIANTS, _register_variants)
