@@ -16,6 +16,7 @@ from engine.errors import (
     GuardWarning,
     MissingPackageError,
     ProgramError,
+    UnsupportedByTarget,
     UnsupportedOp,
 )
 from engine.ops import TensorType
@@ -60,12 +61,13 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         calibration: not supported yet; must be None.
 
     Returns:
-        A `Program`. With ``Config(fallback="torch")`` and a model with calls that the engine cannot compile, another
-        `CompiledModel`: torch runs these calls.
+        A `Program`. With ``Config(fallback="torch")`` and a model with calls that the engine cannot compile, or that
+        the target has no kernels for, another `CompiledModel`: torch runs these calls.
 
     Raises:
         UnsupportedOp: the model has calls that the engine cannot compile; lists all of them with their source lines. Or
             the model works for only one value of a size in `dynamic_shapes`.
+        ProgramError: the target has no kernel for an operation, or the program takes more memory than there is.
         ConfigError: an argument has an unsupported value.
         MissingPackageError: torch is not installed.
         EngineError: torch.export could not capture the model; gives the reason. For a language model of transformers
@@ -84,7 +86,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     exported = exporter.export_with_torch(model, example_inputs, dynamic_shapes)
     try:
         return _make_program(_compile_exported(exported, config), config)
-    except UnsupportedOp:
+    except (UnsupportedOp, UnsupportedByTarget):
         return FallbackProgram(exported, config)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import ConfigError
 from engine.suggest import unknown
-from engine.switches import Switch, kernel_variants, load, names, registered
+from engine.switches import Switch, kernel_variants, load, names, registered, variants_kind
 
 MOST_THREADS = 1024
 PRECISIONS = (
@@ -63,6 +63,10 @@ class Setting(ABC):
 
         `_own` maps the path and the name of each of the user's own passes to the name of the pass.
         """
+
+    def of_target(self, _target: str) -> Setting:
+        """The declaration for programs of one target."""
+        return self
 
     def parse(self, text: str) -> Any:
         """The value of `text`. Does not check it; `check` does."""
@@ -207,12 +211,23 @@ class Passes(Setting):
 
 @dataclass(frozen=True)
 class Variants(Setting):
-    """A mapping from ops to kernel variants; ``variant.<op>=name`` as text."""
+    """A mapping from ops to kernel variants; ``variant.<op>=name`` as text.
+
+    Attributes:
+        kind: the kind of the registered names.
+    """
+
+    kind: str = "kernel"
+
+    def of_target(self, target: str) -> Setting:  # noqa: D102  # as the base class says
+        return replace(self, kind=variants_kind(target))
 
     def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a dict such as {{"linear": "packed"}}, got {value!r}')
-        known = kernel_variants()
+        known = kernel_variants(self.kind)
+        if not known:  # the packages of the target are missing, as compiling says
+            return _FrozenDict(value)
         for op, variant in value.items():
             _one_of(f"{name}: op", op, tuple(known))
             _one_of(f"{name} of {op}", variant, known[op])
@@ -324,12 +339,13 @@ class Config:
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
             attention reads for each token; numbers are rounded when they are written to a state. It has no effect on a
             model without float32 states; the row ``states=bfloat16`` of the report counts the states that it narrows.
-        fallback: None: a call that cannot be compiled is an error; ``"torch"``: torch runs such calls, in segments.
+        fallback: None: a call that cannot be compiled, or that the target has no kernel for, is an error; ``"torch"``:
+            torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.
         disable: passes to leave out of the pipeline.
         variant: op name -> variant of a kernel, such as ``{"linear": "openblas"}``. It runs every step of the op that
-            it supports; other kernels run the rest.
+            it supports; other kernels run the rest. Each target has its own names: docs/kernels.md, docs/gpu.md.
         pipeline: pass names in the order to run them. None is the default pipeline, with `passes` at positions that
             satisfy their constraints. An order that breaks a constraint is accepted: results stay correct, but the
             program may be slower. The first pass that belongs to a target begins that target's stage.
@@ -393,7 +409,8 @@ class Config:
     passes: tuple[str, ...] = _set((), Passes("passes of your own, as path.py:function", paths=True))
     disable: tuple[str, ...] = _set((), Passes("passes to leave out", each=True))
     variant: Mapping[str, str] = field(
-        default_factory=dict, metadata={"setting": Variants("kernel variants that must be used", targets=("cpu",))}
+        default_factory=dict,
+        metadata={"setting": Variants("kernel variants that must be used", targets=("cpu", "triton"))},
     )
     pipeline: tuple[str, ...] | None = _set(None, Passes("passes in order", optional=True))
     planner: str = _set("default", Choice("memory planning strategy", kind="planner", each=True, tries=True))
@@ -417,7 +434,8 @@ class Config:
     def __post_init__(self) -> None:
         own = self._load_passes()
         for name, setting in settings().items():
-            object.__setattr__(self, name, setting.check(name, getattr(self, name), own))
+            of_target = setting.of_target(self.target)
+            object.__setattr__(self, name, of_target.check(name, getattr(self, name), own))
 
     def _load_passes(self) -> dict[str, str]:
         """Path and name of each of the user's own passes -> its name. ConfigError if one cannot be loaded."""

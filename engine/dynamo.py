@@ -39,8 +39,9 @@ def backend(
         mode: None; torch's modes have no meaning here.
 
     Raises:
-        ConfigError: unknown options, a graph that requires gradients, a model in training mode.
-        ShapeError: an input is not a dense tensor on the cpu.
+        ConfigError: unknown options, a graph that requires gradients, a model in training mode, a target whose programs
+            this machine cannot run.
+        ShapeError: an input is not a dense tensor on the cpu or on the device of the target.
     """
     if mode is not None:
         raise ConfigError(f"mode: this backend has none, got {mode!r}; it is configured by options={{...}}")

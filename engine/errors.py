@@ -28,6 +28,13 @@ class ProgramError(EngineError):
     """A program file is damaged, foreign or of another format version; or no machine like this can run the program."""
 
 
+class UnsupportedByTarget(ProgramError):
+    """The target of a program has no kernel for some of its instructions. The message lists all of them.
+
+    ``Config(fallback="torch")`` lets torch run the calls of the model that they come from, if they come from any.
+    """
+
+
 class ConfigError(EngineError):
     """A Config or an argument asks for something that does not exist."""
 

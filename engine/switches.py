@@ -69,15 +69,21 @@ def registered(kind: str) -> tuple[Switch, ...]:
     return tuple(_registered.get(kind, {}).values())
 
 
+def variants_kind(target: str) -> str:
+    """The kind of the switches that name kernel variants of a target; ``kernel`` unless it has a kind of its own."""
+    own = f"kernel of {target}"
+    return own if own in _registered or own in _sources else "kernel"
+
+
 def names(kind: str) -> tuple[str, ...]:
     """The registered names of one kind."""
     return tuple(switch.name for switch in registered(kind))
 
 
-def kernel_variants() -> dict[str, tuple[str, ...]]:
+def kernel_variants(kind: str = "kernel") -> dict[str, tuple[str, ...]]:
     """Op name -> names of its kernel variants, best first. They are registered as ``op=variant``."""
     found: dict[str, tuple[str, ...]] = {}
-    for name in names("kernel"):
+    for name in names(kind):
         op, _, variant = name.partition("=")
         found[op] = (*found.get(op, ()), variant)
     return found

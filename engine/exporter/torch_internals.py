@@ -1,7 +1,9 @@
-"""Every private name of torch that the engine uses, each with the reason why no public name serves. Imports torch.
+"""Every private name of torch that this package and `engine.torch_backend` use, each with the reason why no public name
+serves. Imports torch.
 
-pyproject.toml bounds the version of torch because of these names. For a new version of torch, check this module and
-`suites/torch_internals.py`; `tests/test_imports.py` finds private names in other modules.
+pyproject.toml bounds the version of torch because of these names. For a new version of torch, check this module,
+`engine/targets/triton/torch_internals.py` and `suites/torch_internals.py`; `tests/test_imports.py` finds private names
+in other modules.
 """
 
 from __future__ import annotations

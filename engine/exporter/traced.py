@@ -17,7 +17,7 @@ from engine.exporter import aten as _handlers  # noqa: F401  # imported to regis
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Ranges, Symbols
-from engine.exporter.walk import Translated, Walk
+from engine.exporter.walk import FindObstacle, Translated, Walk
 from engine.exporter.weights import identity, to_numpy
 from engine.graph import Graph, Value
 from engine.memory import fault_of_memory
@@ -61,17 +61,30 @@ def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, 
     return Traced(graph, [[graph.outputs.index(r)] if isinstance(r, Value) else r for r in results])
 
 
-def refused(module: GraphModule, weights: Weights, known: Numbers) -> dict[Node, str]:
-    """The calls of `module` that cannot be translated, each with a line that gives the reason; `known` has all symbols.
+def refused(module: GraphModule, weights: Weights, known: Numbers, find_obstacle: FindObstacle) -> dict[Node, str]:
+    """The calls of `module` that the engine cannot run, each with a line that gives the reason.
+
     The line is empty if a call is refused only because it reads the result of another refused call.
+
+    Args:
+        module: as for `translate`.
+        weights: as for `translate`.
+        known: all symbols in sizes.
+        find_obstacle: gets each node that calls are translated to, in order, and returns why it cannot run, or None.
     """
-    return _walked(module, weights, "", {}, known)[0].refused
+    return _walked(module, weights, "", {}, known, find_obstacle)[0].refused
 
 
 def _walked(
-    module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers
+    module: GraphModule,
+    weights: Weights,
+    name: str,
+    ranges: Ranges,
+    known: Numbers,
+    find_obstacle: FindObstacle | None = None,
 ) -> tuple[Walk, list[Translated]]:
     walk = _walk(module, weights, name, ranges, known)
+    walk.find_obstacle = find_obstacle
     with walk.graph.scope.deciding():
         return walk, _results(walk, module, weights)
 

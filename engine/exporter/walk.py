@@ -23,9 +23,11 @@ from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Origin, Value
+from engine.graph import Node as GraphNode
 
 _ASSERT = overload("_assert_scalar")
 Translated = Any  # a Value, a Missing, a number, or a list of them
+FindObstacle = Callable[[GraphNode], str | None]
 
 
 class Walk:
@@ -39,6 +41,8 @@ class Walk:
         settled: dynamic sizes for which a call works only with the example's size, each with a line about that call.
         inside: the higher-order operators whose bodies are being translated, outermost first.
         sources: ``file:line`` of each call, found once, since it is parsed from the text of a stack trace.
+        find_obstacle: why a node cannot run, or None; a call is refused if one of the nodes that it is translated to
+            cannot run. None: every node can.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
@@ -49,6 +53,7 @@ class Walk:
         self.settled: dict[str, str] = {}
         self.inside: list[str] = []
         self.sources: dict[Node, str] = {}
+        self.find_obstacle: FindObstacle | None = None
 
     def run(self, module: GraphModule, env: dict[Node, Translated]) -> list[Translated]:
         """Translate the calls of `module` that its outputs need. `env` has its placeholders. Returns its outputs."""
@@ -153,11 +158,15 @@ class Walk:
     def _translate(
         self, handler: Handler, target: OpOverload, args: Any, kwargs: Any, context: CallContext
     ) -> Translated:
-        guards = len(self.symbols.scope.guards)
+        guards, nodes = len(self.symbols.scope.guards), len(self.graph.nodes)
         result = handler.translate(context, **bind(handler, args, kwargs))
         self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
             self._note_settled(target, context.source)
+        if self.find_obstacle is not None:
+            obstacles = list(map(self.find_obstacle, self.graph.nodes[nodes:]))
+            if found := next(filter(None, obstacles), None):
+                raise Refusal(found)
         return result
 
     def _check(self, target: OpOverload, result: Translated, context: CallContext, meta: Any) -> None:

@@ -10,7 +10,7 @@ and all readers accept encoded constants and compute the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -42,6 +42,13 @@ def run(graph: Graph) -> int:
     graph.remove(folded)
     graph.replace_all(new)
     return len(folded)
+
+
+def will_fold(node: Node, folded: Collection[Value]) -> bool:
+    """True if the pass computes `node`, of a graph in which it also computes the values `folded`."""
+    if not all(v is None or v.is_constant or v in folded for v in node.inputs) or _varies(node):
+        return False
+    return node.op.name in VIEWS or not (node.op.name in KEPT or _grows(node))
 
 
 def _view(

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ConfigError, ProgramError, ShapeError, SlowKernelWarning, SlowPrecisionWarning
+from engine.errors import ShapeError, SlowKernelWarning, SlowPrecisionWarning, UnsupportedByTarget
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
@@ -65,9 +65,7 @@ class Program(CompiledModel[Specialised]):
         super().__init__(self.lowered, config, rebuild, serial=False, find_changed=find_changed)
         self._rebuild = rebuild
         self._export_seconds = export_seconds
-        self._target = targets.get(config.target)
-        if (reason := self._target.unavailable()) is not None:
-            raise ConfigError(f"target {config.target}: {reason}")
+        self._target = targets.require(config.target)
         _check_supported(self.lowered, self._target)
         self._prepared = self._target.prepare(self.lowered, borrowed=borrowed) if prepared is None else prepared
         self._example = self._at_example()
@@ -235,7 +233,11 @@ _NOTABLE = 0.01  # part of the FLOPs; many models have one small integer operati
 
 
 def _check_supported(artifact: Artifact, target: Target) -> None:
-    """ProgramError that lists every instruction that `target` cannot run."""
-    asked = ((i, target.supports(i, artifact)) for i in artifact.instructions)
-    if reasons := [f"{i.op}{i.where}: {reason}" for i, reason in asked if reason is not None]:
-        raise ProgramError(f"target {target.name} cannot run this program:\n" + "\n".join(f"  {r}" for r in reasons))
+    """UnsupportedByTarget that lists every instruction that `target` cannot run."""
+    reasons = []
+    for one in artifact.instructions:
+        types = [None if value is None else artifact.types[value] for value in one.inputs]
+        if (reason := target.supports(one.op, types, one.attributes)) is not None:
+            reasons.append(f"  {one.op}{one.where}: {reason}")
+    if reasons:
+        raise UnsupportedByTarget("\n".join([f"target {target.name} cannot run this program:", *reasons]))

@@ -138,6 +138,7 @@ class Specialised:
             samples.append(self.executable.run_timed(inputs, outputs, states))
             start = time.perf_counter()
             self(args, kwargs, states)
+            self._target.device.wait()  # results may stay on the device
             calls.append(time.perf_counter() - start)
         times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
         limits = self._target.roofs(self.config) if roofs else Roofs()

@@ -34,6 +34,14 @@ def get(name: str) -> Target:
     return TARGETS[name]
 
 
+def require(name: str) -> Target:
+    """The target of that name; ConfigError for an unknown one, and if this machine cannot run its programs."""
+    target = get(name)
+    if (reason := target.unavailable()) is not None:
+        raise ConfigError(f"target {name}: {reason}")
+    return target
+
+
 def settle(config: Config) -> Config:
     """The Config with what its target chooses where the user does not."""
     if config.activations is not None:

@@ -80,6 +80,10 @@ class Device(ABC):
         """Copy a value of this device to a dense array or tensor for the user."""
         as_array(wanted)[...] = self.read(value)
 
+    def wait(self) -> None:
+        """Wait until the device has done what this thread has enqueued, such as calls whose results stay there."""
+        return
+
     def enqueues_to(self, wanted: Any) -> bool:
         """True if `copy_out` to this array or tensor is enqueued behind the run, so that nobody need wait for it."""
         del wanted
@@ -257,9 +261,13 @@ class Executable(ABC):
             context.run(inputs, outputs)
             context.synchronize()
         finally:
-            with _LOCK:
-                self._idle.append((states, context))
-                del self._idle[:-_MOST_IDLE]
+            self._keep_idle(states, context)
+
+    def _keep_idle(self, states: Sequence[Any], context: Context) -> None:
+        """Keep a context that no call uses any longer for a later call."""
+        with _LOCK:
+            self._idle.append((states, context))
+            del self._idle[:-_MOST_IDLE]
 
     def _idle_context(self, states: Sequence[Any]) -> Context | None:
         with _LOCK:
@@ -395,15 +403,23 @@ class Target(ABC):
         """Why this machine cannot run programs of the target, such as a missing device; None where it can."""
         return None
 
-    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """Why the target cannot run `instruction`, in a few words; None if it can.
+    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
+        """Why the target cannot run an op, in a few words; None if it can.
+
+        Programs are asked about each instruction, after all passes. With a fallback, the ops that a call of the model
+        is translated to are asked about before all passes.
 
         Unless a target overrides this, it reads no encoded constants and computes products in ``element`` alone.
+
+        Args:
+            op: name of the op.
+            inputs: their types, which say how constants are encoded; None for an absent input. Sizes may be formulas.
+            attributes: of the op, with defaults.
         """
-        encodings = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
-        if found := next(filter(None, encodings), None):
+        del op
+        if found := next((one.encoding for one in inputs if one is not None and one.encoding is not None), None):
             return f"it does not read constants in the encoding {found}"
-        compute = instruction.attributes.get("compute", "element")
+        compute = attributes.get("compute", "element")
         return None if compute == "element" else f"it does not compute in {compute}"
 
     @abstractmethod

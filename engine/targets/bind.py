@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine import planner
-from engine.errors import ProgramError
+from engine.errors import ProgramError, UnsupportedByTarget
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
 from engine.planner import verify
@@ -44,7 +44,8 @@ def bind(
         check: verify the memory plan.
 
     Raises:
-        ProgramError: no kernel can run an instruction, or a call takes more memory than there is.
+        UnsupportedByTarget: no kernel can run an instruction.
+        ProgramError: a call takes more memory than there is.
         ConfigError: the configuration names a kernel that no step can use.
     """
     binder = _Binder(artifact, steps, keep=keep)
@@ -112,7 +113,7 @@ class _Binder:
         step = self._choose(position, instruction.op, inputs, outputs, ints, reals, encoded)
         if step is None:
             operands = ", ".join("none" if p is None else f"{p.dtype}{list(p.layout.shape)}" for p in inputs)
-            raise ProgramError(f"no kernel runs {instruction.op}({operands}){instruction.where}")
+            raise UnsupportedByTarget(f"no kernel runs {instruction.op}({operands}){instruction.where}")
         self.steps.append(step)
         self.places |= zip(instruction.outputs, outputs, strict=True)
 

@@ -77,13 +77,16 @@ class BoundExecutable(Executable):
         )
 
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
-        """As `Executable.trace`, by `Context.look` after a run. Times are those of nothing: 0."""
+        """As `Executable.trace`, by `Context.look` after a run. Times are those of `run_for_trace`."""
         artifact, places = self.artifact, self.plan.places
         context = self.ready_context(states)
         before = {v: context.look(places[v]).copy() for v in artifact.state_inputs}
         types = [artifact.types[v] for v in artifact.call_outputs]
-        context.run(inputs, [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types])
-        context.synchronize()
+        outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
+        seconds = [0.0] * len(artifact.instructions)
+        for step, spent in zip(self.plan.steps, self.run_for_trace(context, inputs, outputs), strict=True):
+            if step.instruction is not None:
+                seconds[step.instruction] += spent
 
         def look(value: int) -> np.ndarray:
             if value in artifact.components:
@@ -92,7 +95,13 @@ class BoundExecutable(Executable):
 
         for number, instruction in enumerate(artifact.instructions):
             read = [None if v is None else look(v) for v in instruction.inputs]
-            observe(number, instruction, read, [look(v) for v in instruction.outputs], 0.0)
+            observe(number, instruction, read, [look(v) for v in instruction.outputs], seconds[number])
+
+    def run_for_trace(self, context: Context, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[float]:
+        """Run once, and return the seconds of each step; 0 unless a target measures them."""
+        context.run(inputs, outputs)
+        context.synchronize()
+        return [0.0] * len(self.plan.steps)
 
     def identity(self) -> Any:
         """Steps, where their operands lie, and the number of lanes."""

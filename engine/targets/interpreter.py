@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from engine.encodings import Stored
 from engine.errors import ExecutionError, ProgramError
 from engine.graph import elements
 from engine.memory import as_array, check_total
-from engine.ops import TABLE
-from engine.program import Artifact, Instruction
+from engine.ops import TABLE, TensorType
+from engine.program import Artifact
 from engine.program.container import StoredTensor
 from engine.targets.base import Context, Executable, Observer, Prepared, Summary, Target
 from engine.targets.host import HOST
@@ -147,9 +147,9 @@ class InterpreterTarget(Target):
     summary = "the NumPy definition of each op: slow, exact, readable"
     device = HOST
 
-    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """None: it runs every op, encoding and arithmetic."""
-        del instruction, artifact
+    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
+        """As `Target.supports`: None, because it runs every op, encoding and arithmetic."""
+        del op, inputs, attributes
         return None
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:

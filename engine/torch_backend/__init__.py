@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.fx import GraphModule
 
+from engine import targets
 from engine.config import Config
 from engine.exporter.torch_internals import CompileContext, TracingContext
 from engine.torch_backend.functional import make_functional, rewrite_in_aten, zero_overwritten_memory
@@ -29,9 +30,11 @@ def compile_graph(
         The compiled graph, and the function that Dynamo calls in place of `module`.
 
     Raises:
-        ConfigError, ShapeError: as `make_functional`.
+        ConfigError: this machine cannot run programs of the target; or as `make_functional`.
+        ShapeError: as `make_functional`.
     """
     graphs: list[CompiledGraph] = []
+    device = targets.require(config.target).device
 
     def finish(functional: GraphModule, _fakes: Sequence[Any]) -> CompiledGraph:
         rewrite_in_aten(functional)
@@ -43,5 +46,5 @@ def compile_graph(
         graphs.append(CompiledGraph(functional, sorted(set(static) - set(written)), config, name))
         return graphs[0]
 
-    call = make_functional(module, inputs, finish)
+    call = make_functional(module, inputs, finish, device)
     return graphs[0], call

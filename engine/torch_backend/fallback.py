@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from engine import exporter, tree
+from engine import exporter, targets, tree
 from engine.config import Config
 from engine.errors import ProgramError, UnsupportedOp
 from engine.exporter import TorchExport, trees
@@ -52,6 +52,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
     Raises (when made):
         UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
+        ConfigError, UnsupportedByTarget: as `Segmented`.
     """
 
     _HOW_TO_KEEP = "compile the model again"
@@ -75,7 +76,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         fixed = self._interface.at(dict(zip(self._interface.scope.symbols, sizes, strict=True)))
         known = dict(zip(self._symbols, sizes, strict=True))
         segments = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=not sizes)
-        return SizedSegments(Boundary(fixed), segments)
+        return SizedSegments(Boundary(fixed, device=targets.get(self.config.target).device), segments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As `CompiledModel.__call__`."""
@@ -133,10 +134,11 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         check_profile(runs, roofs)
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
-        calls = []
+        calls, device = [], targets.get(self.config.target).device
         for _ in range(runs):
             start = time.perf_counter()
             self(*args, **kwargs)
+            device.wait()
             calls.append(time.perf_counter() - start)
         return chosen.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
 

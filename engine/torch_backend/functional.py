@@ -21,6 +21,7 @@ from engine.exporter.decompositions import CHOSEN
 from engine.exporter.registry import HANDLERS, kept_whole, overload
 from engine.exporter.sources import from_trace
 from engine.exporter.torch_internals import OpOverload, compile_functional_graphs, decomposition, keep_whole
+from engine.targets.base import Device
 
 Boxed = Callable[[list[Any]], list[Any]]
 Finish = Callable[[GraphModule, Sequence[Any]], Boxed]
@@ -42,7 +43,7 @@ _GRADIENTS = (
 )
 
 
-def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish) -> Callable[..., Any]:
+def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish, device: Device) -> Callable[..., Any]:
     """The function that Dynamo calls in place of `module`; AOT autograd makes a functional graph for its inner part.
 
     Args:
@@ -50,12 +51,13 @@ def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish) 
         inputs: what it is called with first.
         finish: compiles the functional graph. It gets that graph, whose placeholders have ``meta["val"]``, and fake
             inputs.
+        device: the device of the target.
 
     Raises:
         ConfigError: the graph would be differentiated, or the model is in training mode.
-        ShapeError: an input is not a dense tensor on the cpu.
+        ShapeError: an input is not a dense tensor on the cpu or on `device`.
     """
-    _check(module, inputs)
+    _check(module, inputs, device)
     compiler = compile_functional_graphs(
         fw_compiler=_refuse_gradients, inference_compiler=finish, decompositions=_rules()
     )
@@ -84,15 +86,17 @@ def zero_overwritten_memory(module: GraphModule) -> None:
                 node.kwargs = {"dtype": node.meta["val"].dtype}
 
 
-def _check(module: GraphModule, inputs: Sequence[Any]) -> None:
+def _check(module: GraphModule, inputs: Sequence[Any], device: Device) -> None:
     tensors = [i for i in inputs if isinstance(i, torch.Tensor)]
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         raise ConfigError(_GRADIENTS)
-    if torch.is_autocast_enabled("cpu"):
-        raise ConfigError("torch.autocast is on: call the model outside of it, and cast the model itself")
     for tensor in tensors:
-        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-            raise ShapeError(f"an input is {tensor.layout} on {tensor.device}: expected dense tensors on the cpu")
+        if not device.admits(tensor) or tensor.layout is not torch.strided:
+            place = "the cpu" if device.name == "cpu" else f"the cpu or {device.name}"
+            raise ShapeError(f"an input is {tensor.layout} on {tensor.device}: expected dense tensors on {place}")
+    kinds = filter(torch.amp.is_autocast_available, {"cpu", *(t.device.type for t in tensors)})
+    if any(map(torch.is_autocast_enabled, kinds)):
+        raise ConfigError("torch.autocast is on: call the model outside of it, and cast the model itself")
     if call := next(_in_training(module), None):
         line = from_trace(call.stack_trace)
         what = getattr(call.target, "__name__", call.target)

@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 
 from engine import sizes
 from engine.config import Config
-from engine.errors import PlainWeightsWarning, ShapeError, UnsupportedOp
+from engine.errors import PlainWeightsWarning, ShapeError, UnsupportedByTarget, UnsupportedOp
 from engine.exporter import traced
 from engine.exporter.torch_internals import version
 from engine.runtime.cache import LatestUsed
@@ -25,6 +25,7 @@ from engine.runtime.report import Report
 from engine.runtime.warn import name_some, warn
 from engine.torch_backend import optimizer_steps
 from engine.torch_backend.layouts import ensure_strides, evaluate_all, strides_of
+from engine.torch_backend.placement import move
 from engine.torch_backend.segments import Segmented, compile_flat
 from engine.torch_backend.views import extract_views, make_views
 
@@ -89,6 +90,7 @@ class CompiledGraph:
         self._config = config
         self._views = extract_views(module)
         self._strides = _strides(module, self._views)
+        self._devices = _devices(module, self._views)
         self._nodes: list[Node] = module.graph.find_nodes(op="placeholder")
         values = [node.meta.get("val") for node in self._nodes]
         self._static = list(static)
@@ -180,7 +182,7 @@ class CompiledGraph:
         """The program for any sizes, or for those of this call where the engine cannot let them vary."""
         try:
             return self._for(self._numbers, args)
-        except UnsupportedOp:
+        except (UnsupportedOp, UnsupportedByTarget):
             if len(self._numbers) == len(self._places):
                 raise
             self._numbers = list(self._places)
@@ -195,13 +197,13 @@ class CompiledGraph:
         weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
         try:
             translated = traced.translate(self._module, weights, self.name, self._ranges, known)
-        except UnsupportedOp:
+            outputs = [[n] for n in range(len(translated.graph.outputs))]
+            program = compile_flat(translated, self._config)
+        except (UnsupportedOp, UnsupportedByTarget):
             if self._config.fallback is None or len(known) < len(self._places):
                 raise
             return self._compile_segments(weights, known)
-        outputs = [[n] for n in range(len(translated.graph.outputs))]
-        program = compile_flat(translated, self._config)
-        plain = not self._views and not self._strides and translated.results == outputs
+        plain = not (self._views or self._strides or self._devices) and translated.results == outputs
         return SizedProgram(program, translated.results, plain, program.artifact.is_fixed, self._strides)
 
     def _compile_segments(self, weights: traced.Weights, known: traced.Numbers) -> SizedProgram:
@@ -211,7 +213,7 @@ class CompiledGraph:
             self._reasons = program.reasons
             _LOG.warning("%s: %s run(s) on torch: %s", self.name, len(program.reasons), "; ".join(program.reasons))
         results = [[n] for n in range(len(program.results))]
-        return SizedProgram(program, results, not self._views, fixed=True, strides={})
+        return SizedProgram(program, results, not (self._views or self._devices), fixed=True, strides={})
 
     def _fill_results(self, chosen: SizedProgram, tensors: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """The results with tensors and sizes in their places."""
@@ -221,6 +223,8 @@ class CompiledGraph:
         def value(symbol: Any) -> int:
             return self._value(symbol, args)
 
+        for position, device in self._devices.items():
+            results[position] = move(results[position], device)
         for position, strides in chosen.strides.items():
             results[position] = ensure_strides(results[position], evaluate_all(strides, value))
         return make_views(results, self._views, args, value)
@@ -228,10 +232,26 @@ class CompiledGraph:
 
 def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence[Any]]:
     """Position of a result that does not lie row by row -> its strides, without those at the positions of `others`."""
+    tensors = {n: fake for n, fake in _fakes_of_results(module, others).items() if fake.layout is torch.strided}
+    return {n: strides for n, fake in tensors.items() if (strides := strides_of(fake)) is not None}
+
+
+def _devices(module: GraphModule, others: Collection[int]) -> dict[int, torch.device]:
+    """Position of a result -> where torch would make it, without those at the positions of `others`.
+
+    Empty if the graph has only tensors on the cpu.
+    """
+    devices = {n: fake.device for n, fake in _fakes_of_results(module, others).items()}
+    inputs = (node.meta.get("val") for node in module.graph.find_nodes(op="placeholder"))
+    everywhere = {*devices.values(), *(fake.device for fake in inputs if isinstance(fake, torch.Tensor))}
+    return {} if all(device.type == "cpu" for device in everywhere) else devices
+
+
+def _fakes_of_results(module: GraphModule, others: Collection[int]) -> dict[int, torch.Tensor]:
+    """Position of a result that is a tensor -> what stands for it, without those at the positions of `others`."""
     results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT autograd's is a tuple
     fakes = {n: r.meta.get("val") for n, r in enumerate(results) if isinstance(r, Node) and n not in others}
-    tensors = {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor) and fake.layout is torch.strided}
-    return {n: strides for n, fake in tensors.items() if (strides := strides_of(fake)) is not None}
+    return {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor)}
 
 
 def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:

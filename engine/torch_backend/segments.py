@@ -3,6 +3,9 @@
 A tensor goes from one segment to the next as it is: programs read torch's memory and return dense torch tensors. Those
 that torch reads, and those that are results, are copied if torch would have given them other strides. All sizes are
 known here: other sizes need another `Segmented`.
+
+Everything is where the programs of the target run, torch's part too: what a call brings is moved there, and its results
+are moved to where a program would have put them.
 """
 
 from __future__ import annotations
@@ -22,16 +25,22 @@ from torch.fx import GraphModule, Node
 
 from engine import passes, targets
 from engine.config import Config
+from engine.errors import UnsupportedByTarget
 from engine.exporter import traced
 from engine.exporter.traced import Numbers, Traced, Weights
+from engine.exporter.walk import FindObstacle
 from engine.exporter.weights import to_bytes
+from engine.graph import Node as GraphNode
+from engine.graph import Value
+from engine.passes import fold_constants
 from engine.program import Signature, container, from_graph
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
 from engine.runtime.warn import warn_of_decoded, warn_of_left
-from engine.targets.base import Roofs
+from engine.targets.base import Device, Roofs, Target
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
+from engine.torch_backend.placement import bring, find_place, move, move_calls
 from engine.torch_backend.tracing import count_calls, trace_calls
 from engine.tree import LEAF
 
@@ -57,6 +66,26 @@ def compile_flat(traced_graph: Traced, config: Config) -> Program:
         rebuild=list,
         borrowed=True,
     )
+
+
+def make_find_obstacle(target: Target, config: Config) -> FindObstacle:
+    """What tells of each node of a graph, in order and before all passes, why programs of `target` cannot run it.
+
+    A node that a pass computes when compiling is no obstacle. Passes make other nodes, too: a program of `target` may
+    refuse these, although no node of the graph was refused.
+    """
+    folds = any(one.name == fold_constants.PASS.name for one in passes.stages(config)[0])
+    folded: set[Value] = set()
+
+    def find(node: GraphNode) -> str | None:
+        if folds and fold_constants.will_fold(node, folded):
+            folded.update(node.outputs)
+            return None
+        types = [None if value is None else value.type for value in node.inputs]
+        reason = target.supports(node.op.name, types, node.attributes)
+        return None if reason is None else f"target {target.name} cannot run {node.op.name}: {reason}"
+
+    return find
 
 
 class Part(NamedTuple):
@@ -107,10 +136,14 @@ class Segmented:
 
     Attributes:
         parts: the segments, in order.
-        reasons: a line for each call that the engine has not.
+        reasons: a line for each call that the engine cannot compile, or the target cannot run.
         results: what it answers: ``[slot]``, or the number itself.
         compile_seconds: spent here.
         held: the weights that torch reads or the graph returns.
+
+    Raises:
+        ConfigError: this machine cannot run programs of the target.
+        UnsupportedByTarget: the target cannot run what the passes have made of calls that it can run.
     """
 
     def __init__(
@@ -120,7 +153,10 @@ class Segmented:
         self.name = name
         self.config = config
         module, weights = substitute_sizes(module, weights, known)
-        refused = traced.refused(module, weights, known)
+        target = targets.require(config.target)
+        self._device = target.device
+        self._place = find_place(self._device)
+        refused = traced.refused(module, weights, known, make_find_obstacle(target, config))
         self.reasons = tuple(dict.fromkeys(filter(None, refused.values())))
         cut = list(pieces(module, refused))
         results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT's and export's are tuples
@@ -140,36 +176,59 @@ class Segmented:
             part = self._part(piece, weights, known, config, gone)
             self.parts.append(part._replace(strides={self._slot(n): s for n, s in strides.items()}))
         self.results = [[self._slot(r)] if isinstance(r, Node) else r for r in results]
-        self.held = {s: weights[n] for n, s in self._slots.items() if n in weights}
-        if own:
-            self.held = {slot: copy_with_strides(tensor) for slot, tensor in self.held.items()}
+        self.held = {s: self._hold(weights[n], own=own) for n, s in self._slots.items() if n in weights}
         self._first: list[Any] = [self.held.get(slot) for slot in range(len(self._slots))]
         self.compile_seconds = time.perf_counter() - started
 
     def _slot(self, node: Node) -> int:
         return self._slots.setdefault(node, len(self._slots))
 
+    def _hold(self, tensor: torch.Tensor, *, own: bool) -> torch.Tensor:
+        moved = bring(self._device, tensor)
+        if moved is not tensor:
+            return moved.detach()
+        return copy_with_strides(tensor) if own else tensor
+
     def _part(self, piece: Piece, weights: Weights, known: Numbers, config: Config, gone: Sequence[Node]) -> Part:
         writes, drops = tuple(map(self._slot, piece.writes)), tuple(map(self._slot, gone))
         calls = tuple(str(node.target) for node in piece.calls)
         if not piece.native:
             reads = tuple(map(self._slot, piece.reads))
+            if self._place.type != "cpu":
+                move_calls(piece.module, self._place)
             return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module, {})
         inner = piece.module.graph.find_nodes(op="placeholder")
         constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
-        program = compile_flat(traced.translate(piece.module, constants, self.name, {}, known), config)
+        try:
+            program = compile_flat(traced.translate(piece.module, constants, self.name, {}, known), config)
+        except UnsupportedByTarget as error:
+            raise UnsupportedByTarget(f"{error}\n{_AFTER_PASSES}") from None
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
         return Part(program, program, calls, reads, writes, drops, None, {})
 
     @torch.no_grad()
     def __call__(self, *tensors: torch.Tensor) -> list[Any]:
         """The results of the graph, numbers among them; torch's tensors may be views of inputs and weights."""
-        values = self._first.copy()
-        for slot, tensor in zip(self._inputs, tensors, strict=True):
-            values[slot] = tensor
+        values = self._begin(tensors)
         for part in self.parts:
             self.step(part, values)
-        return [values[r[0]] if isinstance(r, list) else r for r in self.results]
+        results = [values[r[0]] if isinstance(r, list) else r for r in self.results]
+        place = self._device.place_of_results(tensors) or "cpu"
+        return [move(one, place) if isinstance(one, torch.Tensor) else one for one in results]
+
+    def _begin(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """The slots before the first segment."""
+        values = self._first.copy()
+        for slot, tensor in zip(self._inputs, tensors, strict=True):
+            values[slot] = bring(self._device, tensor)
+        return values
+
+    def _read(self, part: Part, values: Sequence[Any]) -> list[Any]:
+        """What a segment reads. A program without inputs has put its results on the host: torch gets them moved."""
+        read = [values[slot] for slot in part.reads]
+        if part.program is not None:
+            return read
+        return [bring(self._device, one) if isinstance(one, torch.Tensor) else one for one in read]
 
     # --- reading it ----------------------------------------------------------------------------------------------
 
@@ -213,14 +272,12 @@ class Segmented:
     @torch.no_grad()
     def profile(self, tensors: Sequence[torch.Tensor], runs: int, call_seconds: float, *, roofs: bool) -> Profile:
         """Of all segments, one after the other, each measured by itself."""
-        values = self._first.copy()
-        for slot, tensor in zip(self._inputs, tensors, strict=True):
-            values[slot] = tensor
+        values = self._begin(tensors)
         profiles = []
         for part in self.parts:
-            inputs = [values[slot] for slot in part.reads]
+            inputs = self._read(part, values)
             if part.program is None:
-                profiles.append(_profile_of_torch(part, inputs, runs))
+                profiles.append(_profile_of_torch(part, inputs, runs, self._device))
             else:
                 profiles.append(part.program.profile(*inputs, runs=runs, roofs=roofs))
             self.step(part, values)
@@ -247,12 +304,10 @@ class Segmented:
     @torch.no_grad()
     def trace(self, tensors: Sequence[torch.Tensor], keep: frozenset[int]) -> Trace:
         """Of all segments in order: instructions of programs, and calls of torch."""
-        values = self._first.copy()
-        for slot, tensor in zip(self._inputs, tensors, strict=True):
-            values[slot] = tensor
+        values = self._begin(tensors)
         nodes = list[NodeTrace]()
         for part in self.parts:
-            inputs, first = [values[slot] for slot in part.reads], len(nodes)
+            inputs, first = self._read(part, values), len(nodes)
             inside = [position - first for position in keep if 0 <= position - first < part.count_nodes()]
             if part.module is not None:
                 traced_nodes: Sequence[NodeTrace] = trace_calls(part.module, inputs, inside)
@@ -266,10 +321,9 @@ class Segmented:
         """Number of nodes of a trace."""
         return sum(part.count_nodes() for part in self.parts)
 
-    @staticmethod
-    def step(part: Part, values: list[Any]) -> None:
+    def step(self, part: Part, values: list[Any]) -> None:
         """Run one segment over the slots."""
-        results = part.call(*[values[slot] for slot in part.reads])
+        results = part.call(*self._read(part, values))
         for slot, value in zip(part.writes, results, strict=True):
             values[slot] = value
         for slot, strides in part.strides.items():
@@ -284,17 +338,24 @@ def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...
     return {n: evaluate_all(strides, known.__getitem__) for n, strides in symbolic.items()}
 
 
-def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int) -> Profile:
+def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int, device: Device) -> Profile:
     """One line for all that torch runs here."""
     samples = []
     for _ in range(runs):
         start = time.perf_counter()
         results = part.call(*inputs)
+        device.wait()
         samples.append(time.perf_counter() - start)
     seconds = statistics.median(samples)
     shape = next((tuple(r.shape) for r in results if isinstance(r, torch.Tensor)), ())
     node = NodeProfile("torch", ", ".join(dict.fromkeys(part.calls)), "", shape, seconds, 0, 0, 0, 1.0, None, "memory")
     return Profile((node,), (ThreadProfile(seconds, 0.0),), seconds, seconds, runs, 0.0, 0.0, "perf_counter")
+
+
+_AFTER_PASSES = (
+    "fallback: torch runs calls of the model. These instructions are what the passes and the precision have made of "
+    "calls that the target can run."
+)
 
 
 def _hash(facts: Any) -> str:

@@ -46,8 +46,8 @@ def _concerns(setting: Any, target: str) -> bool:
 class Engine(Backend):
     """Options: the fields of `engine.Config` that are options, as text: ``disable=a+b``, ``pipeline=a+b``,
     ``passes=my.py:run``, ``planner``, ``variant.<op>=name``, ``dispatch``, ``outputs``, ``isa``, ``verify=on``,
-    ``fallback=torch``, ``recipe=path.toml``, ``precision`` instead of that of the case. Target and threads are those of
-    the case.
+    ``fallback=torch``, ``tf32=on`` (on cuda), ``recipe=path.toml``, ``precision`` instead of that of the case. Target
+    and threads are those of the case.
 
     ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
     leaves alone the other processors that the case has.
@@ -64,21 +64,40 @@ class Engine(Backend):
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """The options of the engine's Config that its target heeds, and ``only``."""
+        """The options of the engine's Config that the target of one of its devices heeds, and ``only``."""
         declared = _settings()
         if declared is None:
             names = _older_engine.OPTIONS
         else:
-            heeded = [(n, one) for n, one in declared.items() if _concerns(one, cls.target)]
+            known = (cls.target, *cls.targets.values())
+            heeded = [(n, one) for n, one in declared.items() if any(_concerns(one, target) for target in known)]
             names = tuple(option for name, one in heeded for option in one.options(name))
         return ("only", *names)
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
-        """ConfigError for a pass, planner, kernel or instruction set that does not exist."""
+        """ConfigError for a pass, planner, kernel or instruction set that no target of its devices has."""
         import engine
 
-        engine.Config(**cls(1, options).config())
+        try:
+            engine.Config(**cls(1, options).config())
+        except engine.ConfigError:
+            if not any(cls._are_options_on(device, options) for device in cls.targets):
+                raise
+
+    @classmethod
+    def _are_options_on(cls, device: str, options: Mapping[str, str]) -> bool:
+        """True if the target for another device than the cpu has what `options` name; False if nobody can tell."""
+        import engine
+        from engine import targets
+
+        one = cls(1, options)
+        one.device = device
+        try:
+            engine.Config(**one.config())
+        except engine.ConfigError:
+            return False
+        return bool(targets.get(cls.targets[device]).kernels())
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
@@ -160,6 +179,18 @@ class Engine(Backend):
         if reason is not None:
             raise Unavailable(f"the target {self._target} cannot run here: {reason}")
 
+    def _require_heeded_options(self) -> None:
+        """ConfigError for an option that is for another target: a row must not be named by what it ignores."""
+        for option in self.options:
+            field = (_settings() or {}).get(option.partition(".")[0])
+            if field is not None and not _concerns(field, self._target):
+                import engine
+
+                others = ", ".join(getattr(field, "targets", ("cpu",)))
+                raise engine.ConfigError(
+                    f"{option}: it concerns the target {others}, but {self._target} runs the cases on {self.device}"
+                )
+
     @property
     def _kept_program(self) -> Path | None:
         """Where processes with the same options share the compiled program, whatever their threads; None: nowhere."""
@@ -206,9 +237,11 @@ class Engine(Backend):
 
         Raises:
             Unavailable: the engine lacks an op of the model in a precision other than float32.
+            ConfigError: an option is for another target.
         """
         import engine
 
+        self._require_heeded_options()
         is_converted = PRECISIONS[self.precision].dtype is not None  # an exported program would be the one from before
         source = model if is_converted else getattr(model, "exported_program", model)
         try:
@@ -239,7 +272,7 @@ class Engine(Backend):
         return facts_of(engine.compile(self._exported, inputs, config=config).report().to_dict())
 
     def inapplicable_errors(self) -> tuple[type[Exception], ...]:
-        """An option that names a kernel variant or an instruction set which no step of the program can use here."""
+        """An option that is for another target, or names a variant or instruction set that no step can use here."""
         import engine
 
         return (engine.ConfigError,)
@@ -255,6 +288,7 @@ class Engine(Backend):
         import torch
 
         self._require_target()
+        self._require_heeded_options()
         torch.set_num_threads(self.threads)
         start = time.perf_counter()
         decoder = self.decoder(model)
@@ -368,6 +402,7 @@ class EngineInterpreter(Engine):
     """The reference semantics; slow, and shown so that nobody mistakes it for the product."""
 
     target = "interpreter"
+    targets: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:

@@ -6,7 +6,8 @@ Compilation is lazy, so it happens inside of the first call; that call is what `
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from suites.backends.base import Backend, Prepared
 from suites.backends.engine import Engine, facts_of
@@ -19,6 +20,7 @@ class EngineDynamo(Engine):
     """Options as the engine's own."""
 
     takes_numpy = False
+    targets: ClassVar[Mapping[str, str]] = {}
 
     program_facts = Backend.program_facts  # not of an exported model
 

@@ -238,5 +238,7 @@ def test_an_encoding_that_kernels_do_not_know_is_refused(monkeypatch):
     weight = problem.weight(numbers(1, 4, 8), unknown)
     problem.graph.outputs = [problem.graph.emit("linear", [problem.value(numbers(2, 3, 8)), weight, None, None])]
     artifact = from_graph(problem.graph, Signature("*", "*", (0,), (0,), ("x",)), ())
-    reason = CPU.supports(artifact.instructions[0], artifact)
+    (one,) = artifact.instructions
+    types = [None if value is None else artifact.types[value] for value in one.inputs]
+    reason = CPU.supports(one.op, types, one.attributes)
     assert reason == "no kernel reads unknown operands"

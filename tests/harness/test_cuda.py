@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import suites.backends as registry
 from suites.backends.base import NotApplicable
 from suites.backends.engine import Engine
 from suites.backends.torch_compile import TorchCompile
@@ -17,7 +18,7 @@ from suites.cli import main
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import CUDA
-from suites.harness.errors import Unavailable
+from suites.harness.errors import Unavailable, UsageError
 from suites.harness.measure import cuda, cuda_probe, device, job
 from suites.harness.measure.job import Job
 from suites.harness.record import store
@@ -280,6 +281,57 @@ def test_the_engine_runs_its_triton_target_on_cuda(tmp_path):
     assert again.device == CUDA
     torch.testing.assert_close(again.call(*inputs), model(*inputs).detach())
     assert Engine(1, {}).config()["target"] == "cpu"
+
+
+def test_the_engine_takes_the_options_of_the_targets_of_its_devices(monkeypatch):
+    pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
+    import engine
+    from engine.targets.triton.target import TritonTarget
+
+    ref = BackendRef.parse("engine[tf32=on]")
+    registry.check(ref)
+    seen = []
+    real = TritonTarget.executable
+
+    def executable(target, artifact, config, *arguments, **keywords):
+        seen.append(config.tf32)
+        return real(target, artifact, config, *arguments, **keywords)
+
+    monkeypatch.setattr(TritonTarget, "executable", executable)
+    model, inputs = torch.nn.Linear(8, 8).eval(), (torch.ones(2, 8),)
+    made = Engine(1, ref.options)
+    made.device = CUDA
+    torch.testing.assert_close(made.prepare(model, inputs).call(*inputs), model(*inputs).detach())
+    assert seen == [True]
+    with pytest.raises(UsageError, match="tf32"):
+        registry.check(BackendRef.parse("engine_interpreter[tf32=on]"))
+    told = "tf32: it concerns the target triton, but cpu runs the cases on cpu"
+    with pytest.raises(engine.ConfigError, match=told):
+        Engine(1, ref.options).prepare(model, inputs)
+    for prepare in (lambda other: other.prepare(model, inputs), lambda other: other.generator(None, ())):
+        other = Engine(1, {"isa": "avx2"})
+        other.device = CUDA
+        with pytest.raises(
+            engine.ConfigError, match="isa: it concerns the target cpu, but triton runs the cases on cuda"
+        ):
+            prepare(other)
+
+
+def test_kernel_variants_are_those_of_the_target_of_the_case():
+    pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
+    import engine
+
+    ref = BackendRef.parse("engine[variant.softmax=loop]")
+    registry.check(ref)
+    model, inputs = torch.nn.Softmax(-1).eval(), (torch.ones(2, 8),)
+    made = Engine(1, ref.options)
+    made.device = CUDA
+    torch.testing.assert_close(made.prepare(model, inputs).call(*inputs), model(*inputs))
+    with pytest.raises(engine.ConfigError, match="unknown variant of softmax 'loop'"):
+        Engine(1, ref.options).prepare(model, inputs)
+    for options in ("variant.softmax=lop", "variant.softmx=loop", "planner=none"):
+        with pytest.raises(engine.ConfigError, match="unknown"):
+            registry.check(BackendRef.parse(f"engine[{options}]"))
 
 
 def test_a_target_that_cannot_run_makes_the_row_unavailable(monkeypatch):

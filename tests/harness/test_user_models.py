@@ -214,7 +214,7 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["ablate", "mine.onnx", "--set", "batch=1", "--set", "sequence=1"], "name another --backend"),
         (["run", "mlp", "--config", "fallbak=torch"], "did you mean 'fallback'"),
         (["run", "mlp", "--config", "fallback=torhc"], "did you mean 'torch'"),
-        (["run", "mlp", "--config", "foo=1"], "passes, pipeline, planner, recipe, variant., verify\n"),
+        (["run", "mlp", "--config", "foo=1"], "passes, pipeline, planner, recipe, tf32, variant., verify\n"),
         (["run", "mlp", "--config", "fallback"], "expected field=value"),
         (["run", "mlp", "--config", "threads=2"], "use enginebench run --threads 2"),
         (["run", "mine.py:limit"], "limit is no function; known: counting"),

@@ -129,7 +129,7 @@ def test_runs_are_enqueued_and_happen_when_somebody_waits():
 
 
 def test_every_instruction_that_the_target_cannot_run_is_listed(monkeypatch):
-    monkeypatch.setattr(FAKE, "supports", lambda i, artifact: "no kernel" if i.op == "linear" else None)
+    monkeypatch.setattr(FAKE, "supports", lambda op, _inputs, _attributes: "no kernel" if op == "linear" else None)
     model = nn.Sequential(nn.Linear(4, 3), nn.Softmax(-1), nn.Linear(3, 2)).eval()
     with pytest.raises(ProgramError) as caught:
         engine.compile(model, (torch.ones(2, 4),), on("fake"))

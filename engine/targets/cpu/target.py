@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine.config import MOST_THREADS, Config
 from engine.errors import ConfigError
-from engine.ops import TABLE
+from engine.ops import TABLE, TensorType
 from engine.processors import count_processors
-from engine.program import Artifact, Instruction
+from engine.program import Artifact
 from engine.targets import verify
 from engine.targets.base import Prepared, Roof, Roofs, StepPlanner, Target
 from engine.targets.bind import bind
@@ -63,16 +64,15 @@ class CpuTarget(Target):
     summary = "C kernels for this machine's instruction sets, on a thread pool"
     device = HOST
 
-    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """None if the op is a view, or a kernel reads its operands as they are encoded, in its arithmetic."""
-        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
-        families = {encoding.family for encoding in found if encoding is not None}
-        if TABLE[instruction.op].view is not None and not families:
+    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
+        """As `Target.supports`: None for a view, or if a kernel reads the inputs as they are encoded."""
+        families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
+        if TABLE[op].view is not None and not families:
             return None
-        kernels = native.kernels_for(None).get(instruction.op, ())
+        kernels = native.kernels_for(None).get(op, ())
         if not kernels and not families:
             return "no kernel in this build; Config(target='interpreter') runs it, slowly"
-        compute = instruction.attributes.get("compute", "element")
+        compute = attributes.get("compute", "element")
         if any(all(native.accepts(kernel, one, compute) for one in {"plain", *families}) for kernel in kernels):
             return None
         reads = f"reads {', '.join(sorted(families))} operands" if families else "runs it"

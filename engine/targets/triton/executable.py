@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from engine import dtypes
 from engine.errors import ExecutionError
 from engine.ops import TensorType
 from engine.program import Artifact
-from engine.targets.base import Context, Summary
+from engine.targets.base import Context, RunTimes, Summary
 from engine.targets.bound import BoundExecutable
 from engine.targets.plan import BoundPlan, Place, Step
 from engine.targets.staging import StagedContext
+from engine.targets.triton.clock import StepTimes, time_steps
 from engine.targets.triton.constants import Constants
 from engine.targets.triton.device import TritonDevice, as_elements, is_interpreted, torch_type
 from engine.targets.triton.graph import Start, capture, run_in_order
@@ -34,16 +36,41 @@ class TritonContext(Context):
         self._seen = device.host_copy(self._faults)
         self._fixed: Mapping[str, Sequence[Any]] = {}
         self._run: Callable[[], None] = run_in_order(())
+        self._is_timed = False
+        self._times: StepTimes | None = None
 
     def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
         """As `Context.warm_up`: resolve every address, and capture the launches."""
         self._fixed = fixed
-        starts = [
-            start
-            for number, step in enumerate(self._executable.plan.steps)
-            for start in self.starts(number, launches_of(step), self._arena.memory[step.scratch_offset :])
-        ]
+        starts = [start for of_step in self._starts_of_steps() for start in of_step]
         self._run = run_in_order(starts) if is_interpreted() else capture(starts, self._executable.device.place)
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Runs in this block start the kernels one by one, wait for them, and measure them; `times` has the results."""
+        self._is_timed = True
+        try:
+            yield
+        finally:
+            self._is_timed = False
+
+    @property
+    def times(self) -> StepTimes:
+        """Of the latest run that was measured."""
+        assert self._times is not None  # noqa: S101  # callers have run it
+        return self._times
+
+    def _time(self) -> None:
+        """Run once and measure the steps."""
+        host_seconds = None if self._times is None else self._times.host_seconds
+        with self._naming_errors():
+            times = time_steps(self._starts_of_steps(), self._executable.device.place, host_seconds)
+        # A queue that is full makes the host wait for the device, so the shortest time counts.
+        self._times = times._replace(host_seconds=min(host_seconds or times.host_seconds, times.host_seconds))
+
+    def _starts_of_steps(self) -> list[list[Start]]:
+        steps = enumerate(self._executable.plan.steps)
+        return [self.starts(n, launches_of(step), self._arena.memory[step.scratch_offset :]) for n, step in steps]
 
     def starts(self, number: int, launches: Launches, scratch: Any) -> list[Start]:
         """The launches of step `number` with their addresses.
@@ -92,19 +119,28 @@ class TritonContext(Context):
         """As `Context.run`."""
         del inputs, outputs  # they are the fixed values
         self._raise_faults()  # of an earlier run whose results have stayed on the device, so that nobody has waited
-        self._run()
+        if self._is_timed:
+            self._time()
+        else:
+            self._run()
         self._seen.copy_(self._faults, non_blocking=True)
 
     def synchronize(self) -> None:
         """As `Context.synchronize`."""
-        try:
+        with self._naming_errors():
             self._executable.device.wait()
+        self._raise_faults()
+
+    @contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        """ExecutionError with the name of the program if CUDA reports an error in the block."""
+        try:
+            yield
         except RuntimeError as error:  # torch.AcceleratorError is one
             raise ExecutionError(
                 f"{self._executable.artifact.name}: CUDA reports an error: {error}. After most errors, CUDA does no "
                 "further work in this process; programs of other targets go on."
             ) from error
-        self._raise_faults()
 
     def _raise_faults(self) -> None:
         """ExecutionError if a run that has ended met an index out of range."""
@@ -138,12 +174,20 @@ class _OrderedContext(StagedContext):
 
     def __init__(self, context: Context, device: TritonDevice, types: Mapping[str, Sequence[TensorType]]) -> None:
         super().__init__(context, device, types)
-        self._order = device.new_order()
+        assert isinstance(context, TritonContext)  # noqa: S101  # what `TritonExecutable` makes
+        self._ordered, self._order = context, device.new_order()
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """As `Context.run`."""
         with self._order:
             super().run(inputs, outputs)
+
+    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> StepTimes:
+        """One run, to its end, and the times of its steps."""
+        with self._ordered.timing():
+            self.run(inputs, outputs)
+        self.synchronize()
+        return self._ordered.times
 
 
 class TritonExecutable(BoundExecutable):
@@ -160,6 +204,19 @@ class TritonExecutable(BoundExecutable):
     def context(self, states: Sequence[Any] = ()) -> TritonContext:
         """As `Executable.context`."""
         return TritonContext(self, states)
+
+    def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
+        """As `Executable.run_timed`: kernels are started one by one, and copies of inputs and results do not count."""
+        context = self._idle_context(states) or self.ready_context(states)
+        try:
+            times = _timed(context).run_timed(inputs, outputs)
+        finally:
+            self._keep_idle(states, context)
+        return RunTimes(np.array([times.steps], np.int64), times.wall, 1e-9, times.clock)
+
+    def run_for_trace(self, context: Context, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[float]:
+        """As `BoundExecutable.run_for_trace`, measured as by `run_timed`."""
+        return [1e-9 * ticks for ticks in _timed(context).run_timed(inputs, outputs).steps]
 
     def summary(self) -> Summary:
         """As `Executable.summary`; a step may have several launches."""
@@ -182,6 +239,11 @@ def _describe(launch: Launch) -> list[Any]:
 
 
 _POINTERS = Operand | Scratch | Fault
+
+
+def _timed(context: Context) -> _OrderedContext:
+    assert isinstance(context, _OrderedContext)  # noqa: S101  # `TritonExecutable.staging`
+    return context
 
 
 def launches_of(step: Step) -> Launches:

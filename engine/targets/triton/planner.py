@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.errors import ConfigError
 from engine.program import Artifact
 from engine.targets.base import StepPlanner
 from engine.targets.plan import Kernel, NeedsDense, Planned, Step
@@ -13,19 +14,32 @@ class TritonPlanner(StepPlanner):
 
     Args:
         artifact: whose steps these are.
-        device: what they will run on.
+        device: what they will run on, and which variants are asked first.
     """
 
     def __init__(self, artifact: Artifact, device: registry.Device) -> None:
         self._artifact, self._device = artifact, device
+        self._used: dict[str, bool] = {}  # op of the program with a wanted variant -> True if a step uses the variant
 
     def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
         """As `StepPlanner.plan`."""
+        wanted = self._device.variants.get(step.op)
+        if wanted is not None:
+            self._used.setdefault(step.op, False)
         attributes = {} if step.instruction is None else self._artifact.instructions[step.instruction].attributes
         request = registry.request_of(step, attributes, self._device, copied=copied)
         found = registry.plan_step(request)
         if not isinstance(found, tuple):
             return found
         declared, launches = found
+        if wanted == declared.variant:
+            self._used[step.op] = True
         kernel = Kernel(declared.name, declared.op, declared.variant)
         return Planned(kernel, scratch_bytes=launches.scratch_bytes, handle=launches)
+
+    def check_used(self) -> None:
+        """As `StepPlanner.check_used`."""
+        for op, used in self._used.items():
+            if not used:
+                wanted = self._device.variants[op]
+                raise ConfigError(f"variant {op}={wanted!r}: no {op} of this program can use it")

@@ -75,12 +75,14 @@ class Device(NamedTuple):
         multiprocessors: how many programs run at a time, if one takes a whole multiprocessor.
         allow_tf32: float32 products may be rounded to TF32.
         configurations: chooses among the configurations of a kernel.
+        variants: op -> the variant of its kernels that is asked first.
     """
 
     name: str = ""
     multiprocessors: int = 132
     allow_tf32: bool = False
     configurations: Finder = RuleOnly()
+    variants: Mapping[str, str] = {}  # never written to
 
 
 class Request(NamedTuple):
@@ -207,10 +209,11 @@ def request_of(step: Step, attributes: Mapping[str, Any], device: Device, *, cop
 
 
 def plan_step(request: Request) -> tuple[Declared, Launches] | NeedsDense | None:
-    """The first kernel that accepts the request, and its launches."""
+    """The first kernel that accepts the request, and its launches. A variant that the device names is asked first."""
     families = {one.family for one in request.inputs if one is not None and one.family}
     compute = request.attributes.get("compute", "element")
-    for declared in kernels().get(request.op, ()):
+    wanted = request.device.variants.get(request.op)
+    for declared in sorted(kernels().get(request.op, ()), key=lambda one: one.variant != wanted):
         if not families <= declared.encodings or compute not in declared.compute:
             continue
         answer = declared.plan(request)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from engine.config import Config
-from engine.ops import TABLE
-from engine.program import Artifact, Instruction
+from engine.ops import TABLE, TensorType
+from engine.program import Artifact
+from engine.switches import Switch, register, register_source
 from engine.targets.base import Call, Prepared, Target
 from engine.targets.bind import bind
 from engine.targets.plan import Kernel
@@ -50,16 +52,15 @@ class TritonTarget(Target):
         """As `Target.unavailable`."""
         return _find_obstacle()
 
-    def supports(self, instruction: Instruction, artifact: Artifact) -> str | None:
-        """As `Target.supports`: None if the op is a view, or a kernel reads its operands as they are encoded."""
-        found = (artifact.types[value].encoding for value in instruction.inputs if value is not None)
-        families = {encoding.family for encoding in found if encoding is not None}
-        if TABLE[instruction.op].view is not None and not families:
+    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
+        """As `Target.supports`: None for a view, or if a kernel reads the inputs as they are encoded."""
+        families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
+        if TABLE[op].view is not None and not families:
             return None
-        known = registry.kernels().get(instruction.op, ())
+        known = registry.kernels().get(op, ())
         if not known:
             return "there is no Triton kernel for it"
-        compute = instruction.attributes.get("compute", "element")
+        compute = attributes.get("compute", "element")
         if any(families <= one.encodings and compute in one.compute for one in known):
             return None
         reads = f" reads {', '.join(sorted(families))} operands" if families else " runs it"
@@ -87,7 +88,7 @@ class TritonTarget(Target):
 
             found = torch.cuda.get_device_properties(self.device.place)
             name, multiprocessors = found.name, found.multi_processor_count
-        return registry.Device(name, multiprocessors, config.tf32, self._find_configurations(name))
+        return registry.Device(name, multiprocessors, config.tf32, self._find_configurations(name), config.variant)
 
     def _find_configurations(self, name: str) -> Finder:
         """What was measured on a kind of device; nothing for the interpreter."""
@@ -144,4 +145,13 @@ def _find_obstacle() -> str | None:
     return None
 
 
+def _register_variants() -> None:
+    """Register the names that `Config.variant` can have; none if the kernels cannot be imported."""
+    for one in TRITON.kernels():
+        summary = f"run {one.op} by the {one.variant} kernel where it applies"
+        register(Switch(_VARIANTS, f"{one.op}={one.variant}", "", summary))
+
+
 TRITON = TritonTarget()
+_VARIANTS = f"kernel of {TRITON.name}"
+register_source(_VARIANTS, _register_variants)

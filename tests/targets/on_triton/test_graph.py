@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engine.errors import ExecutionError
+from engine.targets.triton import graph as graph_module
 from engine.targets.triton.graph import Start, capture
 
 
@@ -53,6 +54,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(f"device {place}")
         yield
 
+    monkeypatch.setattr(graph_module, "is_interpreted", lambda: False)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "graph", graph)
     monkeypatch.setattr(torch.cuda, "device", device)

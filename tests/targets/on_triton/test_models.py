@@ -189,6 +189,8 @@ def test_an_op_without_a_kernel_is_refused_by_name_and_run_by_torch_if_asked() -
     x = torch.randn(1, 2, 8)
     with pytest.raises(engine.ProgramError, match=r"max_pool at .*there is no Triton kernel for it"):
         engine.compile(Model().eval(), (x,), Config(target="triton"))
+    program = engine.compile(Model().eval(), (x,), Config(target="triton", fallback="torch"))
+    assert torch.equal(program(x), Model()(x))
 
 
 def test_a_trace_sees_every_value() -> None:
@@ -196,5 +198,3 @@ def test_a_trace_sees_every_value() -> None:
     program = engine.compile(model, inputs, Config(target="triton"))
     trace = program.trace(*inputs)
     assert len(trace.nodes) == len(program.lowered.instructions)
-    with pytest.raises(engine.ConfigError, match="no clock of its own"):
-        program.profile(*inputs)
