@@ -504,7 +504,7 @@ def plan_running(request: Request) -> Answer:
         return None
     block = choose_block(rows, columns, request.device.multiprocessors, ELEMENTS // 2)
     kind = _kind_of(request.output.dtype, grows=True)
-    arguments = {"x": request.need(0).pointer(), "out": request.output.pointer()}
+    arguments: dict[str, Any] = {"x": request.need(0).pointer(), "out": request.output.pointer()}
     arguments |= {"IS_PRODUCT": request.op == "cumprod", "KIND": _TYPES[kind]}
     arguments |= describe_rows(rows, columns, block)
     return Launches((Launch(_running, (count_programs(rows, block),), arguments, block.options),))
