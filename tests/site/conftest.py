@@ -70,7 +70,7 @@ def empty_tab(page):
 
 @pytest.fixture
 def visit(tabs, folder):
-    """Opens a page from disk, and leaves the one before the last. A complaint of its console or network fails the test."""
+    """Opens a page from disk, and leaves the one before the last. Complaints of console or network fail the test."""
     pages, complaints = tabs
     complaints.clear()
     turns = itertools.cycle(pages)
