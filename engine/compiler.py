@@ -110,7 +110,8 @@ def _choose_config(config: Any, model: Any, example_inputs: Any) -> Config:
     """The `config` argument of `compile` and `compile_decoder`; for None, what suits the place of the model."""
     if config is not None:
         return targets.settle(require_config(config))
-    parameters = model.parameters() if callable(getattr(model, "parameters", None)) else ()
+    has_parameters = not isinstance(model, type) and callable(getattr(model, "parameters", None))
+    parameters = model.parameters() if has_parameters else ()
     is_on_gpu = any(getattr(one, "is_cuda", False) for one in (*_tensors(example_inputs), *parameters))
     return targets.settle(Config(target="triton") if is_on_gpu else Config())
 

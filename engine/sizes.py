@@ -175,7 +175,14 @@ def _atom_text(atom: Atom) -> str:
     if isinstance(atom, str):
         return atom
     operation, a, b = atom
-    return f"({text_of(a)} {operation} {text_of(b)})"
+    return f"({_operand_text(a)} {operation} {_operand_text(b, is_divisor=True)})"
+
+
+def _operand_text(terms: Terms, *, is_divisor: bool = False) -> str:
+    """A dividend or divisor, in brackets where Python's precedence would read another formula."""
+    text = text_of(terms)
+    is_product = any(len(monomial) + (abs(factor) != 1) > 1 for monomial, factor in terms if monomial)
+    return f"({text})" if len(terms) > 1 or (is_divisor and is_product) else text
 
 
 # --- what is known of symbols ----------------------------------------------------------------------------------------

@@ -16,13 +16,17 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-# These loggers repeat the text of the raised error.
+# These loggers repeat the text of the raised error. The last one says that None for a static axis is deprecated.
 _CHATTY_LOGGERS = (
     "torch._subclasses.fake_tensor",
     "torch.fx.experimental.symbolic_shapes",
     "torch.export",
     "torch.export._trace",
+    "torch.export.dynamic_shapes",
 )
+# torch.export warns that a module assigns attributes while it runs, which a program would not do. Recurrent layers of
+# torch assign their list of weights, which does not change.
+_CHATTY_WARNING = r"The tensor attributes( self\.\S*_flat_weights\[\d+\],?)+ were assigned during export"
 _capture_lock = threading.RLock()  # reentrant: a model may compile another one while it is captured
 
 
@@ -37,6 +41,7 @@ def quiet() -> Iterator[None]:
         # hides warnings that torch calls its own deprecated functions; torch.export itself often uses `catch_warnings`.
         for category in (FutureWarning, DeprecationWarning):
             warnings.filterwarnings("ignore", category=category, module=r"torch\.|copyreg")
+        warnings.filterwarnings("ignore", message=_CHATTY_WARNING)
         yield
 
 

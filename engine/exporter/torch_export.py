@@ -76,9 +76,8 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
 def check_module(model: Any) -> None:
     """ConfigError unless `model` is a module in evaluation mode with real parameters on a known device."""
     if not isinstance(model, torch.nn.Module):
-        raise ConfigError(
-            f"model: expected an nn.Module, an ExportedProgram or a GraphModule, got {type(model).__name__}"
-        )
+        found = f"the class {model.__name__}; make an object of it" if isinstance(model, type) else type(model).__name__
+        raise ConfigError(f"model: expected an nn.Module, an ExportedProgram or a GraphModule, got {found}")
     # .eval() does not change a traced GraphModule. Handlers refuse dropout in training mode.
     if model.training and not isinstance(model, GraphModule):
         raise ConfigError(f"model: {type(model).__name__} is in training mode; call model.eval() first")

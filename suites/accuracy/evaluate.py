@@ -7,10 +7,12 @@ a text of 256 tokens take up to 50 MB.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,13 +234,29 @@ def read_exact(folder: Path, number: int) -> dict[int, torch.Tensor]:
 
 
 def _run_apart(request: _Request) -> tuple[Scores, int | None]:
-    """`_run` in a process of its own. Raises Failed."""
+    """`_run` in a process of its own, which an interrupt ends. Raises Failed."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
-            return pool.submit(_run, request).result()
+            with _blocked_interrupts():
+                scores = pool.submit(_run, request)
+            return scores.result()
         except BrokenProcessPool:
             raise Failed("failed", "the process of the backend ended") from None
+        except KeyboardInterrupt:
+            for process in multiprocessing.active_children():  # the pool would wait for its result
+                process.kill()
+            raise
+
+
+@contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """A process that starts in this block does not see Ctrl-C, at which it would print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run(request: _Request) -> tuple[Scores, int | None]:

@@ -131,6 +131,12 @@ def test_what_is_no_config_is_refused_with_the_right_form(function, config, advi
     assert advice in str(e.value)
 
 
+@pytest.mark.parametrize("config", [None, engine.Config()])
+def test_a_class_in_place_of_a_model_is_refused(config):
+    with pytest.raises(engine.ConfigError, match="got the class Linear; make an object of it"):
+        engine.compile(nn.Linear, (X,), config)
+
+
 def test_a_config_in_the_place_of_verify_is_refused(tmp_path):
     with pytest.raises(engine.ConfigError, match=r"load\(path, config="):
         engine.load(tmp_path / "p.engine", {"threads": 2})

@@ -54,6 +54,7 @@ def test_a_formula_is_what_python_computes_at_every_size(run, s, t):
     value = run(size(found, "s"), size(found, "t"))
     assert sizes.at(value, {"s": s, "t": t}) == run(s, t)
     assert not found.guards
+    assert eval(repr(value), {"s": s, "t": t}) == run(s, t)  # the text is in Python's notation
     data = json.loads(json.dumps(sizes.encode(value)))
     assert sizes.at(sizes.decode(data, found), {"s": s, "t": t}) == run(s, t)
 
@@ -162,7 +163,9 @@ def test_text_is_for_people():
     found = scope(s=(2, 100, 7), t=(2, 100, 7))
     s, t = size(found, "s"), size(found, "t")
     assert repr(s * t - 2 * s + 1) == "s*t - 2*s + 1"
-    assert repr((s + 3) // 4) == "(s + 3 // 4)"
+    assert repr((s + 3) // 4) == "((s + 3) // 4)"
+    assert repr(2 * s // 3) == "(2*s // 3)"
+    assert repr(s // (2 * t)) == "(s // (2*t))"
     assert repr(-s) == "- s"
 
 

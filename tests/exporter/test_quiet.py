@@ -32,14 +32,16 @@ def in_another_thread(function):
 
 @pytest.fixture
 def records():
-    """The messages that reach a handler of torch's logger of exports."""
+    """The messages that reach a handler of torch's loggers of exports."""
     found = []
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())
-    logger = logging.getLogger("torch.export")
-    logger.addHandler(handler)
+    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.export.dynamic_shapes")]
+    for logger in loggers:
+        logger.addHandler(handler)
     yield found
-    logger.removeHandler(handler)
+    for logger in loggers:
+        logger.removeHandler(handler)
 
 
 def test_what_other_threads_write_appears_at_once(capsys):
@@ -120,3 +122,38 @@ def test_captures_that_overlap_put_everything_back():
             future.result(20)
     assert (sys.stderr, list(warnings.filters)) == before[:2]
     assert [logging.getLogger(n).filters[:] for n in quiet._CHATTY_LOGGERS] == before[2]
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.LSTM(4, 4), nn.GRU(4, 4, 2)])
+        self.last = None
+
+    def forward(self, x):
+        for layer in self.layers:
+            x, _ = layer(x)
+        return x
+
+
+def test_recurrent_layers_are_exported_without_a_warning():
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        export(Recurrent().eval(), (torch.ones(3, 2, 4),))
+    assert [str(one.message) for one in found] == []
+
+
+def test_a_tensor_that_the_model_keeps_in_an_attribute_is_still_warned_of():
+    class Keeping(Recurrent):
+        def forward(self, x):
+            self.last = x * 2
+            return super().forward(x)
+
+    with pytest.warns(UserWarning, match=r"self\.last.* assigned during export"):
+        export(Keeping().eval(), (torch.ones(3, 2, 4),))
+
+
+def test_none_for_a_static_axis_logs_nothing(records):
+    axes = ((torch.export.Dim("rows"), None, None),)
+    export(nn.Flatten().eval(), (torch.ones(2, 3, 4),), axes)
+    assert records == []

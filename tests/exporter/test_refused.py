@@ -255,6 +255,7 @@ def test_training_mode_is_refused():
     ("model", "inputs", "error", "message"),
     [
         ("a string", (f32(3),), ConfigError, "expected an nn.Module, an ExportedProgram or a GraphModule, got str"),
+        (nn.Linear, (f32(3),), ConfigError, "GraphModule, got the class Linear; make an object of it"),
         (nn.ReLU().eval(), f32(3), ConfigError, "expected a tuple of arguments, or (tuple, dict), got Tensor"),
         (
             nn.ReLU().eval(),

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -482,3 +488,36 @@ def test_data_that_was_not_fetched_is_named(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert call("accuracy", "minilm") == 2
     assert "run enginebench data fetch similarity" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_process_of_a_backend_without_a_traceback(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        textwrap.dedent("""
+            import multiprocessing, pathlib, time
+
+            class Request:
+                pass
+
+            if multiprocessing.current_process().name != "MainProcess":  # a backend that takes long
+                pathlib.Path(__file__).with_name("started").touch()
+                time.sleep(600)
+        """)
+    )
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent("""
+            if __name__ == "__main__":
+                import slow
+                from suites.accuracy import evaluate
+                evaluate._run_apart(slow.Request())
+        """)
+    )
+    with subprocess.Popen(
+        [sys.executable, "main.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not (tmp_path / "started").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert errors.count("KeyboardInterrupt") == 1, errors  # its own; the command line hides it
