@@ -8,6 +8,8 @@ JOBS ?= 2
 RUN_OPTIONS ?=
 MINUTES ?= 30
 FUZZ_OPTIONS ?=
+# Whether a warning of the C compiler fails the build of the extension.
+WERROR ?= OFF
 
 # The build reads these; a change of any of them builds the extension anew.
 NATIVE := CMakeLists.txt csrc/build_cffi.py $(shell find csrc -type f 2>/dev/null)
@@ -53,7 +55,7 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > $(VENV)/build-requires.txt
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet -r $(VENV)/build-requires.txt cmake ninja
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --editable ".[suites,gpu,openvino,plots,site,torchao,dev]"
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --config-settings=cmake.define.ENGINE_WERROR=$(WERROR) --editable ".[suites,gpu,openvino,plots,site,torchao,dev]"
 	touch $@
 
 bench: $(STAMP)
@@ -77,6 +79,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 # A file at a time: its tests share what is made once. In the order of tests/conftest.py, the longest file first.
+# tests/kernels takes objects of the extension that were compiled with warnings as errors, and compiles the others again.
+test: WERROR = ON
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 

@@ -231,11 +231,13 @@ def make_local(folder: Path, scripts: Mapping[str, Path], home: str | None = Non
     text = _LOADED.sub(replace, index.read_text(encoding="utf-8"))
     if "</head>" not in text or (home is not None and _MENU not in text):
         raise AsvPagesError("this version of asv writes another index.html than asv 0.6")
-    text = text.replace("</head>", '<script src="asv_answers.js"></script>\n</head>', 1)
+    added = '<script src="asv_answers.js"></script>\n<link rel="stylesheet" href="asv_narrow.css">\n'
+    text = text.replace("</head>", f"{added}</head>", 1)
     if home is not None:
         text = text.replace(_MENU, f'{_MENU}\n<li><a href="{home}">enginebench results</a></li>', 1)
     index.write_text(text, encoding="utf-8")
-    shutil.copyfile(HERE / "asv_answers.js", folder / "asv_answers.js")
+    for name in ("asv_answers.js", "asv_narrow.css"):
+        shutil.copyfile(HERE / name, folder / name)
     (folder / "error.html").write_text(_ERROR_PAGE, encoding="utf-8")
     for path in folder.rglob("*.json"):
         answer = f"window.asvAnswer = {path.read_text(encoding='utf-8')};\n"

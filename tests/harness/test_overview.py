@@ -456,6 +456,7 @@ def test_a_speed_is_the_inverse_of_a_ratio_of_times():
 def test_marks_are_single_signs():
     assert all(len(sign) == 1 for mark, sign in notes.LETTERS.items() if not mark.startswith("unclear"))
     assert len(set(notes.LETTERS.values())) == len(notes.LETTERS)
+    assert notes.MEANINGS.keys() == notes.LETTERS.keys()
 
 
 def test_an_interval_that_says_next_to_nothing_is_not_spelled_out():

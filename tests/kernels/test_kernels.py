@@ -1,13 +1,16 @@
 """Builds the C library with its test program and runs it: every kernel against the reference kernels.
 
-The library is built with the kernel of docs/add-a-kernel.md, whose steps are followed literally in a copy.
+The library is built with the kernel of docs/add-a-kernel.md, whose steps are followed literally in a copy. Objects that
+the extension's build has compiled in the same way are taken from there.
 The program covers what only C can see (edges, layouts, packing, threads, a fork); NumPy's definitions of the ops are
 compared with the reference kernels elsewhere. `make sanitize` runs it under the sanitizers, `make kernels-arm64` for
 another processor.
 """
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from engine import dtypes, ops
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "csrc" / "engine.h"
+CHANGED = ("kernels.inc", "signatures.inc")  # headers that the page adds rows to
 REFERENCES = ("EB_REFERENCE", "EB_WEIGHT_REFERENCE")  # of ops that read elements alone, and encoded weights too
 
 
@@ -58,7 +62,38 @@ def build(folder: Path) -> Path:
     for command in (configure, [cmake, "--build", folder / "build", "-j", "2", "--target", "test_kernels"]):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        if command is configure:
+            copy_objects(folder)
     return folder / "build" / "tests" / "kernels" / "test_kernels"
+
+
+def copy_objects(folder: Path) -> None:
+    """Copy objects of the extension's build into the configured build in `folder`, which then compiles only the others.
+
+    An object is copied if it is newer than all sources and its command is the same except for the names of folders. So
+    none is copied if warnings were not errors in the extension's build, as they are in that of `make test`.
+    """
+    sources = [ROOT / "CMakeLists.txt", *filter(Path.is_file, (ROOT / "csrc").rglob("*"))]
+    newest = max(path.stat().st_mtime for path in sources)
+    code = [path for path in sources if path.suffix in (".c", ".h")]
+    changed = {path.name for path in code if any(f'#include "{name}"' in path.read_text() for name in CHANGED)}
+    assert changed == {"registry.c"}
+    wanted = read_commands(folder, folder / "build")
+    for build in (ROOT / "build").glob("cp*-abi3-*"):
+        for made, command in read_commands(ROOT, build).items():
+            is_new = (build / made).exists() and (build / made).stat().st_mtime > newest
+            if is_new and command == wanted.get(made) and made.name != "registry.c.o":
+                shutil.copy(build / made, folder / "build" / made)
+
+
+def read_commands(root: Path, build: Path) -> dict[Path, list[str]]:
+    """Objects of the library in the folder `build` -> sorted words of their compile commands, without folders."""
+    path, found = build / "compile_commands.json", {}
+    for one in json.loads(path.read_text()) if path.exists() else ():
+        compiler, *words = shlex.split(one["command"].replace(str(build), "BUILD").replace(str(root), "ROOT"))
+        if Path(one["directory"]) == build:
+            found[Path(words[words.index("-o") + 1])] = [os.path.realpath(compiler), *sorted(words)]
+    return found
 
 
 def passes(*command: str | Path) -> str:

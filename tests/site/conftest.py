@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 
 import pytest
@@ -38,17 +39,16 @@ def browser():
         made.close()
 
 
-@pytest.fixture
-def visit(browser, folder):
-    """Opens a page from disk. Whatever the console or the network complains of fails the test."""
-    contexts, complaints = [], []
+@pytest.fixture(scope="session")
+def tabs(browser):
+    """Two tabs, and the list of what the console or the network complains of in them.
 
-    def go(name, fragment="", **options):
-        while len(contexts) > 2:  # pages with charts that stay open slow down those that follow; no test needs three
-            contexts.pop(0).close()
-        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
+    They serve all tests, since a tab that has compiled the charts' script shows its next page in a third of the time.
+    """
+    complaints = []
+
+    def open_tab():
+        page = browser.new_context().new_page()
         page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))
@@ -56,10 +56,34 @@ def visit(browser, folder):
             "request",
             lambda one: None if one.url.startswith(("file:", "data:", "blob:")) else complaints.append(one.url),
         )
+        return page
+
+    return [open_tab(), open_tab()], complaints
+
+
+def empty_tab(page):
+    """Leave what `page` shows, and forget what it has stored."""
+    if page.url.startswith("file:"):
+        page.evaluate("localStorage.clear()")
+    page.goto("about:blank")  # without it, an address that differs in its fragment alone would load nothing
+
+
+@pytest.fixture
+def visit(tabs, folder):
+    """Opens a page from disk, and leaves the one before the last. Complaints of console or network fail the test."""
+    pages, complaints = tabs
+    complaints.clear()
+    turns = itertools.cycle(pages)
+
+    def go(name, fragment="", *, viewport=None, color_scheme="light"):
+        page = next(turns)
+        empty_tab(page)
+        page.set_viewport_size(viewport or {"width": 1400, "height": 900})
+        page.emulate_media(media="null", color_scheme=color_scheme)
         page.goto(f"file://{folder}/{name}{f'#{fragment}' if fragment else ''}")
         return page
 
     yield go
-    for context in contexts:
-        context.close()
+    for page in pages:
+        empty_tab(page)
     assert complaints == []

@@ -265,6 +265,14 @@ def test_pages_of_asv_show_the_benchmark_without_a_network(browser, address):
     )
     page.click("text=enginebench results")
     page.wait_for_selector("#matrix")
+    narrow = context.new_page()
+    narrow.set_viewport_size({"width": 390, "height": 900})
+    for part in ("summarylist", "regressions"):
+        narrow.goto(f"{address}/asv/index.html#{part}")
+        narrow.wait_for_selector(f"#{part}-body td")
+        menu, body = (narrow.locator(one).bounding_box() for one in ("#nav", f"#{part}-body"))
+        assert menu["y"] + menu["height"] <= body["y"]
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
     assert elsewhere == []
     assert complaints == []

@@ -167,6 +167,13 @@ def test_the_roofline_of_launches_has_the_newest_profile_of_the_case(visit):
     assert [row[8] for row in rows] == ["97% FMA", "-", "40% memory"]
 
 
+def test_the_only_machine_of_a_page_is_named_without_a_choice(visit, folder):
+    (machine,) = read_data(folder / "kernels.html")["machines"]
+    page = visit("kernels.html")
+    assert machine["name"] in page.inner_text("#filters .only")
+    assert not page.query_selector("select[name=machine]")
+
+
 def test_a_model_that_was_only_profiled_has_a_page(visit, folder):
     page = visit("model-bert.html")
     assert "was profiled" in page.inner_text("#about")

@@ -15,6 +15,8 @@ from tests.site.test_build import read_data
 
 LINES = "(one => one.data.filter((trace) => trace.mode === 'lines').map((trace) => [trace.name, trace.line.dash]))"
 
+ROOFLINE = "document.querySelector('#roofline .plot')"
+
 
 def visit_case(visit, entry):
     page = visit(entry["page"], urlencode({"machine": entry["machine"], "case": entry["case"]}))
@@ -37,6 +39,9 @@ def test_only_the_roof_of_the_precision_is_drawn_and_a_doubtful_one_says_so(visi
         assert "fp32 arithmetic" in name
         assert ("doubtful" in name, dash) == ((True, "dash") if doubtful else (False, "solid"))
         assert ("roof of fp32 is doubtful" in page.inner_text("#roof-notes")) == doubtful
+        for axis in page.evaluate(f"['xaxis', 'yaxis'].map((name) => {ROOFLINE}.layout[name])"):
+            assert [float(text) for text in axis["ticktext"]] == axis["tickvals"]  # 20 is not written as "2"
+            assert len(set(axis["tickvals"])) == len(axis["tickvals"])
 
 
 def test_forms_of_the_engine_have_different_marks_and_short_names(visit, folder):
@@ -48,6 +53,28 @@ def test_forms_of_the_engine_have_different_marks_and_short_names(visit, folder)
     )
     assert len({(symbol, colour) for _, symbol, colour in marks}) == len(marks)
     assert all(len(name) <= 40 for name, *_ in marks)
+
+
+def test_backends_without_a_time_have_a_reason_and_no_part_of_charts_and_quantities(visit, folder):
+    def is_wanted(entry):
+        return any(row["status"] == "not applicable" and row["preparation"]["import"] for row in entry["rows"])
+
+    entry = find_entry(folder, is_wanted)
+    missing = {row["label"]: row for row in entry["rows"] if row["status"] in ("not applicable", "unavailable")}
+    timed = {row["label"] for row in entry["rows"] if row["seconds"] is not None}
+    names = {row["short"] for row in entry["rows"] if row["label"] not in missing}
+    page = visit_case(visit, entry)
+    for label, row in missing.items():
+        assert page.locator(f'#rows tr[data-backend="{label}"] td').last.inner_text() == row["reason"]
+        assert f"{label} {row['status']}" not in page.inner_text("#notes")
+    drawn = page.evaluate("document.querySelector('#preparation .plot').data.flatMap((one) => one.y)")
+    assert set(drawn) == names
+    page.locator("summary", has_text="Everything").click()
+    columns = page.locator("#quantities thead th").all_inner_texts()
+    assert timed <= set(columns)
+    legend = page.locator("#memory .legendtext").all_text_contents()
+    series = page.evaluate("document.querySelector('#memory .plot').data.map((one) => one.name)")
+    assert legend == ["peak of the process", "weights"] == series[::-1]  # plotly draws a group from its lower end
 
 
 def test_a_row_says_between_which_times_the_middle_half_lies_and_tokens_a_second(visit, folder, collection):
@@ -65,7 +92,7 @@ def test_a_row_says_between_which_times_the_middle_half_lies_and_tokens_a_second
     steps = summary.latency.p50 / row["seconds"]
     assert f"{units.seconds(low / steps)} to {units.seconds(high / steps)}" in text
     cells = dict(zip(page.locator("#rows thead th").all_inner_texts(), re.split("\t", text), strict=True))
-    assert abs(float(cells["tokens/s"]) * row["seconds"] - 1) < 0.01
+    assert abs(float(cells["tokens/s"].replace(",", "")) * row["seconds"] - 1) < 0.01
 
 
 def test_too_few_sizes_tell_no_exponent():

@@ -14,7 +14,7 @@ from suites.harness.record.schema import AblationRecord
 from suites.site.page import Site
 from tests.site.test_build import read_data
 
-WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1400}
+WIDTHS = {"desktop": 1400, "tablet": 820, "phone": 390}  # from that of a visit on: a narrower one is the harder one
 
 
 def read_entries(folder):
@@ -68,6 +68,14 @@ def test_the_matrix_has_the_numbers_of_the_record(visit, collection):
             assert units.interval(standing.lead.speed) in text
             assert standing.lead.other in text
     assert compared
+    signs = {sign for row in page.query_selector_all("#matrix th small") for sign in list_signs(row.inner_text())}
+    assert signs
+    assert signs <= set(page.locator("#marks b").all_inner_texts())
+
+
+def list_signs(text):
+    """The marks in a small text of the matrix, such as ``marks: n? q``."""
+    return text.removeprefix("marks:").split() if text.startswith("marks:") else []
 
 
 def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):

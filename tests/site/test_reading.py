@@ -52,9 +52,15 @@ def test_paper_is_light_and_no_table_is_cut(visit):
     assert page.evaluate("document.querySelector('#leads .plot').layout.width") == 680  # A4 at 96 dots an inch
     page.set_viewport_size({"width": 720, "height": 1000})
     assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    assert page.evaluate("document.querySelector('#models thead').offsetHeight") < 45  # words, not letters, in columns
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(colour) != "#1b2026"
+    for name in ("history.html", "model-bert.html"):
+        page = visit(name, viewport={"width": 720, "height": 1000})
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function("document.documentElement.scrollWidth <= 720", timeout=3000)
 
 
 def test_without_scripts_each_page_says_what_is_missing_and_where_the_numbers_are(folder, browser, collection):

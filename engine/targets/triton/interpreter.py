@@ -97,25 +97,32 @@ def _refusing(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _refusing_inputs(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """As `_refusing`, for a method that takes a sequence of tensors."""
+
+    def checked(self: Any, inputs: Any) -> Any:
+        if any(one.dtype == tl.bfloat16 for one in inputs):
+            raise TypeError(f"{name} of bfloat16: convert the operand to float32 first")
+        return plain(self, inputs)
+
+    return checked
+
+
 def install() -> None:
     """Change triton's interpreter in this process. Later calls do nothing."""
     if getattr(_Builder, "is_strict", False):
         return
     _Builder.is_strict = True
     _install_memory()
-    _Builder.binary_op = _refusing("arithmetic", _Builder.binary_op)
+    _patch_language_once()
+    for name in ("binary_op", "create_fma", "create_atomic_rmw"):
+        setattr(_Builder, name, _refusing("arithmetic", getattr(_Builder, name)))
     _Builder.unary_op = _refusing("a function", _Builder.unary_op)
-    reduce = interpreter.ReduceOps.apply_impl
+    for fold, name in ((interpreter.ReduceOps, "a reduction"), (interpreter.ScanOps, "a scan")):
+        fold.apply_impl = _refusing_inputs(name, fold.apply_impl)
     _Builder.cast_impl = lambda _self, source, target: _convert(source, target)
     _Builder.create_fp_to_fp = lambda _self, source, target, _mode: _convert(source, target)
     _install_products()
-
-    def reduce_checked(self: Any, inputs: Any) -> Any:
-        if any(one.dtype == tl.bfloat16 for one in inputs):
-            raise TypeError("a reduction of bfloat16: convert the operand to float32 first")
-        return reduce(self, inputs)
-
-    interpreter.ReduceOps.apply_impl = reduce_checked
     # device_assert fires only in this mode.
     object.__setattr__(interpreter.interpreter_builder.options, "debug", True)
 
@@ -134,6 +141,7 @@ def _install_products() -> None:
 def _install_memory() -> None:
     executor = interpreter.GridExecutor
     begin, load, store = executor._init_args_hst, _Builder.create_masked_load, _Builder.create_masked_store
+    update, exchange = _Builder.create_atomic_rmw, _Builder.create_atomic_cas
 
     def begin_checked(self: Any, args: Any, kwargs: Any) -> Any:
         positional, named = begin(self, args, kwargs)
@@ -148,6 +156,14 @@ def _install_memory() -> None:
         _MEMORY.check(pointers, mask, "store")
         return store(self, pointers, value, mask, *others)
 
+    def update_checked(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *others: Any) -> Any:
+        _MEMORY.check(pointers, mask, "read-modify-write")
+        return update(self, operation, pointers, value, mask, *others)
+
+    def exchange_checked(self: Any, pointers: Any, *others: Any) -> Any:
+        _MEMORY.check(pointers, np.True_, "compare-and-swap")
+        return exchange(self, pointers, *others)
+
     call = executor.__call__
 
     def call_silently(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -156,3 +172,27 @@ def _install_memory() -> None:
 
     executor._init_args_hst, executor.__call__ = begin_checked, call_silently
     _Builder.create_masked_load, _Builder.create_masked_store = load_checked, store_checked
+    _Builder.create_atomic_rmw, _Builder.create_atomic_cas = update_checked, exchange_checked
+
+
+def _patch_language_once() -> None:
+    """Leave out work that triton repeats at each call of a function within a kernel.
+
+    Triton replaces members of the modules of `triton.language` that the globals of a function name, and puts the old
+    ones back when the launch ends. Within a launch, a second time for the same globals changes nothing. Without it,
+    tests/targets/on_triton/test_numerics.py took 33 s of CPU time, and takes 23 s.
+    """
+    call, patch = interpreter.GridExecutor.__call__, interpreter._patch_lang
+    done: set[int] = set()
+
+    def call_afresh(self: Any, *args: Any, **kwargs: Any) -> Any:
+        done.clear()
+        return call(self, *args, **kwargs)
+
+    def patch_once(function: Any) -> Any:
+        if id(function.__globals__) in done:
+            return None
+        done.add(id(function.__globals__))
+        return patch(function)
+
+    interpreter.GridExecutor.__call__, interpreter._patch_lang = call_afresh, patch_once

@@ -22,6 +22,17 @@ LETTERS: Mapping[Mark | str, str] = {
     "form": "f",
 }
 """Mark -> its sign in a table."""
+MEANINGS: Mapping[Mark | str, str] = {
+    "noisy": "the A/A floor is above 1.20x",
+    "disturbed": "other processes used the processors, also when rounds were repeated",
+    "neighbours": "a backend is slower while idle workers of other backends are running, beyond noise",
+    "unclear neighbours": "a backend is slower while idle workers of other backends are running, within noise",
+    "error": f"an error of more than {NEAR_TOLERANCE:.0%} of what is allowed",
+    "reference": "reference kernels, which are slow, run a part of the program",
+    "scheme": "a backend quantises in a way of its own",
+    "form": "the fastest form of a backend is not the one that is used otherwise",
+}
+"""Mark -> what it means, for a list of all signs."""
 LONG_REASON = 120
 """A reason of more characters is given once, and named where it occurs again."""
 _ASKED = re.compile(r"; the case asks for \w+ on \w+")

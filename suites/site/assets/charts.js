@@ -98,6 +98,17 @@
     return isHidden;
   };
 
+  const STEPS = [[0.8, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8]], [2.5, [1, 2, 5]], [Infinity, [1]]];
+  /** A logarithmic axis with the value of every tick in full: plotly writes 20 as "2", which is read as 2. */
+  bench.describeLog = function (values, title) {
+    const known = values.filter((value) => value > 0);
+    const [low, high] = known.length ? [Math.log10(Math.min(...known)), Math.log10(Math.max(...known))] : [0, 0];
+    const [, steps] = STEPS.find(([decades]) => high - low < decades);
+    const ticks = [];
+    for (let power = Math.floor(low) - 1; power <= high + 1; power += 1) ticks.push(...steps.map((step) => Number(`${step}e${power}`)));
+    return { type: "log", title: { text: title, standoff: 8 }, tickvals: ticks, ticktext: ticks.map((one) => (one >= 1e6 || one < 1e-4 ? one.toExponential() : String(one))), tickangle: 0 };
+  };
+
   /** Range of a logarithmic axis that shows these values, and at least a factor of three. */
   bench.getLogRange = (values) => [Math.log10(Math.min(...values) / 1.75), Math.log10(Math.max(...values) * 1.75)];
 
@@ -128,6 +139,8 @@
       range: [Math.log10(low), Math.log10(high)],
     };
   };
+
+  // Titles have an arrow to the better end. Those of vertical axes read upwards, where "→" points up and "←" down.
 
   /** "worse ← what → better", in two lines where one of `pixels` is too short. */
   function breakTitle(title, pixels) {
@@ -200,7 +213,8 @@
     const shades = [0, 4, 1, 7].map((number) => colours()[number]);
     const names = lines.map(bench.escape);
     const patterns = ["", "/", "x", "."];
-    const traces = parts.map((part, number) => ({
+    const isGrouped = further !== undefined && further.barmode === "group"; // plotly draws a group from its lower end
+    const bars = parts.map((part, number) => ({
       type: "bar",
       orientation: "h",
       name: part.name,
@@ -211,12 +225,12 @@
       hovertemplate: "%{y}: " + part.name + " %{text}<extra></extra>",
       marker: { color: shades[number % shades.length], pattern: { shape: patterns[number % patterns.length], size: 6, solidity: 0.3, fillmode: "overlay", fgcolor: "#ffffff" } },
     }));
-    bench.draw(figure, traces, {
+    bench.draw(figure, isGrouped ? bars.reverse() : bars, {
       barmode: "stack",
       height: Math.max(150, 30 * lines.length + 110),
       xaxis: { title: { text: title, standoff: 8 }, rangemode: "tozero" },
       yaxis: { type: "category", categoryorder: "array", categoryarray: [...names].reverse() },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: isGrouped ? "reversed" : "normal" },
       margin: { l: 10, r: 16, t: 34, b: 48 },
       ...further,
     }, bench.listTexts(lines.map((line, row) => `${line}: ${parts.map((part) => `${part.name} ${part.texts[row]}`).join(", ")}`)));

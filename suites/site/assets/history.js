@@ -42,7 +42,7 @@
       height: 340,
       showlegend: false,
       xaxis: { type: "category", categoryorder: "array", categoryarray: track.points.map((one) => one.commit), tickangle: -45, tickfont: { family: "ui-monospace, monospace", size: 11 } },
-      yaxis: bench.describeFactors(values, "time of a call  ↓ faster", 240, 22),
+      yaxis: bench.describeFactors(values, "faster ←  time of a call", 240, 22),
       margin: { l: 10, r: 16, t: 8, b: 90 },
     }, bench.listTexts(track.points.map((point) => `${point.commit}: ${point.level ? point.level.text : point.word}`)));
   }

@@ -28,6 +28,7 @@
       return {
         type: "scatter",
         mode: "markers",
+        cliponaxis: false, // marks at the ends of the axes are whole
         name: isa,
         showlegend: true,
         x: points.map((point) => point.x),
@@ -57,14 +58,14 @@
     const most = Math.max(1, ...bounded.map(read));
     drawMarks(bench.find(name), bounded, (row) => ({ x: row[xaxis.key], y: read(row), text: `${Math.round(100 * read(row))}% of the roof${isSaving(row) ? ", operations saved" : ""}` }), {
       xaxis: { type: "log", range: bench.getLogRange(bounded.map((row) => row[xaxis.key])), title: { text: xaxis.title, standoff: 8 }, tickvals: xaxis.ticks.map(([value]) => value), ticktext: xaxis.ticks.map(([, text]) => text) },
-      yaxis: { title: { text: "share of the roof" }, tickformat: ".0%", range: [0, most * 1.06] },
+      yaxis: { title: { text: "share of the roof  → better" }, tickformat: ".0%", range: [0, most * 1.06] },
       shapes: [line(1)],
     });
   }
 
   function drawRatios(name, found, words) {
     const compared = found.filter((row) => row[name] !== null);
-    const factors = bench.describeFactors(compared.map((row) => row[name]), `time over ${words}`, 240, 22);
+    const factors = bench.describeFactors(compared.map((row) => row[name]), `better ←  time over ${words}`, 240, 22);
     drawMarks(bench.find(name), compared, (row) => ({ x: row.seconds, y: row[name], text: `${row[name].toFixed(2)}x of ${words}` }), {
       xaxis: { type: "log", range: bench.getLogRange(compared.map((row) => row.seconds)), title: { text: "time of the kernel", standoff: 8 }, tickvals: [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1], ticktext: ["1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms"] },
       yaxis: factors,

@@ -49,25 +49,36 @@
       symbol: getForm(entry, row),
       text: `${row.label}: ${row.text}${entry.per === "token" ? " a token" : ""}` + (row.lead ? `, ${row.lead.text} ${row.lead.interval} of the engine's time` : ""),
     }));
-    bench.drawIntervals(figure, [{ name: "time", points }], "time over the engine's");
+    bench.drawIntervals(figure, [{ name: "time", points }], "backend faster  ←  time of the backend over the engine's  →  backend slower");
   }
+
+  const writeRate = (value) => (value >= 1000 ? Math.round(value).toLocaleString("en") : value.toPrecision(3));
 
   function fillRows(entry) {
     const isToken = entry.per === "token";
     const headings = ["backend", "latency", ...(isToken ? ["tokens/s"] : []), "middle half", "the engine against it", "90th percentile", "shortest", "of roof"].map((text, number) => ({ text, class: number && text !== "the engine against it" ? "number" : "" }));
     const rows = entry.rows.map((row) => {
-      const label = bench.make("th", { scope: "row" }, bench.make("code", {}, row.short), row.short === row.label ? null : bench.make("small", {}, row.label), row.fault ? bench.make("small", {}, ` superseded: ${row.fault}`) : null);
+      const label = bench.make("th", { scope: "row" }, bench.make("code", {}, row.short), row.short === row.label ? null : bench.make("small", {}, row.label), row.fault ? bench.make("small", {}, " superseded: see below") : null);
       if (row.seconds === null) return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: ["unavailable", "not applicable"].includes(row.status) ? "nothing" : "wrong" }, row.status), bench.make("td", { colspan: isToken ? 6 : 5, class: "nothing" }, row.reason || ""));
       const per = isToken ? "/token" : "";
       const number = (text) => bench.make("td", { class: "number" }, text);
-      const cells = [label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), isToken ? number((1 / row.seconds).toPrecision(3)) : null, number(row.quartiles || "-"), bench.make("td", {}, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.word}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`)];
+      const cells = [label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), isToken ? number(writeRate(1 / row.seconds)) : null, number(row.quartiles || "-"), bench.make("td", { class: "against" }, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.word}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`)];
       return bench.make("tr", { "data-backend": row.label }, cells);
     });
     bench.fillTable(bench.find("rows"), headings, rows);
-    const labels = entry.rows.map((row) => ({ text: row.label, class: "number" }));
-    const quantities = Object.entries(entry.quantities).map(([name, values]) => bench.make("tr", {}, bench.make("th", { scope: "row" }, name), values.map((value) => bench.make("td", { class: "number" }, value))));
-    bench.fillTable(bench.find("quantities"), [{ text: "" }, ...labels], quantities);
-    bench.listNotes(bench.find("notes"), entry.notes);
+    fillQuantities(entry);
+    // the table says itself why a backend has no time
+    const isInTable = (note) => entry.rows.some((row) => row.seconds === null && row.reason && note.startsWith(`${row.label} ${row.status}`));
+    const faults = entry.rows.filter((row) => row.fault).map((row) => `${row.label} superseded: ${row.fault}`);
+    bench.listNotes(bench.find("notes"), [...entry.notes.filter((note) => !isInTable(note)), ...faults]);
+  }
+
+  /** Every quantity, a column for each backend that has one at least. */
+  function fillQuantities(entry) {
+    const shown = [...entry.rows.keys()].filter((column) => Object.values(entry.quantities).some((values) => values[column] !== "-"));
+    const labels = shown.map((column) => ({ text: entry.rows[column].label, class: "number" }));
+    const lines = Object.entries(entry.quantities).map(([name, values]) => bench.make("tr", {}, bench.make("th", { scope: "row" }, name), shown.map((column) => bench.make("td", { class: "number" }, values[column]))));
+    bench.fillTable(bench.find("quantities"), [{ text: "quantity" }, ...labels], lines);
   }
 
   const seconds = (value) => (value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-3 ? `${(value * 1e3).toPrecision(3)} ms` : `${(value * 1e6).toPrecision(3)} us`);
@@ -75,11 +86,12 @@
 
   function drawPreparation(entry) {
     const names = { import: "import", export: "export", compile: "compile", first_call: "first call" };
-    const rows = entry.rows.filter((row) => Object.values(row.preparation).some((value) => value !== null));
+    // a backend that was imported and then did not run the case has no answer
+    const rows = entry.rows.filter((row) => ["export", "compile", "first_call"].some((key) => row.preparation[key] !== null));
     const figure = bench.find("preparation");
     if (bench.hide(figure, !rows.length)) return;
     const parts = Object.entries(names).map(([key, name]) => ({ name, values: rows.map((row) => row.preparation[key] || 0), texts: rows.map((row) => (row.preparation[key] === null ? "none" : seconds(row.preparation[key]))) }));
-    bench.drawBars(figure, rows.map((row) => row.short), parts, "seconds");
+    bench.drawBars(figure, rows.map((row) => row.short), parts, "better ←  seconds");
   }
 
   function drawMemory(entry) {
@@ -87,7 +99,7 @@
     const figure = bench.find("memory");
     if (bench.hide(figure, !rows.length)) return;
     const parts = [["peak of the process", "peak_bytes"], ["weights", "weight_bytes"]].map(([name, key]) => ({ name, values: rows.map((row) => (row[key] || 0) / 2 ** 20), texts: rows.map((row) => (row[key] ? bytes(row[key]) : "unknown")) }));
-    bench.drawBars(figure, rows.map((row) => row.short), parts, "MiB", { barmode: "group", height: Math.max(180, 44 * rows.length + 110) });
+    bench.drawBars(figure, rows.map((row) => row.short), parts, "better ←  MiB", { barmode: "group", height: Math.max(180, 44 * rows.length + 110) });
   }
 
   const DASHES = ["solid", "dash", "dot", "dashdot"]; // by the number of threads
@@ -97,10 +109,15 @@
     const figure = bench.find("growth");
     if (bench.hide(figure, !found.length)) return;
     const threads = bench.unique(found.map((one) => one.threads)).sort((a, b) => a - b);
-    const traces = found.map((one) => ({
+    const axes = bench.unique(found.map((one) => one.axis));
+    // the legend says what differs among the lines; the filters and the axis say the rest
+    const parts = found.map((one) => one.fixed.split(", "));
+    const isCommon = (part) => parts.every((others) => others.includes(part));
+    const describe = (one, number) => [one.backend, ...(axes.length > 1 ? [one.axis] : []), ...parts[number].filter((part) => !isCommon(part))].join(", ");
+    const traces = found.map((one, number) => ({
       type: "scatter",
       mode: "lines+markers",
-      name: `${one.backend}, ${one.axis}, ${one.fixed}: ${one.told ? `${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]` : "too few sizes"}`,
+      name: `${describe(one, number)}: ${one.told ? `${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]` : "too few sizes"}`,
       x: one.points.map((point) => point.size),
       y: one.points.map((point) => point.seconds * 1e3),
       marker: { symbol: bench.getShape(one.backend), size: 9, color: bench.getColour(one.backend) },
@@ -109,8 +126,8 @@
     }));
     bench.draw(figure, traces, {
       height: 380 + 18 * traces.length,
-      xaxis: { type: "log", title: { text: bench.unique(found.map((one) => one.axis)).join(", ") }, tickvals: bench.unique(found.flatMap((one) => one.points.map((point) => point.size))) },
-      yaxis: { type: "log", title: { text: "milliseconds a call" } },
+      xaxis: { type: "log", title: { text: [axes.join(", "), ...parts[0].filter(isCommon)].join("; ") }, tickvals: bench.unique(found.flatMap((one) => one.points.map((point) => point.size))) },
+      yaxis: bench.describeLog(found.flatMap((one) => one.points.map((point) => point.seconds * 1e3)), "better ←  milliseconds a call"),
       legend: { orientation: "v", x: 0, y: -0.2, yanchor: "top" },
       margin: { l: 60, r: 16, t: 8, b: 44 },
     });
@@ -156,8 +173,8 @@
     ];
     bench.draw(figure, traces, {
       height: 380 + 20 * traces.length,
-      xaxis: { type: "log", title: { text: "operations for each byte" } },
-      yaxis: { type: "log", title: { text: "10⁹ operations a second" } },
+      xaxis: bench.describeLog(x, "operations for each byte"),
+      yaxis: bench.describeLog([...line.y, ...rows.map((row) => row.rate / 1e9)], "10⁹ operations a second  → better"),
       legend: { orientation: "v", x: 0, y: -0.2, yanchor: "top" },
       margin: { l: 60, r: 16, t: 8, b: 44 },
     });

@@ -30,8 +30,8 @@
     });
     bench.draw(figure, [...(profile.peak && profile.bandwidth ? [drawRoof(profile)] : []), ...marks], {
       height: 440,
-      xaxis: { type: "log", title: { text: "operations for each byte", standoff: 8 } },
-      yaxis: { type: "log", title: { text: "10⁹ operations a second" } },
+      xaxis: bench.describeLog(profile.points.map((point) => point.intensity), "operations for each byte"),
+      yaxis: bench.describeLog(profile.points.map((point) => point.rate / 1e9), "10⁹ operations a second  → better"),
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemsizing: "constant" },
       margin: { l: 60, r: 16, t: 34, b: 48 },
     }, bench.listTexts(profile.points.map((point) => `launch ${point.index}, ${point.op}: ${(point.rate / 1e9).toPrecision(3)} GFLOP/s`)));

@@ -113,10 +113,10 @@
       const isHarmless = ["unavailable", "not applicable"].includes(cell.status);
       return bench.make("td", { class: isHarmless ? "nothing" : "", title: cell.reason }, bench.make("span", { class: isHarmless ? "" : "wrong" }, isHarmless ? "n/a" : cell.status));
     }
-    const time = bench.make("small", { class: cell.label === entry.fastest ? "best" : "" }, cell.text, entry.per === "token" ? "/token" : "");
-    const old = cell.fault ? bench.make("span", { class: "old", title: `superseded: ${cell.fault}`, tabindex: "0" }, " old") : null;
-    if (!cell.lead) return bench.make("td", {}, cell.role === "engine" ? "1x" : "", time, old);
-    return bench.make("td", { class: cell.lead.word, title: cell.label === column ? null : cell.label }, bench.writeLead(cell.lead), time, old);
+    const old = cell.fault ? bench.make("span", { class: "old", title: `superseded: ${cell.fault}`, tabindex: "0" }, "old") : null;
+    const time = bench.make("small", {}, bench.make("span", { class: cell.label === entry.fastest ? "best" : "" }, cell.text, entry.per === "token" ? "/token" : ""), old ? [" ", old] : null);
+    if (!cell.lead) return bench.make("td", {}, cell.role === "engine" ? "1x" : "", time);
+    return bench.make("td", { class: cell.lead.word, title: cell.label === column ? null : cell.label }, bench.writeLead(cell.lead), time);
   }
 
   function drawMatrix(found, name) {

@@ -43,8 +43,8 @@
     bench.draw(figure, traces, {
       height: 320,
       showlegend: false,
-      xaxis: { type: "log", title: { text: `time over ${group.base}` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
-      yaxis: { type: "log", title: { text: group.measure === "cosine" ? "1 - cosine to float32" : `${group.measure} to float32` }, tickvals: DECADES.map((one) => 10 ** one), ticktext: DECADES.map((one) => (10 ** one === LEAST ? `≤${write(one)}` : write(one))) },
+      xaxis: { type: "log", title: { text: `faster ←  time over ${group.base}` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
+      yaxis: { type: "log", title: { text: `closer ←  ${group.measure === "cosine" ? "1 - cosine" : group.measure} to float32` }, tickvals: DECADES.map((one) => 10 ** one), ticktext: DECADES.map((one) => (10 ** one === LEAST ? `≤${write(one)}` : write(one))) },
       margin: { l: 60, r: 12, t: 8, b: 44 },
     }, `${scored.map((one) => `${one.backend} in ${one.precision}: ${one.time.toFixed(2)} of the time, distance ${writeDistance(one)}`).join("; ")}.`);
   }
@@ -64,7 +64,7 @@
     const table = bench.make("table", { class: "grid" });
     bench.fillTable(table, headings, group.table.map((row) => bench.make("tr", { "data-row": `${row.backend} ${row.precision}` }, Object.entries(row).map(([name, text]) => bench.make("td", {}, name === "backend" ? drawLegend(group, row) : null, text)))));
     const scroll = bench.make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${group.title}, numbers` }, table);
-    const card = bench.make("section", { class: "card", id, "data-model": group.model }, bench.make("h2", {}, group.title, " ", anchor), figure, scroll, bench.make("ul", { class: "notes" }, [...group.notes, `Run ${group.run}, commit ${group.commit}. Filled marks: no other row is faster and at most as far from float32.`].map((one) => bench.make("li", {}, one))));
+    const card = bench.make("section", { class: "card", id, "data-model": group.model }, bench.make("h2", {}, group.title, " ", anchor), figure, scroll, bench.make("ul", { class: "notes" }, [...group.notes, `Run ${group.run}, commit ${group.commit}. Filled marks, * in the column front: no other row is faster and at most as far from float32.`].map((one) => bench.make("li", {}, one))));
     return [card, figure];
   }
 

@@ -147,7 +147,7 @@ const bench = {};
     function draw() {
       const focused = document.activeElement && form.contains(document.activeElement) ? document.activeElement.name : null;
       const controls = filters.map(drawFilter).filter(Boolean);
-      form.replaceChildren(...controls, ...(controls.length ? [drawReset()] : []), ...(unknown.length ? [describeUnknown()] : []));
+      form.replaceChildren(...controls, ...(controls.some((one) => one.matches("label, fieldset")) ? [drawReset()] : []), ...(unknown.length ? [describeUnknown()] : []));
       form.hidden = !form.children.length;
       if (focused) {
         const again = form.querySelector(`[name="${CSS.escape(focused)}"]:checked`) || form.querySelector(`[name="${CSS.escape(focused)}"]`);
@@ -165,6 +165,9 @@ const bench = {};
       return button;
     }
 
+    /** What leaves no choice, but must be known to read the numbers. */
+    const drawOnly = (label, text) => bench.make("p", { class: "only" }, label, bench.make("span", {}, text));
+
     function drawFilter(filter) {
       if (filter.kind === "page") return null;
       if (filter.kind === "search") {
@@ -173,7 +176,7 @@ const bench = {};
         return bench.make("label", {}, filter.label, input);
       }
       const values = filter.values(chosen).map((one) => ({ value: String(one.value), text: one.text }));
-      if (values.length < 2) return null;
+      if (values.length < 2) return filter.key === "machine" && values.length ? drawOnly(filter.label, values[0].text) : null;
       const options = filter.all ? [{ value: "", text: filter.all }, ...values] : values;
       if (filter.kind === "select") {
         const select = bench.make("select", { name: filter.key }, options.map((one) => bench.make("option", { value: one.value, selected: one.value === chosen[filter.key] }, one.text)));

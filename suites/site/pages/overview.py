@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from suites.harness.judge.standing import count_firsts
+from suites.harness.present import notes
 from suites.site.entries import describe_machines, list_entries, list_numbers
 from suites.site.page import Page, Site
 
@@ -31,7 +32,12 @@ def describe(site: Site) -> Iterator[Page]:
             "columns": _order_columns(entries),
         },
         tables={"cases": [line for place in site.places for line in list_numbers(place)]},
-        texts={"empty": not entries, "part": next(iter(parts), None), "tally": _write_tally(site, machines)},
+        texts={
+            "empty": not entries,
+            "part": next(iter(parts), None),
+            "tally": _write_tally(site, machines),
+            "marks": _list_marks(entries),
+        },
         parts=parts,
     )
 
@@ -43,6 +49,12 @@ def _write_tally(site: Site, machines: list[dict[str, Any]]) -> str:
     first = machines[0]["name"]
     found = count_firsts([place.standing for place in site.places if place.machine == first])
     return str(replace(found, without=0))
+
+
+def _list_marks(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The signs of marks that occur, each with its meaning."""
+    found = {sign for entry in entries for sign in entry["marks"].split()}
+    return [(sign, notes.MEANINGS[mark]) for mark, sign in notes.LETTERS.items() if sign in found]
 
 
 def _list_facets(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

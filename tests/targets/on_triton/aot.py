@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
+from triton.errors import TritonError
 
 SHARED_BYTES = 232448
 """Shared memory that one program may have on sm_90: https://docs.nvidia.com/cuda/hopper-tuning-guide."""
@@ -64,7 +66,7 @@ def set_target(capability: int = 90) -> None:
 
 
 class Facts(NamedTuple):
-    """What a compiled kernel takes.
+    """What the code of a compiled kernel takes and uses.
 
     Attributes:
         shared: bytes of shared memory.
@@ -88,3 +90,24 @@ def inspect(compiled: Any) -> Facts:
         text = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
     stack, registers = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("STACK", "REG"))  # type: ignore[index]
     return Facts(compiled.metadata.shared, stack, registers, compiled.asm["ptx"].count("wgmma.mma_async"))
+
+
+def find_complaints(compile_kernel: Callable[[], Any], *, has_products: bool = False) -> list[str]:
+    """What is wrong with the code of a kernel for sm_90: a sentence for each check that it fails.
+
+    Args:
+        compile_kernel: returns the compiled kernel.
+        has_products: it must multiply by warpgroup instructions.
+    """
+    try:
+        facts = inspect(compile_kernel())
+    except (TritonError, RuntimeError) as error:
+        return [f"it does not compile: {error}"]
+    complaints = []
+    if facts.shared > SHARED_BYTES:
+        complaints.append(f"it takes {facts.shared} bytes of shared memory; a program has {SHARED_BYTES}")
+    if facts.stack:
+        complaints.append(f"it spills {facts.stack} bytes of registers of a thread to memory")
+    if has_products and not facts.wgmma:
+        complaints.append("it has no wgmma instruction, which multiplies by a warpgroup")
+    return complaints

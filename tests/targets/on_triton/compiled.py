@@ -1,6 +1,7 @@
 """Every Triton kernel compiled for sm_90 at real sizes; `make test-triton` runs it, because no GPU is needed.
 
-Shared memory is within the limit, no register is spilled, and products of 16-bit numbers use warpgroup instructions.
+Shared memory is within the limit, no register is spilled, and products of 16-bit numbers and of TF32 use warpgroup
+instructions. Kernels with a fault of their own are compiled as well: each must fail its check, and no other.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from functools import partial
 
 import pytest
 
-from tests.targets.on_triton import aot, cases, steps
+from tests.targets.on_triton import aot, cases, planted, steps
 
 MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
 CHECKS = [(case, dtype) for module in MODULES for case in module.REAL for dtype in case.dtypes]
@@ -26,9 +28,18 @@ def _target() -> None:
 @pytest.mark.parametrize(("case", "dtype"), CHECKS, ids=[f"{case}-{dtype}" for case, dtype in CHECKS])
 def test_compiles(case: steps.Case, dtype: str) -> None:
     made = steps.outline(case, dtype)
-    for launch in steps.plan(case, made)[1].launches:
-        facts = aot.inspect(steps.compile_launch(made, launch))
-        assert facts.shared <= aot.SHARED_BYTES
-        assert facts.stack == 0
-        if case.has_products and launch.function.fn.__name__ in case.has_products and dtype != "float32":
-            assert facts.wgmma > 0
+    launches = steps.plan(case, made)[1].launches
+    products = case.has_products if dtype != "float32" or case.allow_tf32 else ()
+    assert set(products) <= {one.function.fn.__name__ for one in launches}
+    for one in launches:
+        has_products = one.function.fn.__name__ in products
+        assert not aot.find_complaints(partial(steps.compile_launch, made, one), has_products=has_products)
+
+
+@pytest.mark.parametrize("name", planted.COMPILED)
+def test_a_planted_kernel_fails_its_own_check_alone(name: str) -> None:
+    one = planted.COMPILED[name]
+    pointers = {parameter: steps.Pointer(dtype) for parameter, dtype in one.dtypes.items()}
+    compile_kernel = partial(one.function.warmup, **pointers, **one.numbers, **one.options, grid=(1,))
+    complaints = aot.find_complaints(compile_kernel, has_products=one.function is planted.multiply)
+    assert [text[: len(one.complaint)] for text in complaints] == ([one.complaint] if one.complaint else [])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -93,8 +94,6 @@ def test_compiles(case: Case, dtype: str, tf32: bool, number: int) -> None:
     found = registry.plan_step(registry.request_of(made.step, made.attributes, _device(case, finder, tf32=tf32)))
     assert isinstance(found, tuple)
     launch = found[1].launches[0]
-    facts = aot.inspect(steps.compile_launch(made, launch))
-    assert facts.shared <= aot.SHARED_BYTES, launch.options
-    assert facts.stack == 0, launch.options
-    if launch.arguments.get("PRECISION") == "two_tf32":
-        assert facts.wgmma > 0 or launch.arguments["BLOCK_M"] < 64, "tensor cores multiply whole blocks of 64 rows"
+    # Tensor cores multiply blocks of 64 rows or more by warpgroups.
+    has_products = launch.arguments.get("PRECISION") == "two_tf32" and launch.arguments["BLOCK_M"] >= 64
+    assert not aot.find_complaints(partial(steps.compile_launch, made, launch), has_products=has_products)

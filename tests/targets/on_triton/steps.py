@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +53,10 @@ class Case(NamedTuple):
         variant: the kernel that must run it; "" is any.
         multiprocessors: of the device that it is planned for.
         scale: factor of the tolerance, where the sums of a case are longer or its values larger than usual.
-        has_products: names of kernel functions that must use warpgroup instructions in types of 16 bits.
+        has_products: names of kernel functions that must use warpgroup instructions where they multiply numbers of 16
+            bits or TF32.
         over: position of the input over which the result is written; -1: it has memory of its own.
+        allow_tf32: float32 products may be rounded to TF32.
     """
 
     op: str
@@ -66,11 +68,17 @@ class Case(NamedTuple):
     scale: float = 1.0
     has_products: tuple[str, ...] = ()
     over: int = -1
+    allow_tf32: bool = False
 
     def __str__(self) -> str:
         sizes = ",".join("-" if one is None else "x".join(map(str, one.shape)) for one in self.inputs)
         extra = ",".join(f"{name}={value}" for name, value in self.attributes.items())
-        return f"{self.op}({sizes}){':' + extra if extra else ''}".replace(" ", "")
+        return f"{self.op}({sizes}){':' + extra if extra else ''}{':tf32' if self.allow_tf32 else ''}".replace(" ", "")
+
+
+def allow_tf32(*cases: Case) -> tuple[Case, ...]:
+    """The cases in float32, where products may be rounded to TF32."""
+    return tuple(case._replace(dtypes=("float32",), allow_tf32=True) for case in cases)
 
 
 class Made(NamedTuple):
@@ -194,7 +202,7 @@ def make(case: Case, dtype: str, seed: int = 0, *, is_outline: bool = False) -> 
 
 def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
     """The kernel and the launches of a made step; an input that must be dense is an error of the case."""
-    device = registry.Device(multiprocessors=case.multiprocessors)
+    device = registry.Device(multiprocessors=case.multiprocessors, allow_tf32=case.allow_tf32)
     found = registry.plan_step(registry.request_of(made.step, made.attributes, device))
     assert isinstance(found, tuple), f"no kernel accepts {case}: {found}"
     if case.variant:
@@ -266,6 +274,8 @@ def compile_launch(made: Made, launch: Launch) -> Any:
 
 TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2, "float64": 1e-10}
 """Relative to the largest expected magnitude: two roundings to the type, or sums of some hundred terms in float32."""
+TF32_TOLERANCE = 2e-3
+"""The same for products in TF32: both factors lose up to 2^-10 of their size."""
 
 
 def worst_error(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
@@ -286,3 +296,22 @@ def worst_error(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -
             continue
         worst = max(worst, float(np.max(np.abs(a[~odd] - b[~odd])) / max(1.0, float(np.max(np.abs(b[~odd]))))))
     return worst
+
+
+def find_wrong_numbers(case: Case, dtype: str) -> str:
+    """What is wrong with the result of a case, as one sentence; "" if nothing is."""
+    results, expected, is_bad_index = run(case, dtype)
+    if is_bad_index:
+        return "the kernel reports a bad index, and none is"
+    of_types = (TOLERANCE.get(one.dtype.name, 0.0) for one in results)
+    tolerance = max(*of_types, TF32_TOLERANCE * case.allow_tf32) * case.scale
+    error = worst_error(results, expected)
+    return "" if error <= tolerance else f"the result has an error of {error:.3g}; the tolerance is {tolerance:.3g}"
+
+
+def find_unseen(ragged: Iterable[Launch], real: Iterable[Launch]) -> set[str]:
+    """The kernel functions, as ``module.name``, that `ragged` launches and `real` does not."""
+    of_ragged, of_real = (
+        {f"{one.function.fn.__module__}.{one.function.fn.__name__}" for one in launches} for launches in (ragged, real)
+    )
+    return of_ragged - of_real

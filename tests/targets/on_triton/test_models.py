@@ -16,7 +16,7 @@ from engine import Config
 from engine.ops import TABLE
 from engine.targets.triton import target
 from engine.targets.triton.device import TritonDevice
-from suites.models import get, qwen3
+from suites.models import get, gpt2, qwen3
 from suites.models.nets.cached import CachedLM
 from suites.models.nets.causal import CausalLM
 
@@ -97,16 +97,23 @@ def test_a_program_with_dynamic_sizes_and_from_a_file(tmp_path: Path) -> None:
         assert torch.equal(program(shorter), loaded(shorter))
 
 
-def test_a_decoder_generates_the_tokens_of_the_cpu_target() -> None:
+@pytest.mark.parametrize(
+    ("family", "settings", "new_tokens"),
+    [("qwen3", qwen3.TINY, 3), ("gpt2", gpt2.TINY | {"n_layer": 1}, 2)],
+    ids=["qwen3", "gpt2"],
+)
+def test_a_decoder_generates_the_tokens_of_the_cpu_target(
+    family: str, settings: dict[str, Any], new_tokens: int
+) -> None:
     torch.manual_seed(0)
-    network = CausalLM("qwen3", qwen3.TINY, "sdpa").eval().network
+    network = CausalLM(family, settings, "sdpa").eval().network
     module = CachedLM(network, 2, 8).eval()
-    ids = torch.randint(0, qwen3.TINY["vocab_size"], (2, 4))
+    ids = torch.randint(0, settings["vocab_size"], (2, 4))
     lengths = [4, 3]
     here = engine.compile_decoder(module, max_length=8, batch=2)
     there = engine.compile_decoder(module, max_length=8, batch=2, config=Config(target="triton"))
-    wanted, of_cpu = here.generate(ids, 3, lengths, return_logits=True)
-    got, logits = there.generate(ids, 3, lengths, return_logits=True)
+    wanted, of_cpu = here.generate(ids, new_tokens, lengths, return_logits=True)
+    got, logits = there.generate(ids, new_tokens, lengths, return_logits=True)
     assert torch.equal(got, wanted)
     assert _distance(logits, of_cpu) < 1e-5
 

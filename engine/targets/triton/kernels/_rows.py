@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -56,6 +56,12 @@ def walk_axes(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequ
     """
     sizes, steps = join_axes([shape[axis] for axis in axes], [[own[axis] for axis in axes] for own in strides])
     return Walk(tuple(sizes), tuple(tuple(own) for own in steps))
+
+
+def walk_rows(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]) -> tuple[Walk, Walk]:
+    """The rows of operands, and their columns along `axes`; arguments as of `walk_axes`."""
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    return walk_axes(shape, strides, others), walk_axes(shape, strides, axes)
 
 
 class Size(NamedTuple):
@@ -109,6 +115,23 @@ def choose_block(rows: Walk, columns: Walk, multiprocessors: int, elements: int)
     while high > fewest and count_blocks(rows.total, high) < multiprocessors and high * wide > SIZES[0].elements:
         high //= 2
     return Block(high, wide)
+
+
+def limit_elements(dtype: str, elements: int) -> int:
+    """`elements` of a block, or half as many of float64."""
+    return elements // 2 if dtype == "float64" else elements
+
+
+def count_programs(rows: Walk, block: Block) -> int:
+    """Programs that take a block of the rows each; at least 1."""
+    return max(count_blocks(rows.total, block.rows), 1)
+
+
+def describe_rows(rows: Walk, columns: Walk, block: Block) -> dict[str, Any]:
+    """Arguments that say to a kernel where rows and columns are, and how many a program holds."""
+    arguments: dict[str, Any] = {"rows": rows.total, "row_sizes": rows.sizes, "row_steps": rows.steps}
+    arguments |= {"columns": columns.total, "column_sizes": columns.sizes, "column_steps": columns.steps}
+    return arguments | {"WIDE": columns.is_wide, "ROWS": block.rows, "COLUMNS": block.columns}
 
 
 def count_parts(programs: int, columns: int, block: int, multiprocessors: int) -> tuple[int, int]:

@@ -19,12 +19,15 @@ from engine.targets.triton.kernels._rows import (
     Block,
     Walk,
     choose_block,
+    count_programs,
+    describe_rows,
+    limit_elements,
     load_sum,
     merge_block,
     spread,
     walk_axes,
 )
-from engine.targets.triton.launch import Launch, Launches, count_blocks, next_power_of_two
+from engine.targets.triton.launch import Launch, Launches, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, kernel
 
 ROW_ELEMENTS = 8192
@@ -171,23 +174,17 @@ def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: B
     optional = {"addend": request.find(_addend_of(request)), "weight": request.find(1), "bias": bias}
     arguments: dict[str, Any] = {"x": x.pointer(), "out": request.output.pointer()}
     arguments |= {name: None if one is None else one.pointer() for name, one in optional.items()}
-    arguments |= {"rows": rows.total, "row_sizes": rows.sizes, "row_steps": rows.steps}
-    arguments |= {"columns": columns.total, "column_sizes": columns.sizes, "column_steps": columns.steps}
     arguments |= {"EPSILON": request.attributes["epsilon"], "CENTRED": request.op == "layer_norm"}
-    arguments |= {"WIDE": columns.is_wide, "ROWS": block.rows, "COLUMNS": block.columns}
-    grid = (max(count_blocks(rows.total, block.rows), 1),)
-    return Launches((Launch(function, grid, arguments, block.options),))
-
-
-def _limit(request: Request, elements: int) -> int:
-    return elements // 2 if request.output.dtype == "float64" else elements
+    arguments |= describe_rows(rows, columns, block)
+    return Launches((Launch(function, (count_programs(rows, block),), arguments, block.options),))
 
 
 @kernel("layer_norm", "rms_norm", variant="rows")
 def plan_rows(request: Request) -> Answer:
     """Whole rows in a block."""
     rows, columns = _walk(request)
-    block = choose_block(rows, columns, request.device.multiprocessors, _limit(request, ROW_ELEMENTS))
+    elements = limit_elements(request.output.dtype, ROW_ELEMENTS)
+    block = choose_block(rows, columns, request.device.multiprocessors, elements)
     if block.columns < next_power_of_two(columns.total) or rows.total > MOST:
         return None
     return _launch(request, _norm_rows, rows, columns, block)
@@ -199,5 +196,6 @@ def plan_loop(request: Request) -> Answer:
     rows, columns = _walk(request)
     if max(rows.total, columns.total) > MOST:
         return None
-    block = choose_block(rows, columns, request.device.multiprocessors, _limit(request, LOOP_ELEMENTS))
+    elements = limit_elements(request.output.dtype, LOOP_ELEMENTS)
+    block = choose_block(rows, columns, request.device.multiprocessors, elements)
     return _launch(request, _norm_loop, rows, columns, block)

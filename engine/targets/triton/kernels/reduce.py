@@ -20,9 +20,11 @@ from engine.targets.triton.kernels._rows import (
     Walk,
     choose_block,
     count_parts,
+    count_programs,
+    describe_rows,
     merge_block,
     spread,
-    walk_axes,
+    walk_rows,
 )
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, kernel
@@ -328,7 +330,7 @@ class _Work(NamedTuple):
     @property
     def grid(self) -> tuple[int, int]:
         """Programs of the first launch."""
-        return max(count_blocks(self.rows.total, self.block.rows), 1), self.parts
+        return count_programs(self.rows, self.block), self.parts
 
     @property
     def last_block(self) -> Block:
@@ -347,22 +349,18 @@ def _share_out(request: Request, elements: int, *, split: bool) -> _Work | None:
     x = request.need(0)
     axes = request.attributes["axes"] if "axes" in request.attributes else (request.attributes["axis"],)
     axes = sorted((axis % len(x.shape) for axis in axes), key=lambda axis: -x.strides[axis])
-    rows = walk_axes(x.shape, [x.strides], [axis for axis in range(len(x.shape)) if axis not in axes])
-    columns = walk_axes(x.shape, [x.strides], axes)
+    rows, columns = walk_rows(x.shape, [x.strides], axes)
     if max(rows.total, columns.total) > MOST or not request.output.is_dense:
         return None
     multiprocessors = request.device.multiprocessors
     block = choose_block(rows, columns, multiprocessors, elements // 2 if split else elements)
     parts, part = 1, max(columns.total, 1)
     if split:
-        programs = count_blocks(rows.total, block.rows)
-        parts, part = count_parts(programs, columns.total, block.columns, multiprocessors)
+        parts, part = count_parts(count_programs(rows, block), columns.total, block.columns, multiprocessors)
         if parts == 1:
             return None
-    arguments = {"x": x.pointer(), "rows": rows.total, "columns": columns.total, "part": part}
-    arguments |= {"row_sizes": rows.sizes, "row_steps": rows.steps[0]}
-    arguments |= {"column_sizes": columns.sizes, "column_steps": columns.steps[0], "WIDE": columns.is_wide}
-    arguments |= {"ROWS": block.rows, "COLUMNS": block.columns}
+    arguments = {"x": x.pointer(), "part": part} | describe_rows(rows, columns, block)
+    arguments |= {"row_steps": rows.steps[0], "column_steps": columns.steps[0]}  # of x, the only operand
     return _Work(rows, columns, block, parts, arguments)
 
 
@@ -501,16 +499,12 @@ def plan_running(request: Request) -> Answer:
     """A program follows its rows from end to end."""
     shape, axis = request.output.shape, request.attributes["axis"]
     strides = [request.need(0).strides, request.output.strides]
-    rows = walk_axes(shape, strides, [one for one in range(len(shape)) if one != axis])
-    columns = walk_axes(shape, strides, [axis])
+    rows, columns = walk_rows(shape, strides, [axis])
     if max(rows.total, columns.total) > MOST:
         return None
     block = choose_block(rows, columns, request.device.multiprocessors, ELEMENTS // 2)
     kind = _kind_of(request.output.dtype, grows=True)
-    arguments = {"x": request.need(0).pointer(), "out": request.output.pointer(), "WIDE": columns.is_wide}
-    arguments |= {"rows": rows.total, "row_sizes": rows.sizes, "row_steps": rows.steps}
-    arguments |= {"columns": columns.total, "column_sizes": columns.sizes, "column_steps": columns.steps}
+    arguments: dict[str, Any] = {"x": request.need(0).pointer(), "out": request.output.pointer()}
     arguments |= {"IS_PRODUCT": request.op == "cumprod", "KIND": _TYPES[kind]}
-    arguments |= {"ROWS": block.rows, "COLUMNS": block.columns}
-    grid = (max(count_blocks(rows.total, block.rows), 1),)
-    return Launches((Launch(_running, grid, arguments, block.options),))
+    arguments |= describe_rows(rows, columns, block)
+    return Launches((Launch(_running, (count_programs(rows, block),), arguments, block.options),))

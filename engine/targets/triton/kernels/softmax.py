@@ -21,11 +21,14 @@ from engine.targets.triton.kernels._rows import (
     Walk,
     choose_block,
     count_parts,
+    count_programs,
+    describe_rows,
     largest,
+    limit_elements,
     spread,
-    walk_axes,
+    walk_rows,
 )
-from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks, next_power_of_two
+from engine.targets.triton.launch import Launch, Launches, Scratch, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, kernel
 
 ROW_ELEMENTS = 8192
@@ -208,43 +211,22 @@ def _softmax_parts(
 
 def _walk(request: Request) -> tuple[Walk, Walk]:
     """The rows and the columns of x and the result."""
-    shape, axis = request.output.shape, request.attributes["axis"] % len(request.output.shape)
-    strides = [request.need(0).strides, request.output.strides]
-    others = [one for one in range(len(shape)) if one != axis]
-    return walk_axes(shape, strides, others), walk_axes(shape, strides, [axis])
-
-
-def _limit(request: Request, elements: int) -> int:
-    return elements // 2 if request.output.dtype == "float64" else elements
-
-
-def _arguments(request: Request, rows: Walk, columns: Walk, block: Block) -> dict[str, Any]:
-    return {
-        "x": request.need(0).pointer(),
-        "rows": rows.total,
-        "row_sizes": rows.sizes,
-        "row_steps": rows.steps,
-        "columns": columns.total,
-        "column_sizes": columns.sizes,
-        "column_steps": columns.steps,
-        "WIDE": columns.is_wide,
-        "ROWS": block.rows,
-        "COLUMNS": block.columns,
-    }
+    shape, strides = request.output.shape, [request.need(0).strides, request.output.strides]
+    return walk_rows(shape, strides, [request.attributes["axis"] % len(shape)])
 
 
 def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block) -> Answer:
-    arguments = _arguments(request, rows, columns, block)
-    arguments |= {"out": request.output.pointer(), "LOGARITHM": request.op == "log_softmax"}
-    grid = (max(count_blocks(rows.total, block.rows), 1),)
-    return Launches((Launch(function, grid, arguments, block.options),))
+    arguments = {"x": request.need(0).pointer(), "out": request.output.pointer()}
+    arguments |= describe_rows(rows, columns, block) | {"LOGARITHM": request.op == "log_softmax"}
+    return Launches((Launch(function, (count_programs(rows, block),), arguments, block.options),))
 
 
 @kernel("softmax", "log_softmax", variant="rows")
 def plan_rows(request: Request) -> Answer:
     """Whole rows in a block."""
     rows, columns = _walk(request)
-    block = choose_block(rows, columns, request.device.multiprocessors, _limit(request, ROW_ELEMENTS))
+    elements = limit_elements(request.output.dtype, ROW_ELEMENTS)
+    block = choose_block(rows, columns, request.device.multiprocessors, elements)
     if block.columns < next_power_of_two(columns.total) or rows.total > MOST:
         return None
     return _launch(request, _softmax_rows, rows, columns, block)
@@ -257,16 +239,16 @@ def plan_split(request: Request) -> Answer:
     if max(rows.total, columns.total) > MOST:
         return None
     block = choose_block(rows, columns, request.device.multiprocessors, SPLIT_ELEMENTS)
-    programs = count_blocks(rows.total, block.rows)
+    programs = count_programs(rows, block)
     parts, part = count_parts(programs, columns.total, block.columns, request.device.multiprocessors)
     if parts == 1:
         return None
     kind = "float64" if request.output.dtype == "float64" else "float32"
     nbytes = rows.total * parts * (8 if kind == "float64" else 4)
-    arguments = _arguments(request, rows, columns, block)
+    arguments = {"x": request.need(0).pointer()} | describe_rows(rows, columns, block)
     arguments |= {"tops": Scratch(0, kind), "totals": Scratch(nbytes, kind), "part": part}
     own = {"out": request.output.pointer(), "LOGARITHM": request.op == "log_softmax", "PARTS": next_power_of_two(parts)}
-    grid = (max(programs, 1), parts)
+    grid = (programs, parts)
     first = Launch(_measure_parts, grid, arguments, block.options)
     return Launches((first, Launch(_softmax_parts, grid, arguments | own, block.options)), 2 * nbytes)
 
@@ -277,5 +259,6 @@ def plan_loop(request: Request) -> Answer:
     rows, columns = _walk(request)
     if max(rows.total, columns.total) > MOST:
         return None
-    block = choose_block(rows, columns, request.device.multiprocessors, _limit(request, LOOP_ELEMENTS))
+    elements = limit_elements(request.output.dtype, LOOP_ELEMENTS)
+    block = choose_block(rows, columns, request.device.multiprocessors, elements)
     return _launch(request, _softmax_loop, rows, columns, block)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.targets.on_triton.steps import Case, Input
+from tests.targets.on_triton.steps import Case, Input, allow_tf32
 
 HALF = ("float16", "bfloat16")
 _ROWS_FIRST = (0, 2, 1, 3)  # rows lie before heads in memory: a projection that was cut into heads
@@ -69,7 +69,13 @@ SPLIT = (
     _case((2, 1, 8), (2, 0, 8), variant="split", masked_rows="nan"),
     _case((2, 3, 0), (2, 5, 0), 7, variant="split", dtypes=("float32",)),
 )
-RAGGED = (*TILES, *SPLIT)
+TF32 = allow_tf32(
+    _case((2, 2, 70, 24), (2, 2, 70, 24), causal=True),
+    _case((1, 2, 33, 130), (1, 2, 40, 130), 66, mask=_bool(33, 40)),
+    _case((2, 4, 1, 24), (2, 2, 500, 24), variant="split"),
+    _case((1, 3, 2, 130), (1, 3, 70, 130), 66, variant="split"),
+)
+RAGGED = (*TILES, *SPLIT, *TF32)
 
 
 def _real(variant: str, batch: int, heads: tuple[int, int], rows: tuple[int, int], width: int, **others: Any) -> Case:
@@ -79,6 +85,22 @@ def _real(variant: str, batch: int, heads: tuple[int, int], rows: tuple[int, int
     return _case(query, key, variant=variant, multiprocessors=132, products=products, **others)
 
 
+REAL_TF32 = allow_tf32(
+    _real("tiles", 1, (12, 12), (512, 512), 64, causal=True, order=_ROWS_FIRST),
+    _real("tiles", 8, (12, 12), (512, 512), 64, mask=_bool(8, 1, 1, 512), transpose_output=True),
+    _real("tiles", 1, (16, 8), (512, 512), 128, causal=True, order=_ROWS_FIRST),
+    _real("tiles", 8, (16, 8), (512, 2048), 128, mask=Input((8, 1, 512, 2048))),
+    # Blocks of fewer than 64 rows, which warpgroup instructions do not multiply.
+    _real("tiles", 1, (8, 1), (512, 512), 256, causal=True)._replace(has_products=()),
+    _real("tiles", 4, (1, 1), (4096, 4096), 512)._replace(has_products=()),
+    _real("split", 8, (12, 12), (1, 2048), 64, mask=_bool(8, 1, 1, 2048)),
+    _real("split", 1, (12, 12), (64, 2048), 64),
+    _real("split", 1, (16, 8), (1, 2048), 128, mask=_bool(1, 1, 1, 2048)),
+    _real("split", 1, (16, 8), (64, 2048), 128),
+    _real("split", 1, (8, 1), (1, 2048), 256),
+    _real("split", 1, (8, 1), (16, 2048), 256),
+    _real("split", 1, (4, 4), (64, 2048), 512),
+)
 REAL = (
     _real("tiles", 1, (12, 12), (512, 512), 64, causal=True, order=_ROWS_FIRST),  # GPT-2
     _real("tiles", 8, (12, 12), (512, 512), 64, causal=True, order=_ROWS_FIRST),
@@ -110,4 +132,5 @@ REAL = (
     _real("split", 8, (32, 32), (1, 16), 80, dtypes=HALF),
     _real("split", 1, (8, 1), (1, 2048), 256),
     _real("split", 1, (4, 4), (1, 2048), 512),
+    *REAL_TF32,
 )

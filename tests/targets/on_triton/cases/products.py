@@ -4,7 +4,7 @@ from math import inf
 
 from engine.encodings import BFLOAT16, FLOAT16, INT8_CHANNEL
 from engine.ops.matmul import ACTIVATIONS
-from tests.targets.on_triton.steps import Case, Input
+from tests.targets.on_triton.steps import Case, Input, allow_tf32
 
 _LAYER = {"transpose_weight": True}
 _BF16 = _LAYER | {"compute": "bfloat16"}
@@ -57,6 +57,13 @@ RAGGED = (
     ),
     Case("matmul", (Input((33, 17)), Input((2, 33, 20))), {"transpose_a": True}),
     Case("matmul", (Input((2, 1, 5, 7)), Input((1, 3, 7, 4)))),
+    *allow_tf32(
+        *(Case("linear", _linear(m, 70, 45, residual=True), _LAYER, variant="tiles") for m in (17, 130)),
+        Case("linear", _linear(7, 40, 900), _LAYER, variant="tiles", multiprocessors=8, scale=4),
+        Case("linear", (Input((40, 64)), Input((40, 64), encoding=_INT8), None, None), _LAYER),
+        Case("gated_linear", (Input((70, 33)), Input((60, 33)), None), _LAYER, variant="tiles"),
+        Case("matmul", (Input((2, 17, 33)), Input((2, 33, 20)))),
+    ),
 )
 
 _TILES = ("multiply_tiles",)
@@ -69,6 +76,8 @@ def _real(m: int, n: int, k: int, *, residual: bool = False, transpose: bool = T
     products = _TILES if m > 32 else ()
     return Case("linear", operands, attributes, multiprocessors=132, has_products=products)
 
+
+_SCORES = Case("matmul", (Input((12, 512, 64)), Input((12, 64, 512))), multiprocessors=132, has_products=_TILES)
 
 REAL = (
     *(_real(m, 2304, 768, transpose=False) for m in (1, 8, 32, 64, 512, 4096)),
@@ -103,5 +112,27 @@ REAL = (
         )
         for m in (1, 512)
     ),
-    Case("matmul", (Input((12, 512, 64)), Input((12, 64, 512))), multiprocessors=132, has_products=_TILES),
+    _SCORES,
+    *allow_tf32(
+        *(_real(m, 4096, 1024) for m in (8, 32, 64, 512)),
+        _real(512, 2304, 768, transpose=False),
+        *(
+            Case(
+                "linear",
+                (Input((512, 1024)), Input((4096, 1024), encoding=one), None, None),
+                _LAYER,
+                multiprocessors=132,
+                has_products=_TILES,
+            )
+            for one in (BFLOAT16, _INT8)
+        ),
+        Case(
+            "gated_linear",
+            (Input((512, 1024)), Input((6144, 1024)), None),
+            _LAYER,
+            multiprocessors=132,
+            has_products=_TILES,
+        ),
+        _SCORES,
+    ),
 )
