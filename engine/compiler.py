@@ -112,8 +112,7 @@ def _choose_config(config: Any, model: Any, example_inputs: Any) -> Config:
         return targets.settle(require_config(config))
     has_parameters = not isinstance(model, type) and callable(getattr(model, "parameters", None))
     parameters = model.parameters() if has_parameters else ()
-    is_on_gpu = any(getattr(one, "is_cuda", False) for one in (*_tensors(example_inputs), *parameters))
-    return targets.settle(Config(target="triton") if is_on_gpu else Config())
+    return targets.settle(Config(target=targets.choose((*_tensors(example_inputs), *parameters))))
 
 
 def _tensors(value: Any) -> Iterator[Any]:

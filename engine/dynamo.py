@@ -35,7 +35,8 @@ def backend(
     Args:
         module: the graph.
         inputs: what it is called with first.
-        options: fields of `Config` by name; `fallback` is ``"torch"`` unless they say None.
+        options: fields of `Config` by name; `fallback` is ``"torch"`` unless they say None, and `target` is
+            ``"triton"`` by default if an input is on a GPU.
         mode: None; torch's modes have no meaning here.
 
     Raises:
@@ -45,7 +46,7 @@ def backend(
     """
     if mode is not None:
         raise ConfigError(f"mode: this backend has none, got {mode!r}; it is configured by options={{...}}")
-    config = config_of(options or {})
+    config = config_of(options or {}, inputs)
     from engine.torch_backend import compile_graph
 
     compiled, call = compile_graph(module, inputs, config)
@@ -57,8 +58,8 @@ def backend(
 backend.reset = _GRAPHS.clear  # type: ignore[attr-defined]  # torch.compiler.reset calls it
 
 
-def config_of(options: Mapping[str, Any]) -> Config:
-    """The Config whose fields are `options`, with a fallback to torch.
+def config_of(options: Mapping[str, Any], inputs: Sequence[Any]) -> Config:
+    """The Config whose fields are `options`, with a fallback to torch and the target that suits `inputs`.
 
     ConfigError for a name that it does not have, or for what is no mapping.
 
@@ -70,7 +71,7 @@ def config_of(options: Mapping[str, Any]) -> Config:
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, known))
-    return targets.settle(Config(**{"fallback": "torch", **options}))
+    return targets.settle(Config(**{"target": targets.choose(inputs), "fallback": "torch", **options}))
 
 
 def reports() -> list[Report]:

@@ -58,7 +58,7 @@ def selective_scan(
     delta_bias, its softplus if `delta_softplus`, and h starts at 0. For inference: it has no gradient.
 
     Args:
-        u: [batch, channels, length], floating; the result has its element type.
+        u: [batch, channels, length], floating; the result has its element type and device.
         delta: like u, the step sizes.
         A: [channels, states].
         B: [batch, states, length].
@@ -78,8 +78,8 @@ def selective_scan(
         step = step + delta_bias.to(wide)[:, None]
     if delta_softplus:
         step = functional.softplus(step)
-    y = torch.empty(u.shape, dtype=wide)
-    state = torch.zeros((u.shape[0], *A.shape), dtype=wide)
+    y = torch.empty(u.shape, dtype=wide, device=u.device)
+    state = torch.zeros((u.shape[0], *A.shape), dtype=wide, device=u.device)
     for t in range(u.shape[2]):
         taken = (step * x)[:, :, t, None] * into[:, None, :, t]
         state = torch.exp(step[:, :, t, None] * decay) * state + taken
@@ -93,4 +93,4 @@ def selective_scan(
 
 @selective_scan.register_fake
 def _type_of_selective_scan(u: Tensor, *_others: Any, **_keywords: Any) -> Tensor:
-    return torch.empty(u.shape, dtype=u.dtype)
+    return torch.empty(u.shape, dtype=u.dtype, device=u.device)

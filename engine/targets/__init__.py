@@ -4,7 +4,9 @@ suites and the scripts reach it by `get`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from engine.config import Config
 from engine.errors import ConfigError
@@ -32,6 +34,11 @@ def get(name: str) -> Target:
     if name not in TARGETS:
         raise ConfigError(unknown("target", name, TARGETS))
     return TARGETS[name]
+
+
+def choose(tensors: Iterable[Any]) -> str:
+    """The name of the target for a model with these weights and inputs; some of them may be no tensors."""
+    return (TRITON if any(getattr(one, "is_cuda", False) for one in tensors) else CPU).name
 
 
 def require(name: str) -> Target:

@@ -406,8 +406,7 @@ class Target(ABC):
     def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
         """Why the target cannot run an op, in a few words; None if it can.
 
-        Programs are asked about each instruction, after all passes. With a fallback, the ops that a call of the model
-        is translated to are asked about before all passes.
+        Programs ask about each instruction, after all passes.
 
         Unless a target overrides this, it reads no encoded constants and computes products in ``element`` alone.
 
@@ -421,6 +420,16 @@ class Target(ABC):
             return f"it does not read constants in the encoding {found}"
         compute = attributes.get("compute", "element")
         return None if compute == "element" else f"it does not compute in {compute}"
+
+    def find_refusal(
+        self, op: str, inputs: Sequence[TensorType | None], output: TensorType, attributes: Mapping[str, Any]
+    ) -> str | None:
+        """As `supports`, for an op whose sizes are all known; a target may look at types and attributes more closely.
+
+        The fallback to torch asks it, about the ops that a call of the model is translated to, before all passes.
+        """
+        del output
+        return self.supports(op, inputs, attributes)
 
     @abstractmethod
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:

@@ -82,7 +82,7 @@ def make_find_obstacle(target: Target, config: Config) -> FindObstacle:
             folded.update(node.outputs)
             return None
         types = [None if value is None else value.type for value in node.inputs]
-        reason = target.supports(node.op.name, types, node.attributes)
+        reason = target.find_refusal(node.op.name, types, node.outputs[0].type, node.attributes)
         return None if reason is None else f"target {target.name} cannot run {node.op.name}: {reason}"
 
     return find

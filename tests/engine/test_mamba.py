@@ -131,3 +131,15 @@ def test_the_operator_is_transformers_scan():
     operands = (x, dt, -torch.rand(6, 4), b, c, d, z, bias, True)
     theirs = modeling_mamba.mamba_selective_scan(*operands)
     torch.testing.assert_close(torch_ops.selective_scan(*operands), theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_the_operator_computes_on_the_device_of_its_operands():
+    # torch makes tensors on the device ``meta`` where nothing names another one; they have no values.
+    generator = torch.Generator().manual_seed(0)
+    u, delta = (torch.rand(2, 4, 5, generator=generator) for _ in range(2))
+    decay, b, c = -torch.rand(4, 3, generator=generator), *(torch.rand(2, 3, 5, generator=generator) for _ in range(2))
+    expected = torch_ops.selective_scan(u, delta, decay, b, c)
+    with torch.device("meta"):
+        assert torch.equal(torch_ops.selective_scan(u, delta, decay, b, c), expected)
+    on_meta = [tensor.to("meta") for tensor in (u, delta, decay, b, c)]
+    assert torch_ops.selective_scan(*on_meta).is_meta

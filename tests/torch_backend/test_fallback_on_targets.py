@@ -12,6 +12,7 @@ from torch import nn
 from torch.fx import Graph, GraphModule
 
 import engine
+import engine.dynamo
 from engine import targets
 from engine.errors import ShapeError, UnsupportedByTarget
 from engine.memory import as_array
@@ -288,3 +289,13 @@ def test_results_of_a_graph_of_dynamo_are_where_torch_would_make_them() -> None:
         assert [one.device.type for one in compiled(of_torch)(x)] == ["meta", "meta"]
         with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
             compiled(on_host)(x)
+
+
+def test_inputs_choose_the_target_of_a_graph_of_dynamo_unless_an_option_does() -> None:
+    class OnGpu:
+        is_cuda = True
+
+    assert engine.dynamo.config_of({}, [torch.ones(1), 3]).target == "cpu"
+    assert engine.dynamo.config_of({"threads": 2}, [torch.ones(1), OnGpu()]).target == "triton"
+    assert engine.dynamo.config_of({"target": "fake"}, [OnGpu()]).target == "fake"
+    assert engine.dynamo.config_of({}, [OnGpu()]).fallback == "torch"

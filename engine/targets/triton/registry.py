@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.encodings import Encoding
 from engine.errors import InternalError
-from engine.ops import Layout
+from engine.ops import Layout, TensorType
 from engine.targets.plan import NeedsDense, Step
 from engine.targets.triton.configurations import Finder, Question, RuleOnly, hash_source
 from engine.targets.triton.device import is_interpreted
@@ -206,6 +206,24 @@ def request_of(step: Step, attributes: Mapping[str, Any], device: Device, *, cop
     if output is None:
         raise InternalError(f"{step.op}: no result")
     return Request(step.op, tuple(tensors[:first_part]), output, attributes, device, copied)
+
+
+def request_of_types(
+    op: str, inputs: Sequence[TensorType | None], output: TensorType, attributes: Mapping[str, Any]
+) -> Request:
+    """The request of an op on dense operands of these types, none of them encoded."""
+    tensors = [
+        None if one is None else Tensor(position, one.dtype, Layout.dense(one.shape))
+        for position, one in enumerate((*inputs, output))
+    ]
+    return Request(
+        op,
+        tuple(tensors[:-1]),
+        Tensor(len(inputs), output.dtype, Layout.dense(output.shape)),
+        attributes,
+        Device(),
+        copied=True,
+    )
 
 
 def plan_step(request: Request) -> tuple[Declared, Launches] | NeedsDense | None:

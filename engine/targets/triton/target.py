@@ -66,6 +66,18 @@ class TritonTarget(Target):
         reads = f" reads {', '.join(sorted(families))} operands" if families else " runs it"
         return f"no Triton kernel{reads}" + (f" and computes in {compute}" if compute != "element" else "")
 
+    def find_refusal(
+        self, op: str, inputs: Sequence[TensorType | None], output: TensorType, attributes: Mapping[str, Any]
+    ) -> str | None:
+        """As `Target.find_refusal`: plans the op on dense operands. Inputs that are encoded are not planned."""
+        refusal = self.supports(op, inputs, attributes)
+        is_encoded = any(one is not None and one.encoding is not None for one in inputs)
+        if refusal is not None or is_encoded or TABLE[op].view is not None:
+            return refusal
+        if registry.plan_step(registry.request_of_types(op, inputs, output, attributes)) is not None:
+            return None
+        return "no Triton kernel takes these types, sizes and attributes"
+
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Constants:
         """As `Target.prepare`: all constants are copied to the device."""
         del borrowed

@@ -17,11 +17,13 @@ if not torch.cuda.is_available():
     pytest.skip("not measured: no CUDA device", allow_module_level=True)
 
 import engine
+import engine.dynamo
 from engine import Config
 from engine.errors import ExecutionError
 from engine.targets.triton.device import is_interpreted
 from suites.backends.base import flatten
 from suites.harness.measure import device
+from tests.targets.on_triton.test_fallback import Net
 from tests.targets.on_triton.test_models import _make as make
 
 NAMES = ("gpt2", "qwen3", "bert")
@@ -132,6 +134,44 @@ def test_a_bad_index_is_reported_and_the_program_goes_on() -> None:
     with pytest.raises(ExecutionError, match="an index is out of range"):
         program(ids)  # tells of the call before, which nobody has waited for
     assert torch.equal(program(ids), good)
+
+
+@pytest.mark.parametrize("place", ["cuda", "cpu"])
+def test_torch_runs_a_convolution_between_the_graphs_of_the_engine(place: str) -> None:
+    model, x = Net().eval().to(place), torch.randn(2, 4, 64)
+    program = engine.compile(model, (x.to(place),), Config(target="triton", fallback="torch"))
+    assert program.report().fallback_nodes == 1
+    with torch.inference_mode():
+        exact = flatten(model.double()(x.double().to(place)))
+    for given in (x, x.cuda()):
+        results = flatten(program(given))
+        assert {one.device for one in results} == {given.device}
+        assert _error([one.cpu() for one in results], [one.cpu() for one in exact]) < 1e-5
+
+
+def test_torch_compile_runs_on_the_device() -> None:
+    model = Net().eval().cuda()
+    found = torch.compile(model, backend="engine")
+    with torch.inference_mode():
+        for size in (2, 3, 5):
+            x = torch.randn(size, 4, 64, device="cuda")
+            results = found(x)
+            assert {one.device for one in results} == {x.device}
+            assert _error(results, [one.double() for one in model(x)]) < 1e-5
+    assert {report.fallback_nodes for report in engine.dynamo.reports()} == {1}
+
+
+def test_a_profile_has_the_times_of_kernels_and_not_those_of_starting_them() -> None:
+    model, inputs = _on_gpu("gpt2")
+    program = engine.compile(model, inputs)
+    profile = program.profile(*inputs, roofs=False)
+    assert profile.clock == "cuda events"
+    assert len(profile.nodes) > 80
+    assert min(node.seconds for node in profile.nodes) >= 0
+    assert sum(node.seconds for node in profile.nodes) == pytest.approx(profile.seconds)
+    # The graph runs the same kernels, without events between them. We think that starts from Python take longer.
+    assert profile.seconds < 2 * profile.call_seconds
+    assert any(node.seconds for node in program.trace(*inputs).nodes)
 
 
 # --- what the harness measures there ---------------------------------------------------------------------------------

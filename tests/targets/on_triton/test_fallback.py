@@ -12,8 +12,11 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 
 import engine
 import engine.dynamo
-from engine import Config
+from engine import Config, exporter
 from engine.errors import UnsupportedByTarget
+from engine.targets import settle
+from engine.torch_backend.fallback import FallbackProgram
+from suites import models
 
 FALLBACK = Config(target="triton", fallback="torch")
 
@@ -100,6 +103,38 @@ def test_what_a_precision_makes_of_calls_is_refused_although_torch_could_run_the
         match=r"(?s)linear at .*: no Triton kernel reads int4.*\nfallback: torch runs calls of the model",
     ):
         engine.compile(net, (_drawn(),), Config(target="triton", fallback="torch", precision="int4_weight"))
+
+
+@pytest.mark.parametrize("name", ["bert-tiny", "gpt2-tiny", "qwen3-tiny"])
+def test_no_call_of_a_model_that_the_target_can_run_goes_to_torch(name: str) -> None:
+    model, inputs = models.get(name).build()
+    program = FallbackProgram(exporter.export_with_torch(model, inputs), settle(FALLBACK))
+    assert [target for target, _, _ in program.report().segments] == ["engine"]
+
+
+class Refused(nn.Module):
+    """Ops that have kernels, of types and with attributes that these kernels do not take."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        where = torch.tensor([2, 0, 2])
+        rows = torch.relu(x).index_put((where,), x[:3], accumulate=True)
+        added = torch.zeros_like(x).scatter_add(0, where[:, None].expand(3, 64), x[:3])
+        return rows, added * 2, x.double() @ x.double().T, torch.index_select(x, 0, where)
+
+
+def test_calls_whose_types_or_attributes_no_kernel_takes_are_run_by_torch() -> None:
+    model, x = Refused().eval(), _drawn()[0]
+    with pytest.raises(engine.ProgramError, match=r"no kernel runs (index_put|scatter|matmul|linear)\("):
+        engine.compile(model, (x,), Config(target="triton"))
+    program = engine.compile(model, (x,), FALLBACK)
+    for got, expected in zip(program(x), model(x), strict=True):
+        torch.testing.assert_close(got, expected)
+    calls = [name for name, _ in program.report().kernels if name.startswith("torch")]
+    assert sorted(calls) == [
+        "torch aten.index_put.default",
+        "torch aten.matmul.default",
+        "torch aten.scatter_add.default",
+    ]
 
 
 def test_torch_compile_falls_back_by_default(net: Net) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
+from engine.ops import TensorType
 from engine.targets.triton import registry
 from engine.targets.triton.launch import Launches
+from engine.targets.triton.target import TRITON
 from tests.targets.on_triton import cases, steps
 
 MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
@@ -37,6 +39,19 @@ def test_the_compiler_sees_every_function() -> None:
         [launch for _one, launches in _plans(sizes) for launch in launches.launches] for sizes in ("RAGGED", "REAL")
     )
     assert not steps.find_unseen(ragged, real)
+
+
+@pytest.mark.parametrize("sizes", ["RAGGED", "REAL"])
+def test_no_case_is_refused_before_it_is_planned(sizes: str) -> None:
+    for case in [case for module in MODULES for case in getattr(module, sizes)]:
+        for dtype in case.dtypes:
+            made = steps.outline(case, dtype)
+            operands, count = made.step.operands, made.step.n_inputs
+            types = [None if place is None else TensorType(place.dtype, place.layout.shape) for place in operands]
+            output = types[count]
+            assert output is not None
+            if not made.step.encoded:
+                assert TRITON.find_refusal(case.op, types[:count], output, made.attributes) is None, f"{case}-{dtype}"
 
 
 def test_a_batch_that_no_grid_has_is_refused() -> None:
