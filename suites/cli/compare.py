@@ -15,7 +15,7 @@ from suites.cli.output import JsonFlag, ResultsOption, console, print_json, prin
 from suites.harness.declare.spec import Suite, find, load, shipped
 from suites.harness.errors import UsageError
 from suites.harness.judge import compare, gate
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import progress
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.record import lookup, store
@@ -84,7 +84,7 @@ def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_js
         if not lookup.is_measurement(one) and not lookup.is_ablation(one) and lookup.is_shown(one):
             what = lookup.describe_kind(one)
             raise UsageError(f"{one.name}: {what}, which cannot be compared; `enginebench show {one.name}` prints it")
-    found = compare.compare(earlier, later, History(folder))
+    found = compare.compare(earlier, later, MachineNoise(folder))
     for one in (earlier, later):
         show.warn_of_faults(one)
     if as_json:

@@ -14,7 +14,7 @@ from suites.cli.output import JsonFlag, ResultsOption, console, count, print_jso
 from suites.harness.declare.spec import MOST_GENERATIONS, find, load
 from suites.harness.errors import UsageError
 from suites.harness.judge import steps
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import history as present
 from suites.harness.present import progress
 from suites.harness.record import lookup, store
@@ -93,7 +93,7 @@ def command(
     request = Request(chosen, cases, place, commits, not counts_only, [word for word in words if word], options)
     with progress.reporter() as reporter:
         run = measure(request, folder, reporter, resume=resume)
-    tracks = steps.follow(run, History(folder, exclude=run.path))
+    tracks = steps.follow(run, MachineNoise(folder, exclude=run.path))
     written = asv_results.write_results(tracks, run.environment, asv or folder / ASV)
     if as_json:
         print_json({"path": str(run.path), "asv": str(written), "cases": present.to_dict(tracks)})

@@ -17,7 +17,7 @@ from suites.cli import ablation
 from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
 from suites.harness.errors import UsageError
 from suites.harness.judge import growth, standing, steps
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import (
     ablation_table,
     ablation_terminal,
@@ -153,7 +153,7 @@ def _show_other(
 
 
 def _show_history(run: store.Run, *, as_json: bool) -> None:
-    tracks = steps.follow(run, History(run.path.parents[2], exclude=run.path))
+    tracks = steps.follow(run, MachineNoise(run.path.parents[2], exclude=run.path))
     if as_json:
         print_json({"path": str(run.path), "cases": history.to_dict(tracks)})
         return

@@ -132,6 +132,6 @@ def list_numbers(place: Place) -> Iterator[Mapping[str, Any]]:
             "engine_speed": None if lead is None else lead.speed.value,
             "engine_speed_low": None if lead is None else lead.speed.low,
             "engine_speed_high": None if lead is None else lead.speed.high,
-            "engine_is": None if lead is None else lead.word,
+            "engine_verdict": None if lead is None else lead.word,
             "superseded": place.faults.get(label),
         }

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from suites.harness.judge import steps
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.steps import Track
 from suites.harness.present import names
 from suites.harness.record.collection import Collection
@@ -82,7 +82,7 @@ class Site:
             if run.of(CommitRecord):
                 machine = run.environment.machine
                 others = [one for one in self.collection.runs if one.environment.machine == machine and one is not run]
-                found.append((run, steps.follow(run, History.of_runs(others))))
+                found.append((run, steps.follow(run, MachineNoise.of_runs(others))))
         return found
 
     @cached_property

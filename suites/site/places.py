@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from suites.harness.judge import stats
-from suites.harness.judge.history import RUNS_READ, History, PairMedian, read_pair_medians
+from suites.harness.judge.machine_noise import RUNS_READ, MachineNoise, PairMedian, read_pair_medians
 from suites.harness.judge.standing import Lead, Standing, get_column, judge_cases, lead_over
 from suites.harness.judge.summary import judge_pair
 from suites.harness.record import lookup
@@ -114,15 +114,15 @@ class _Knowledge:
     def find_spread(self, run: Run, row: Summary) -> stats.Spread:
         """From the A/A pairs of earlier runs, and of the run itself up to the case of `row`."""
         number = self._places[run.name]
-        history = History()
+        noise = MachineNoise()
         for earlier in self._runs[max(0, number - RUNS_READ) : number]:
             for one in self._read(earlier):
-                history.add(one.threads, [one.value], one.place)
+                noise.add(one.threads, [one.value], one.place)
         mine = self._read(run)
         last = max((index for index, one in enumerate(mine) if one.case == row.case), default=len(mine) - 1)
         for one in mine[: last + 1]:
-            history.add(one.threads, [one.value], one.place)
-        return history.spread(row.threads, row.device)
+            noise.add(one.threads, [one.value], one.place)
+        return noise.spread(row.threads, row.device)
 
     def _read(self, run: Run) -> list[PairMedian]:
         if run.name not in self._medians:

@@ -27,7 +27,7 @@ from suites.harness.declare.spec import of_model
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.simulate import Noise, bursts
 from suites.harness.present import ablation_table
 from suites.harness.record import store
@@ -129,7 +129,7 @@ def test_each_comparison_takes_turns_within_one_part_with_the_whole_beside_it(si
 
 # --- what is said ---------------------------------------------------------------------------------------------------
 
-SPREAD = History().spread(1)
+SPREAD = MachineNoise().spread(1)
 PLANTED = Ablation(BackendRef("planted"), planted.Planted.switches(), planted.Planted.bare(), planted.Planted.lists)
 
 

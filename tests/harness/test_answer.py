@@ -10,7 +10,7 @@ from engine.processors import count_processors
 from suites.cli import main
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.present import answer, names
 from suites.harness.record.schema import Compared, Ratio
@@ -100,7 +100,7 @@ def test_the_fastest_row_is_compared_with_the_fastest_of_another_backend():
     found = summarise(
         Question(Case("mlp", {"batch": 1}), [BackendRef.parse(label) for label in labels], "eager", 0.02),
         [line for label, seconds in labels.items() for line in lines(label, seconds)],
-        History(),
+        MachineNoise(),
     )
     (first,) = [one for one in found if one.runner_up is not None]
     assert (first.backend, first.runner_up.backend) == ("onnxruntime[level=basic]", "engine"), "not a form of itself"

@@ -13,7 +13,7 @@ import pytest
 from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import compare, simulate
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.record import store
 from suites.harness.record.schema import EngineRecord, Samples, Summary
 from tests.harness import records
@@ -42,7 +42,7 @@ def run(seed=0, *, true=0.0, moved=0.0, counts=None, cases=CASES, generations=5,
 
 
 def compared(before, after):
-    return compare.compare(before, after, History())
+    return compare.compare(before, after, MachineNoise())
 
 
 def test_identical_code_differs_in_nothing_that_is_counted_and_rarely_in_time():

@@ -12,7 +12,7 @@ from suites import fronts, models
 from suites.backends.base import Backend, Generator, NotApplicable
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.measure import job as jobs
 from suites.harness.present import details, overview
@@ -165,7 +165,7 @@ def summary(facts, seconds):
         for number in range(2)
     ]
     refs = [BackendRef("eager"), BackendRef("engine")]
-    return summarise(Question(case("gpt2-tiny", "decode"), refs, "eager", 0.02, MACHINE), lines, History())
+    return summarise(Question(case("gpt2-tiny", "decode"), refs, "eager", 0.02, MACHINE), lines, MachineNoise())
 
 
 def test_times_are_stated_a_token_and_rates_in_the_details(monkeypatch):

@@ -17,7 +17,7 @@ from suites.backends import revisions, versions
 from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import steps
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.record import reasons, store
 from suites.harness.record.commits import CommitRecord
 from suites.history.commits import list_commits
@@ -137,13 +137,13 @@ def test_a_planted_regression_is_named_and_nothing_else(toy, measured):
     _, names = toy
     answer, _ = measured
     (case,) = answer["cases"]
-    words = {one["commit"]: one["is"] for one in case["commits"]}
+    words = {one["commit"]: one["verdict"] for one in case["commits"]}
     assert words[names["first"]] == "first"
     assert words[names["slower"]] == "slower"
     assert words[names["broken"]] == "failed"
     assert words[names["mended"]] == "same code"
     assert words[names["renamed"]] != "slower"
-    (step,) = [one for one in case["commits"] if one["is"] == "slower"]
+    (step,) = [one for one in case["commits"] if one["verdict"] == "slower"]
     assert step["ratio"]["low"] > 2
     assert step["subject"] == "Wait in every call"
 
@@ -231,7 +231,7 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
     assert not stop.value.code
     assert "counts alone" in out
     (path,) = store.run_files(tmp_path / "results")
-    (track,) = steps.follow(store.read(path), History())
+    (track,) = steps.follow(store.read(path), MachineNoise())
     assert [point.word for point in track.points] == ["first", "not timed", "failed", "same code"]
     words = " ".join(out.split())
     assert f"launches {track.points[0].counts['launches']}" in words  # the first row has all counts

@@ -12,7 +12,7 @@ import suites
 from suites.cli import main, scripts
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present.launches import describe_node_roofs
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
@@ -123,7 +123,7 @@ def test_frames_keep_rows_kernels_and_launches_apart(results):
 
 
 def test_the_history_of_a_machine_reads_them(results):
-    assert History(results).spread(1) == History(results / "nothing").spread(1)
+    assert MachineNoise(results).spread(1) == MachineNoise(results / "nothing").spread(1)
 
 
 def test_a_stored_run_is_read_back_as_it_was_written(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, _disturbed, _neighbours, summarise
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs
@@ -51,7 +51,7 @@ def rows(flops=int(120e9), nbytes=1000, threads=1, machine=MACHINE, **status):
     lines = [
         line for label in LABELS for line in samples(label, TIMES[label], facts.get(label), status.get(label, "ok"))
     ]
-    found = summarise(Question(case, refs, "eager", 0.02, machine), lines, History())
+    found = summarise(Question(case, refs, "eager", 0.02, machine), lines, MachineNoise())
     return {line.backend: line for line in found}
 
 
@@ -79,7 +79,7 @@ def rows_of_versions(baseline="eager", labels=(*LABELS, VERSION), facts=None):
     times = TIMES | {VERSION: 1.8, f"{VERSION}#2": 1.8}
     lines = [line for label in labels for line in samples(label, times[label], facts.get(label))]
     refs = [BackendRef.parse(label) for label in labels]
-    found = summarise(Question(Case("mlp", {"batch": 2}), refs, baseline, 0.02), lines, History())
+    found = summarise(Question(Case("mlp", {"batch": 2}), refs, baseline, 0.02), lines, MachineNoise())
     return {line.backend: line for line in found}
 
 
@@ -112,7 +112,7 @@ def test_details_of_a_backend_come_into_its_row_alone():
     labels = LABELS[:3]
     lines = [line for label in labels for line in samples(label, TIMES[label], facts.get(label))]
     question = Question(Case("mlp", {"batch": 2}), [BackendRef.parse(label) for label in labels], "eager", 0.02)
-    details = {line.backend: line.details for line in summarise(question, lines, History())}
+    details = {line.backend: line.details for line in summarise(question, lines, MachineNoise())}
     assert details == {"eager": None, "eager#2": None, "torch_compile": {"kernels": 3}}
 
 

@@ -13,7 +13,7 @@ import pytest
 from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.standing import WORDS
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
@@ -93,7 +93,7 @@ def test_the_engine_is_compared_with_every_backend_and_not_with_the_best_alone(t
     (place,) = choose_places(collection)
     (run,) = collection.runs
     samples = {name: [one for one in run.of(Samples) if one.backend == name] for name in TIMES}
-    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), History.of_runs([run]).spread(1))
+    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), MachineNoise.of_runs([run]).spread(1))
     assert place.leads["eager"].speed.value == pytest.approx(1 / expected.value)
     assert place.leads["eager"].speed.low == pytest.approx(1 / expected.high)
     assert place.leads["eager"].word == "ahead"
@@ -146,7 +146,7 @@ def test_a_pair_that_no_record_has_is_judged_by_what_was_known_at_the_time_of_it
     assert after[name].leads["eager"] == before[name].leads["eager"]
     earlier, run, _ = collect(tmp_path).runs
     samples = {label: [one for one in run.of(Samples) if one.backend == label] for label in TIMES}
-    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), History.of_runs([earlier]).spread(1))
+    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), MachineNoise.of_runs([earlier]).spread(1))
     assert after[name].leads["eager"].speed.high == pytest.approx(1 / expected.low)
 
 

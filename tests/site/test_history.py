@@ -8,7 +8,7 @@ import math
 import pytest
 
 from suites.harness.judge import steps
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import units
 from suites.harness.record import store
 from suites.harness.record.collection import collect
@@ -72,7 +72,7 @@ def folder(run, tmp_path_factory):
 
 
 def test_the_second_commit_is_a_step_and_the_counts_of_the_last_one_changed(run):
-    for track in steps.follow(run, History()):
+    for track in steps.follow(run, MachineNoise()):
         # Equal times are not called `same`: no stored A/A pair says how much processes of this machine differ.
         assert [point.word for point in track.points] == ["first", "slower", "failed", "inconclusive"]
         first, slower, failed, last = track.points
@@ -86,7 +86,7 @@ def test_the_second_commit_is_a_step_and_the_counts_of_the_last_one_changed(run)
 
 def test_the_page_has_the_numbers_of_the_record(visit, run, folder):
     page = visit("history.html")
-    for track in steps.follow(run, History()):
+    for track in steps.follow(run, MachineNoise()):
         page.locator('select[name="case"]').select_option(track.case)
         shown = {
             row.get_attribute("data-commit"): row.inner_text()
@@ -109,10 +109,10 @@ def test_the_page_has_the_numbers_of_the_record(visit, run, folder):
 def test_raw_numbers_are_those_of_the_record(run, folder):
     with (folder / "data" / "history-commits.csv").open(newline="") as file:
         rows = {(row["case"], row["commit"]): row for row in csv.DictReader(file)}
-    for track in steps.follow(run, History()):
+    for track in steps.follow(run, MachineNoise()):
         for point in track.points:
             row = rows[track.case, point.commit.commit]
-            assert row["is"] == point.word
+            assert row["verdict"] == point.word
             assert row["ratio"] == ("" if point.ratio is None else str(point.ratio.value))
             assert row["launches"] == str(point.counts.get("launches", ""))
 

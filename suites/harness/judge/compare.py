@@ -14,7 +14,7 @@ from typing import Any, Literal
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
 from suites.harness.record.facts import columns
@@ -106,7 +106,7 @@ class Comparison:
         return asdict(self) | {"regressed": self.regressed}
 
 
-def compare(before: store.Run, after: store.Run, history: History, same_within: float = 0.02) -> Comparison:
+def compare(before: store.Run, after: store.Run, noise: MachineNoise, same_within: float = 0.02) -> Comparison:
     """What changed from `before` to `after`.
 
     Raises:
@@ -125,7 +125,7 @@ def compare(before: store.Run, after: store.Run, history: History, same_within: 
     if not both:
         raise UsageError(f"{before.name} and {after.name} have no case in common")
     differing = _differing(before.environment, after.environment)
-    estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, history)
+    estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, noise)
     controls = {key for key in estimates if _is_control(new[key], before.environment, after.environment)}
     times = _judged(estimates, controls, same_within, comparable=not differing)
     return Comparison(
@@ -188,7 +188,7 @@ def _is_worse(name: str, before: int, after: int) -> bool:
 
 
 def _times(
-    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Summary, Summary]], history: History
+    before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Summary, Summary]], noise: MachineNoise
 ) -> dict[Key, stats.Estimate]:
     """Of each row that is timed in both runs. The baselines must be of one name."""
     samples = [_samples(run) for run in (before, after)]
@@ -201,7 +201,7 @@ def _times(
         base = (key[0], old.baseline)
         logs = [log_ratios(lines.get(key, ()), lines.get(base, ())) for lines in samples]
         if all(logs):
-            found[key] = _difference(*(stats.estimate(one, history.spread(old.threads)) for one in logs))
+            found[key] = _difference(*(stats.estimate(one, noise.spread(old.threads)) for one in logs))
     return found
 
 

@@ -227,7 +227,7 @@ def _differs(name: str, before: int | None, now: int | None) -> bool:
 def list_rows(found: Judgement) -> Iterator[dict[str, str]]:
     """The differences as rows of a table."""
     for one in found.differences:
-        yield {"case": one.case, "backend": one.backend, "is": one.kind, "accepted -> now": one.describe()}
+        yield {"case": one.case, "backend": one.backend, "verdict": one.kind, "accepted -> now": one.describe()}
 
 
 def summarise(found: Judgement) -> Sequence[str]:

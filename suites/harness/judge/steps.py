@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from suites.harness.judge import stats
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record.commits import CommitRecord, CountedCase
 from suites.harness.record.facts import columns
@@ -74,12 +74,12 @@ class Track:
     points: tuple[Point, ...]
 
 
-def follow(run: Run, history: History) -> list[Track]:
+def follow(run: Run, noise: MachineNoise) -> list[Track]:
     """Every case of a run of ``enginebench history``.
 
     Args:
         run: a run with lines of kind `commit`.
-        history: the variance between processes on its machine, from the A/A pairs of its runs.
+        noise: the variance between processes on its machine, from the A/A pairs of its runs.
     """
     commits = run.of(CommitRecord)
     samples = _index_samples(run)
@@ -88,7 +88,7 @@ def follow(run: Run, history: History) -> list[Track]:
     pairs = {case: dict(_compare(commits, case, samples)) for case in cases}
     logs = {(case, name): found for case, of_case in pairs.items() for name, found in of_case.items()}
     estimates = {
-        key: stats.estimate(found, history.spread(threads.get(key[0], 1))) for key, found in logs.items() if found
+        key: stats.estimate(found, noise.spread(threads.get(key[0], 1))) for key, found in logs.items() if found
     }
     raised = stats.holm([stats.p_value(one) for one in estimates.values()])
     p_values = dict(zip(estimates, raised, strict=True))

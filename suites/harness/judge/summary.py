@@ -17,7 +17,7 @@ from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import label
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import stats
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.record.facts import AllFacts, Facts
 from suites.harness.record.roofs import Roofs, Work
 from suites.harness.record.schema import Accuracy, Compared, Error, PerToken, Samples, Summary
@@ -54,14 +54,14 @@ class Question:
         return BackendRef.parse(self.baseline).again().label
 
 
-def summarise(question: Question, lines: Sequence[Samples], history: History) -> list[Summary]:
-    """One summary a backend, from the samples of the case. Adds the case's A/A medians to `history`."""
+def summarise(question: Question, lines: Sequence[Samples], noise: MachineNoise) -> list[Summary]:
+    """One summary a backend, from the samples of the case. Adds the case's A/A medians to `noise`."""
     latest = {(line.backend, line.generation): line for line in lines}
     of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
     pair = log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
     place = label(question.case.device)
-    history.add(question.case.threads, [statistics.median(values) for values in pair], place)
-    spread = history.spread(question.case.threads, place)
+    noise.add(question.case.threads, [statistics.median(values) for values in pair], place)
+    spread = noise.spread(question.case.threads, place)
     floor = stats.floor_of(stats.ratio(pair, spread)) if pair else None
     found = []
     for ref in question.refs:

@@ -127,7 +127,7 @@ def _describe_point(point: Point) -> dict[str, Any]:
         "skipped": commit.skipped,
         "date": commit.date,
         "subject": commit.subject,
-        "is": point.word,
+        "verdict": point.word,
         "reason": point.reason,
         "ratio": None if point.ratio is None else vars(point.ratio),
         "since_first": None if point.level is None else vars(point.level),

@@ -20,7 +20,7 @@ from suites.harness.declare.spec import Suite, of_model
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.judge.ablation import MODES, Ablation, Facts, Trial
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
 from suites.harness.record.schema import HARMLESS, AblationRecord, Environment, Samples, Status
@@ -257,14 +257,14 @@ def _timed(
         seconds, basis = plan.estimate(results)
         reporter.say(f"{name}: {plan.units()} worker processes, about {describe_duration(seconds)} ({basis})")
     path = done.path if done is not None else runner.run(plan, results, reporter, resume=resume).path
-    stored, history = store.read(path), History(results, exclude=path)
+    stored, noise = store.read(path), MachineNoise(results, exclude=path)
     lines: list[AblationRecord] = []
     for case in request.cases:
         samples = [line for line in stored.of(Samples) if line.case == case.id]
         base = request.ablation.base
         own = [[line for line in samples if line.backend == ref.label] for ref in (base.again(), base)]
-        history.add(case.threads, [statistics.median(values) for values in log_ratios(*own)])
-        spread = history.spread(case.threads)
+        noise.add(case.threads, [statistics.median(values) for values in log_ratios(*own)])
+        spread = noise.spread(case.threads)
         floor = ablation.floor_of(samples, base, spread)
         lines += ablation.judge(case, trials[case.id], samples, spread, floor, request.suite.same_within)
     lines = ablation.conclude(lines)

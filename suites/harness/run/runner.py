@@ -12,7 +12,7 @@ from suites import backends
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import CPU, label
 from suites.harness.errors import UsageError
-from suites.harness.judge.history import History
+from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.measure import device
 from suites.harness.record import machine, store
@@ -103,14 +103,14 @@ def run(
         with stopwatch.time("machine and roofs"):
             environment = earlier.environment if earlier else describe_environment(plan, measure_roofs)
         path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
-        history = History(results, exclude=path)
+        noise = MachineNoise(results, exclude=path)
         with run_folder() as folder, store.Writer(path, resume=resume) as writer:
             if earlier is None:
                 writer.append(environment)
             else:
                 earlier = store.read(path)  # now that it is locked: another process may have added lines since
             reporter.start(plan.units(), f"suite {plan.suite.name}")
-            for block in _cases(plan, earlier, folder, history, environment, reporter, stopwatch):
+            for block in _cases(plan, earlier, folder, noise, environment, reporter, stopwatch):
                 writer.append(*block)
                 summaries += [one for one in block if isinstance(one, Summary)]
     except KeyboardInterrupt:
@@ -180,7 +180,7 @@ def _cases(
     plan: RunPlan,
     earlier: store.Run | None,
     folder: Path,
-    history: History,
+    noise: MachineNoise,
     environment: Environment,
     reporter: Reporter,
     stopwatch: Stopwatch,
@@ -216,7 +216,7 @@ def _cases(
             lines += work.lines
         limits = _roofs(environment, case.device), _cache_bytes(environment, case.device)
         question = Question(case, refs, plan.baseline, plan.suite.same_within, *limits)
-        found = summarise(question, lines, history)
+        found = summarise(question, lines, noise)
         yield found
         reporter.finished(case.id, number, len(plan.cases), found)
         exports.take_back(case, scratch / "cache")

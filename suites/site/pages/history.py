@@ -94,7 +94,7 @@ def _list_numbers(run: Run, track: Track) -> Iterator[Mapping[str, Any]]:
             "date": point.commit.date,
             "subject": point.commit.subject,
             "skipped": point.commit.skipped,
-            "is": point.word,
+            "verdict": point.word,
             **{
                 f"{name}{suffix}": None if one is None else getattr(one, field)
                 for name, one in found.items()

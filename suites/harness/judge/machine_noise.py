@@ -27,12 +27,14 @@ class PairMedian:
     value: float
 
 
-class History:
-    """A/A medians by thread count and device, most of them read from earlier runs, some added by the run under way.
+class MachineNoise:
+    """How much two identical copies differ on a machine: A/A medians by thread count and device.
+
+    Most are read from earlier runs; the current run adds its own.
 
     Args:
         results: the results folder.
-        exclude: a file that is not history: the run that is being resumed.
+        exclude: a file that is not an earlier run: the run that is being resumed.
     """
 
     def __init__(self, results: Path | None = None, exclude: Path | None = None) -> None:
@@ -47,7 +49,7 @@ class History:
                 continue  # a damaged or newer file says nothing here; `enginebench list runs` shows it
 
     @classmethod
-    def of_runs(cls, runs: Iterable[store.Run]) -> History:
+    def of_runs(cls, runs: Iterable[store.Run]) -> MachineNoise:
         """What runs of one machine say, oldest first; only the newest `RUNS_READ` count."""
         found = cls()
         for run in list(runs)[-RUNS_READ:]:
