@@ -150,7 +150,8 @@ class Disappearing(reporter.Reporter):
 def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, monkeypatch):
     flag = tmp_path / "gone"
     monkeypatch.setenv(GONE, str(flag))
-    made = plan.make(spec.parse(SUITE, "devices.toml"))
+    suite = spec.parse(SUITE, "devices.toml").model_copy(update={"backends": [f"{BACKENDS}:Queued"]})
+    made = plan.make(suite)
     with pytest.raises(runner.Interrupted) as caught:
         runner.run(made, tmp_path, Disappearing(flag))
     stored = {line.backend.rpartition(":")[2]: line for line in store.read(caught.value.path).of(Summary)}
@@ -161,7 +162,8 @@ def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, m
     rows = rows_of(found)
     assert rows["fake_device.py:Asynchronous", "Queued"].status == "failed"
     assert rows["cpu", "Queued"].status == "ok"
-    again = runner.run(made, tmp_path / "later", reporter.Reporter())
+    alone = plan.make(suite.model_copy(update={"device": [f"{DEVICE}:Asynchronous"]}))
+    again = runner.run(alone, tmp_path / "later", reporter.Reporter())
     assert rows_of(again)["fake_device.py:Asynchronous", "Queued"].reason == "the device has disappeared"
     assert rows_of(again)["fake_device.py:Asynchronous", "Queued"].status == "unavailable"
     assert again.environment.devices["fake_device.py:Asynchronous"] == {"unavailable": "the device has disappeared"}

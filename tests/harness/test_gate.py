@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from suites.cli import main
+from suites.cli import compare, main
 from suites.harness.errors import UsageError
 from suites.harness.judge import gate
 from suites.harness.judge.gate import Baselines, Found
@@ -128,6 +128,8 @@ def run(capfd, *arguments):
 def test_a_project_gates_its_own_suite(capfd, tmp_path, monkeypatch):
     """The whole way: first counts, a gate that passes, a planted change that fails it, and its acceptance."""
     monkeypatch.setenv("COLUMNS", "180")
+    count, counted = compare._count, []
+    monkeypatch.setattr(compare, "_count", lambda suite: counted.append(count(suite)) or counted[-1])
     (tmp_path / "mine.toml").write_text(SUITE)
     path = tmp_path / "baselines.toml"
     own = ("--baselines", str(path))
@@ -139,6 +141,8 @@ def test_a_project_gates_its_own_suite(capfd, tmp_path, monkeypatch):
     assert (code, "1 of 1 rows are as accepted." in out) == (0, True)
     assert "Not compared: engine[isa=neon] in 1 of the cases: isa neon needs another processor" in out
 
+    assert len(counted) == 2
+    monkeypatch.setattr(compare, "_count", lambda suite: counted[-1])  # only the file changes from here on
     accepted = gate.read(path)
     (case,) = accepted.counts
     launches = accepted.counts[case]["engine"]["launches"]
