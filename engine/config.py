@@ -288,6 +288,8 @@ def _first_path(table: Mapping[Any, Any]) -> list[str]:
 
 def _read_recipe(path: Path) -> Mapping[str, Any]:
     """The table ``[layers]`` of a recipe. ConfigError that names the file if there is no such file or table."""
+    if path.is_char_device():  # some have no end, and would fill the memory
+        raise ConfigError(f"recipe: {path}: a device, not a file")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

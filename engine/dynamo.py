@@ -67,6 +67,11 @@ def config_of(options: Mapping[str, Any], inputs: Sequence[Any]) -> Config:
     """
     if not isinstance(options, Mapping):
         raise ConfigError(f"options: expected a dict of fields of Config, such as {{'threads': 2}}, got {options!r}")
+    if "states" in options:
+        raise ConfigError(
+            "option 'states': torch.compile makes an input of each buffer that a model writes to, so there is no state "
+            "to store; leave the option out"
+        )
     known = [field.name for field in fields(Config) if field.name != "states"]
     for name in options:
         if name not in known:

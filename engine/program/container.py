@@ -273,7 +273,8 @@ def _entries(index: Mapping[str, Any], nbytes: int) -> list[_Entry]:
             raise ValueError(f"tensor {entry.name} begins at {entry.begin}, but the previous tensor ends at {end}")
         end = entry.end
     if end != nbytes:
-        raise ProgramError(f"{nbytes} bytes follow the header, but its tensors end at {end}")
+        cut = "truncated: " if nbytes < end else ""
+        raise ProgramError(f"{cut}{nbytes} bytes follow the header, but its tensors end at {end}")
     return entries
 
 

@@ -17,9 +17,10 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from suites.cli.stdout import drop_output
+from suites.cli.stdout import drop_errors, drop_output
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
@@ -53,13 +54,20 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
     """Call `call`, and end the process with the result as its exit code.
 
     A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
-    error; a defect of the engine is a traceback there.
+    error; a defect of the engine is a traceback there. If standard error cannot be written, the exit code is the same.
 
     Args:
         call: what to do.
         program: name of the program in messages.
         given: arguments, if the program has ``--resume``: after an interrupt, the message has the command that goes on.
     """
+    if sys.stderr is None:  # it is closed, and `print` would write to standard output instead
+        drop_errors()
+    try:
+        Path.cwd()  # torch needs it, too
+    except FileNotFoundError:
+        print(f"{program}: the current folder does not exist any more; change to another one", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
     try:
         sys.exit(_explain(call, program, given))
     except ModuleNotFoundError as error:
@@ -71,7 +79,10 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
         print(f"{program}: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except (OSError, SystemExit) as ended:  # the rest of the answer is still in the buffer, and is written here
-        fault = _flush_output(is_suspected=isinstance(ended, OSError) and ended.filename is None)
+        is_suspected = isinstance(ended, OSError) and ended.filename is None
+        fault = _flush_output(is_suspected=is_suspected)
+        if fault is None and is_suspected and not _can_write_errors():
+            sys.exit(EXIT_USAGE)
         if fault is None:
             raise
         if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
@@ -102,6 +113,16 @@ def _flush_output(*, is_suspected: bool) -> OSError | None:
         drop_output()  # Python flushes once more at its end
         return error
     return None
+
+
+def _can_write_errors() -> bool:
+    """Whether standard error can be written. Writes a line end; if that fails, later output goes nowhere."""
+    try:
+        print(file=sys.stderr, flush=True)
+    except OSError:
+        drop_errors()  # Python flushes once more at its end
+        return False
+    return True
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def _compare_with_accepted(
 
 def _find_accepted(path: Path, suite: str | None, *, is_first: bool) -> gate.Baselines:
     """The file of accepted counts; an empty one for the first ``--accept``."""
-    if path.is_file():
+    if path.exists():
         found = gate.read(path)
         if suite is not None and suite != found.suite:
             raise UsageError(f"--suite {suite}: {path} is of suite {found.suite}; give another file by --baselines")
@@ -192,7 +192,8 @@ def _show_judgement(found: gate.Judgement, *, is_first: bool) -> None:
     rows = list(gate.list_rows(found))
     if rows and not is_first:
         print_table(rows)
-    for line in [f"{len(rows)} rows are counted for the first time."] if is_first else gate.summarise(found):
+    first = "1 row is" if len(rows) == 1 else f"{len(rows)} rows are"
+    for line in [f"{first} counted for the first time."] if is_first else gate.summarise(found):
         write_paragraph(console(), line)
 
 

@@ -81,7 +81,7 @@ def test_truncated_files_are_refused_wherever_they_end(tmp_path):
     whole = (tmp_path / "p").read_bytes()
     for length in [*range(64), *range(64, len(whole) - 1, 37), len(whole) - 1]:
         (tmp_path / "cut").write_bytes(whole[:length])
-        with pytest.raises(ProgramError):
+        with pytest.raises(ProgramError, match="truncated: " if length >= 8 else "not an engine file"):
             reader.load(tmp_path / "cut")
 
 

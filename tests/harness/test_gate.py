@@ -136,6 +136,7 @@ def test_a_project_gates_its_own_suite(capfd, tmp_path, monkeypatch):
     code, _, err = run(capfd, "--gate", *own)
     assert (code, "no accepted counts; make them with: enginebench compare --accept WHY" in err) == (2, True)
     assert "--suite must say" in run(capfd, "--accept", "first", *own)[2]
+    assert "Is a directory" in run(capfd, "--gate", "--baselines", str(tmp_path))[2]
     assert run(capfd, "--accept", "first", "--suite", "mine.toml", *own)[0] == 0
     code, out, _ = run(capfd, "--gate", *own)
     assert (code, "1 of 1 rows are as accepted." in out) == (0, True)

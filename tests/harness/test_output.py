@@ -103,6 +103,55 @@ def test_a_reader_that_wants_no_more_does_not_change_the_exit_status(command, st
     assert "cannot be written" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [["show", "none"], ["none"], ["show", "--none"]])
+def test_a_message_that_cannot_be_written_does_not_change_the_exit_status(arguments, root, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-m", "suites.cli", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stderr=full, timeout=120, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 2
+
+
+def test_a_message_does_not_go_to_standard_output_if_standard_error_is_closed(root, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = f"{sys.executable} -m suites.cli show none 2>&-"
+    done = subprocess.run(
+        command, shell=True, stdout=subprocess.PIPE, timeout=120, check=False, cwd=tmp_path, env=environment
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_current_folder_that_was_removed_is_one_line(root, tmp_path):
+    (tmp_path / "gone").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = f"rmdir ../gone && {sys.executable} -m suites.cli list suites"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path / "gone",
+        env=environment,
+    )  # fmt: skip
+    told = "enginebench: the current folder does not exist any more; change to another one\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["compare", "--gate", "--baselines", os.devnull], "a device, not a file"),
+        (["compare", "--accept", "x", "--suite", "quick", "--baselines", os.devnull], "a device, not a file"),
+        (["show", "last", "--into", os.devnull], "a device, not a file; expected a page with the markers"),
+    ],
+)
+def test_a_device_is_not_read_because_it_may_have_no_end(arguments, told, tmp_path, monkeypatch, capsys):
+    first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
+    with store.Writer(store.new_path(tmp_path / "results", "tiny", first)) as writer:
+        writer.append(first, records.summary())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"enginebench: {os.devnull}: {told}\n")
+
+
 def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_path):
     monkeypatch.setattr("suites.cli.app.app", lambda **_keywords: (tmp_path / "none").read_text())
     with pytest.raises(FileNotFoundError, match="none"):

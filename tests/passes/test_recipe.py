@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 
 import numpy as np
@@ -192,6 +193,11 @@ def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
         path.write_text(content)
     with pytest.raises(engine.ConfigError, match=f"^recipe: {re.escape(str(path))}: .*{message}"):
         engine.Config(recipe=path)
+
+
+def test_a_device_is_not_read_because_it_may_have_no_end():
+    with pytest.raises(engine.ConfigError, match=rf"^recipe: {os.devnull}: a device, not a file$"):
+        engine.Config(recipe=os.devnull)
 
 
 @pytest.mark.parametrize("value", [3, ["bf16"], {"": "bf16"}, [("a", "bf16", 1)], {3: "bf16"}])

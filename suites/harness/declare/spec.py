@@ -35,6 +35,7 @@ from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError, describe_unreadable
+from suites.harness.files import read_text_file
 
 IO = ("torch", "numpy")
 MOST_GENERATIONS = 1000
@@ -196,7 +197,7 @@ def load(path: Path) -> Suite:
     A relative path of an ``engine@PATH`` is relative to the file's folder.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text_file(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_unreadable(error)}") from None
     return parse(text, str(path), path.parent)

@@ -18,6 +18,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
+from suites.harness.files import read_text_file
 from suites.harness.judge.compare import ALLOWED_GROWTH, EXACT
 from suites.harness.record.schema import Status
 
@@ -128,7 +129,7 @@ def read(path: Path) -> Baselines:
         UsageError: no such file, or it is not a file of baselines.
     """
     try:
-        return Baselines.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Baselines.model_validate(tomllib.loads(read_text_file(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_unreadable(error)}") from None
     except tomllib.TOMLDecodeError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
+from suites.harness.files import read_text_file
 from suites.harness.record.schema import Environment, Surroundings
 
 
@@ -39,7 +40,7 @@ def read_between(path: Path, marker: str) -> str:
 def _split(path: Path, marker: str) -> tuple[str, str, str]:
     """The text before the opening marker, between the markers, and behind the closing one."""
     try:
-        page = path.read_text(encoding="utf-8")
+        page = read_text_file(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_unreadable(error)}; expected a page with the markers") from None
     before, opening, rest = page.partition(f"<!-- {marker} -->")
