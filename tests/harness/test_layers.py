@@ -15,6 +15,8 @@ ALLOWED = {
     "present": {"declare", "judge", "measure", "record", "run"},
 }
 """Stage -> the other stages whose modules its own may import."""
+BELOW = {"errors", "files"}
+"""Modules that every stage may import."""
 
 
 def imported(path):
@@ -27,13 +29,13 @@ def imported(path):
 
 def test_every_module_of_the_harness_belongs_to_a_stage(root):
     folder = root / "suites/harness"
-    assert {path.name for path in folder.glob("*.py")} == {"__init__.py", "errors.py"}
+    assert {path.name for path in folder.glob("*.py")} == {"__init__.py", *(f"{name}.py" for name in BELOW)}
     assert {path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(ALLOWED)
 
 
 @pytest.mark.parametrize("stage", ALLOWED)
 def test_a_stage_imports_only_the_stages_that_it_may(root, stage):
-    allowed = ALLOWED[stage] | {stage, "errors"}
+    allowed = ALLOWED[stage] | BELOW | {stage}
     for path in (root / "suites/harness" / stage).glob("*.py"):
         assert set(imported(path)) <= allowed, path.name
 
