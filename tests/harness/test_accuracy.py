@@ -401,7 +401,22 @@ def test_a_model_without_layers_has_no_sensitivity(capsys, tmp_path):
     assert "no layer has a weight whose precision can be chosen" in capsys.readouterr().err
 
 
-def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
+@pytest.fixture
+def scored_once(monkeypatch):
+    """Scores equal subjects once, for tests that ask for them again in another form."""
+    score, kept = evaluate.evaluate, {}
+
+    def score_or_repeat(model, dataset, subjects, *rest):
+        key = repr((model, subjects))
+        if key not in kept:
+            kept[key] = list(score(model, dataset, subjects, *rest))
+        return iter(kept[key])
+
+    monkeypatch.setattr(evaluate, "evaluate", score_or_repeat)
+    return kept
+
+
+def test_the_command_prints_tables_json_and_markdown(capsys, scored_once, tmp_path):
     recipe = tmp_path / "first.toml"
     recipe.write_text('[layers]\n"*" = "int8_weight"\n')
     page = tmp_path / "table.md"
@@ -415,6 +430,7 @@ def test_the_command_prints_tables_json_and_markdown(capsys, tmp_path):
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["precision"] for row in rows] == ["fp32", "int8_weight", "first.toml"]
     assert rows[2]["estimates"] == rows[1]["estimates"]  # the recipe names every layer
+    assert len(scored_once) == 1
 
 
 def test_a_page_that_cannot_be_written_is_told_before_anything_is_measured(capsys, monkeypatch, tmp_path):
@@ -423,7 +439,7 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_measured(capsy
     assert "enginebench: /proc/version: cannot be written: " in capsys.readouterr().err
 
 
-def test_a_page_that_cannot_be_written_any_more_does_not_cost_the_table(capsys, monkeypatch, tmp_path):
+def test_a_page_that_cannot_be_written_any_more_does_not_cost_the_table(capsys, monkeypatch, scored_once, tmp_path):
     page = tmp_path / "table.md"
     page.write_text("before\n")
     read = datasets.read
