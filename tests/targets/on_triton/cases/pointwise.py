@@ -58,7 +58,7 @@ REAL = (
     *(Case(op, (_ARRAY, _ARRAY)) for op in _BINARY),
     *(Case(op, (_ARRAY, _ARRAY), dtypes=("bool",)) for op in _LOGIC),
     *(Case(op, (_ARRAY, _ARRAY), dtypes=("int64",)) for op in ("bitwise_and", "bitwise_or", "bitwise_xor")),
-    Case("pow", (_ARRAY, _ARRAY), dtypes=("float32",)),
+    Case("pow", (_ARRAY, _ARRAY), dtypes=("float32", "float16")),
     Case("where", (_ARRAY._replace(dtype="bool"), _ARRAY, _ARRAY)),
     Case("cast", (_ARRAY,), {"dtype": "int64"}),
     Case("logical_not", (_ARRAY,), dtypes=("bool",)),
