@@ -33,7 +33,8 @@ def test_compiles(case: steps.Case, dtype: str) -> None:
     assert set(products) <= {one.function.fn.__name__ for one in launches}
     for one in launches:
         has_products = one.function.fn.__name__ in products
-        assert not aot.find_complaints(partial(steps.compile_launch, made, one), has_products=has_products)
+        compile_kernel = partial(steps.compile_launch, made, one)
+        assert not aot.find_complaints(compile_kernel, has_products=has_products, stack=case.stack)
 
 
 @pytest.mark.parametrize("name", planted.COMPILED)

@@ -73,7 +73,7 @@ COMPILED = {
         multiply, _FLOAT16, _BLOCK | {"M": 128, "N": 128}, {"num_warps": 8, "num_stages": 10}, "it takes"
     ),
     # 256 numbers for each of 128 threads, which have 255 registers.
-    "long row": Planted(centre, _FLOAT32, {"BLOCK": 32768}, {"num_warps": 4}, "it spills"),
+    "long row": Planted(centre, _FLOAT32, {"BLOCK": 32768}, {"num_warps": 4}, "a thread keeps"),
     # Warpgroup instructions multiply 64 rows.
     "few rows": Planted(multiply, _FLOAT16, _BLOCK | {"M": 16}, {"num_warps": 4, "num_stages": 3}, "it has no wgmma"),
 }

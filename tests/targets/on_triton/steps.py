@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import triton.language as tl
 
 from engine import dtypes
 from engine.encodings import Encoding, Stored
@@ -57,6 +58,7 @@ class Case(NamedTuple):
             bits or TF32.
         over: position of the input over which the result is written; -1: it has memory of its own.
         allow_tf32: float32 products may be rounded to TF32.
+        stack: bytes of local memory that a thread may use.
     """
 
     op: str
@@ -69,6 +71,7 @@ class Case(NamedTuple):
     has_products: tuple[str, ...] = ()
     over: int = -1
     allow_tf32: bool = False
+    stack: int = 0
 
     def __str__(self) -> str:
         sizes = ",".join("-" if one is None else "x".join(map(str, one.shape)) for one in self.inputs)
@@ -310,8 +313,19 @@ def find_wrong_numbers(case: Case, dtype: str) -> str:
 
 
 def find_unseen(ragged: Iterable[Launch], real: Iterable[Launch]) -> set[str]:
-    """The kernel functions, as ``module.name``, that `ragged` launches and `real` does not."""
-    of_ragged, of_real = (
-        {f"{one.function.fn.__module__}.{one.function.fn.__name__}" for one in launches} for launches in (ragged, real)
-    )
-    return of_ragged - of_real
+    """What `ragged` launches and `real` does not: kernel functions, as ``module.name``, and with them the values of
+    their constants, other than sizes, and pointers that are absent or there.
+    """
+    return set().union(*map(_describe_code, ragged)).difference(*map(_describe_code, real))
+
+
+def _describe_code(launch: Launch) -> set[str]:
+    """What decides which lines of a kernel are compiled."""
+    function = f"{launch.function.fn.__module__}.{launch.function.fn.__name__}"
+    found = {function}
+    for name, value in launch.arguments.items():
+        if isinstance(value, Operand | Scratch):
+            found.add(f"{function}: {name} is a pointer")
+        elif value is None or isinstance(value, bool | str | tl.dtype):
+            found.add(f"{function}: {name} is {value}")
+    return found

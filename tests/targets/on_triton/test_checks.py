@@ -12,7 +12,7 @@ from triton.runtime.errors import InterpreterError
 
 from engine.targets.triton import registry
 from engine.targets.triton.kernels import attention, products
-from engine.targets.triton.launch import FAULT, Launch, Launches
+from engine.targets.triton.launch import FAULT, Launch, Launches, Operand, Scratch
 from tests.targets.on_triton import planted, steps
 
 BLOCK = 64
@@ -129,6 +129,15 @@ def test_a_function_that_is_not_compiled_is_named() -> None:
     launch, other = Launch(planted.sum_rows, (1,), {}), Launch(planted.multiply, (1,), {})
     assert not steps.find_unseen([launch], [other, launch])
     assert steps.find_unseen([launch, other], [other]) == {f"{planted.__name__}.sum_rows"}
+
+
+def test_a_constant_that_is_not_compiled_is_named() -> None:
+    plain = Launch(planted.sum_rows, (1,), {"x": Operand(0), "bad_index": None, "FAULT": "", "BLOCK": 64})
+    other = Launch(planted.sum_rows, (1,), {"x": Operand(0), "bad_index": Scratch(0, ""), "FAULT": "a", "BLOCK": 128})
+    function = f"{planted.__name__}.sum_rows"
+    assert not steps.find_unseen([plain], [plain._replace(arguments={**plain.arguments, "BLOCK": 32})])
+    assert steps.find_unseen([plain], [other]) == {f"{function}: bad_index is None", f"{function}: FAULT is "}
+    assert steps.find_unseen([other], [plain]) == {f"{function}: bad_index is a pointer", f"{function}: FAULT is a"}
 
 
 def test_functions_of_one_name_are_told_apart_by_their_files() -> None:

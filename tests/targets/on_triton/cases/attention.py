@@ -116,6 +116,10 @@ REAL = (
     _real("tiles", 1, (8, 1), (512, 512), 256, causal=True),
     _real("tiles", 4, (1, 1), (4096, 4096), 512),
     _real("tiles", 4, (1, 1), (4096, 4096), 512, narrow=True, dtypes=("float32",)),
+    *(
+        _real(v, 1, (12, 12), (rows, 2048), 64, mask=_bool(1, 1, rows, 2048), masked_rows="nan", dtypes=("bfloat16",))
+        for v, rows in (("tiles", 512), ("split", 1))
+    ),
     _real("split", 1, (12, 12), (1, 2048), 64, mask=_bool(1, 1, 1, 2048)),
     _real("split", 8, (12, 12), (1, 2048), 64, mask=_bool(8, 1, 1, 2048)),
     _real("split", 1, (16, 8), (1, 2048), 128, mask=_bool(1, 1, 1, 2048)),

@@ -94,6 +94,7 @@ REAL = (
     Case("gather", (Input((8, 50257)), _ids((8, 50), 50257)), {"axis": 1}),
     Case("gather", (Input((8, 300000, 1024)), _ids((8, 1, 1024), 2048)), {"axis": 1}),
     Case("index", (Input((8, 512, 768)), _ids((8,), 8), _ids((8,), 512)), {"axes": (0, 1)}),
+    Case("index", (Input((8, 512, 768)), *(_ids((8,), n) for n in (8, 512, 768))), {"axes": (0, 1, 2)}, ("float32",)),
     Case("index", (Input((151936, 1024)), _ids((8, 512), 151936)), {"axes": (0,)}, variant="rows"),
     Case("index", (Input((8, 512, 1024)), _ids((512,), 512)), {"axes": (1,)}, variant="loop"),
     _norm(

@@ -68,4 +68,5 @@ REAL = (
     _layer(Input((8, 56, 56, 96), order=(0, 3, 1, 2)), multiprocessors=_GPU, variant="rows"),
     _layer(Input((8, 14, 14, 384), order=(0, 3, 1, 2)), multiprocessors=_GPU, variant="loop"),
     _layer(Input((512, 768)), dtypes=("float64",), multiprocessors=_GPU),
+    _layer(Input((512, 768)), weight=False, bias=False, dtypes=("float32",), multiprocessors=_GPU),
 )

@@ -6,6 +6,9 @@ FLOATS = ("float32", "float16", "bfloat16")
 _UNARY = ("neg", "abs", "sign", "exp", "exp2", "sin", "cos", "tanh", "sigmoid", "erf", "relu", "silu", "floor", "ceil")
 _POSITIVE = ("log", "log2", "sqrt", "rsqrt", "reciprocal")
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge")
+_ROUNDING = ("expm1", "log1p", "trunc", "round")
+# Their code for large angles needs local memory: https://docs.nvidia.com/cuda/cuda-c-programming-guide.
+_ANGLES = ("sin", "cos")
 _LOGIC = ("logical_and", "logical_or", "logical_xor", "add", "mul")
 
 RAGGED = (
@@ -47,8 +50,19 @@ RAGGED = (
     Case("isnan", (Input((7,)),)),
 )
 
+_ARRAY = Input((512, 4096))
+
 REAL = (
-    Case("add", (Input((512, 4096)), Input((512, 4096)))),
+    *(Case(op, (_ARRAY,)) for op in (*_UNARY, *_POSITIVE, *_ROUNDING) if op not in _ANGLES),
+    *(Case(op, (_ARRAY,), stack=32) for op in _ANGLES),
+    *(Case(op, (_ARRAY, _ARRAY)) for op in _BINARY),
+    *(Case(op, (_ARRAY, _ARRAY), dtypes=("bool",)) for op in _LOGIC),
+    *(Case(op, (_ARRAY, _ARRAY), dtypes=("int64",)) for op in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    Case("pow", (_ARRAY, _ARRAY), dtypes=("float32", "float16")),
+    Case("where", (_ARRAY._replace(dtype="bool"), _ARRAY, _ARRAY)),
+    Case("cast", (_ARRAY,), {"dtype": "int64"}),
+    Case("logical_not", (_ARRAY,), dtypes=("bool",)),
+    Case("isnan", (_ARRAY,)),
     Case("mul", (Input((8, 512, 1024)), Input((1024,)))),
     Case("gelu", (Input((512, 3072)),), {"approximate": "tanh"}),
     Case(

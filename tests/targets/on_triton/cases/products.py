@@ -83,6 +83,7 @@ REAL = (
     *(_real(m, 2304, 768, transpose=False) for m in (1, 8, 32, 64, 512, 4096)),
     *(_real(m, 768, 3072, transpose=False, residual=True) for m in (1, 512)),
     *(_real(m, 3072, 768, transpose=False, activation="gelu_tanh") for m in (2, 512)),
+    *(_real(512, 3072, 768, activation=one)._replace(dtypes=("bfloat16",)) for one in ACTIVATIONS),
     *(_real(m, 4096, 1024) for m in (1, 8, 512)),
     _real(1, 151936, 1024),
     _real(8, 50257, 768),

@@ -102,6 +102,7 @@ REAL = (
         for batch in (1, 8)
     ),
     Case("argmax", (Input((512, 151936)),), {"axis": 1}, variant="loop", multiprocessors=_GPU),
+    *(Case(op, (Input((512, 768)),), {"axis": 1}, ("int32",), multiprocessors=_GPU) for op in ("argmax", "argmin")),
     Case("argmin", (Input((8, 151936)),), {"axis": 1}, ("float64", "int64"), variant="split", multiprocessors=_GPU),
     *(Case("mean", (Input((8, 512, 768)),), {"axes": (axis,)}, multiprocessors=_GPU) for axis in (1, 2)),
     *(Case("amax", (Input((8, 512, 768)),), {"axes": axes}, multiprocessors=_GPU) for axes in ((0,), (0, 1, 2))),
@@ -117,6 +118,11 @@ REAL = (
     *(
         Case("var", (Input((8, 64, 56, 56)),), {"axes": axes}, multiprocessors=_GPU)
         for axes in ((0, 2, 3), (2, 3), (0, 1, 2, 3))
+    ),
+    Case("var", (Input((512, 768)),), {"axes": (1,)}, ("float64",), multiprocessors=_GPU),
+    *(
+        Case(op, (Input((1, 1 << 20)),), {"axes": (1,)}, ("float32",), multiprocessors=_GPU)
+        for op in ("sum", "mean", "prod", "amin")
     ),
     Case("cumsum", (Input((8, 2048)),), {"axis": 1}, ("int64", "float32", "bfloat16"), multiprocessors=_GPU),
     Case("cumsum", (Input((1, 151936)),), {"axis": 1}, ("float32",), multiprocessors=_GPU),

@@ -62,7 +62,7 @@ REAL = (
     Case("softmax", (Input((8, 16, 1, 2048)),), {"axis": 3}, multiprocessors=_GPU),
     Case("softmax", (Input((8, 512, 64)),), {"axis": 1}, multiprocessors=_GPU),
     Case("softmax", (Input((4096, 64)),), {"axis": 0}, multiprocessors=_GPU),
-    Case("softmax", (Input((256, 1000)),), {"axis": 1}, multiprocessors=_GPU),
+    *(Case(op, (Input((256, 1000)),), {"axis": 1}, multiprocessors=_GPU) for op in _OPS),
     *(
         Case(op, (Input((rows, size)),), {"axis": 1}, multiprocessors=_GPU, variant=variant)
         for op in _OPS

@@ -50,6 +50,13 @@ REAL = (
     Case(
         "index_put", (Input((8, 8, 2048, 128)), Input((8, 8, 128)), _ids((8,), 8), _ids((8,), 2048)), {"axes": (0, 2)}
     ),
+    Case("index_put", (Input((8, 2048)), Input((1,)), _ids((1,), 8), _ids((1,), 2048)), {"axes": (0, 1)}, ("float32",)),
+    Case(
+        "index_put",
+        (Input((8, 2048, 128)), Input((512, 128)), _ids((512,), 8), _ids((512,), 2048)),
+        {"axes": (0, 1)},
+        ("float32",),
+    ),
     Case("index_put", (Input((8, 12, 2048, 64)), Input((8, 12, 512, 64)), _ids((512,), 2048)), {"axes": (2,)}),
     Case("index_put", (Input((300000, 8, 1024)), Input((8, 8, 1024)), _ids((8,), 300000)), {"axes": (0,)}),
     Case("scatter", (Input((512, 128)), _ids((512, 8), 128), Input((512, 8))), {"axis": 1}),
