@@ -188,7 +188,7 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
         return
     for case in cases:
         print(case.id)
-    print_table(switches)
+    print_table([one | {"alone": "yes" if one["alone"] else "no"} for one in switches])
     print(
         f"{suite.name}: {count(len(cases), 'case')}, {count(len(switches), 'switch', 'es')}, "
         f"{suite.generations} generations; about {describe_duration(seconds)} if each changes the program, less where "

@@ -426,3 +426,15 @@ def test_a_kind_stands_for_its_usual_switches():
     assert [switch.name for switch in ablate.of_backend("engine", ["linear=reference"]).switches] == [
         "linear=reference"
     ]
+
+
+def test_a_dry_run_says_in_words_which_switches_are_tried_alone(capsys, tmp_path):
+    asked = ["ablate", "mlp", "--switches", "fuse_gelu,threads", "--dry-run", "--results", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        main(asked)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("fuse_gelu", "threads"))]
+    assert (ended.value.code, rows) == (0, [["threads=1", "threads", "no"], ["fuse_gelu", "pass", "yes"]])
+    with pytest.raises(SystemExit):
+        main([*asked, "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert [(one["switch"], one["alone"]) for one in answer["switches"]] == [("threads=1", False), ("fuse_gelu", True)]
