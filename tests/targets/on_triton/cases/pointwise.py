@@ -44,10 +44,23 @@ RAGGED = (
         ),
     ),
     Case("logical_not", (Input((7,)),), dtypes=("float32", "bool", "int64")),
-    Case("isnan", (Input((7,)),)),
+    Case("isnan", (Input((7,), special=(float("nan"), float("inf"))),)),
+    Case("isinf", (Input((21,), special=(float("inf"), float("-inf"), float("nan"))),)),
+    Case("bitwise_not", (Input((3, 9), high=99),), dtypes=("int64", "int32", "int8", "uint8", "bool")),
 )
 
+_FLAT = Input((512, 1024))
+USES_STACK = ("sin", "cos")
+"""Not compiled: `make test-triton` takes for a spill what these functions of CUDA keep in the memory of a thread."""
+_MORE_UNARY = ("expm1", "log1p", "round", "trunc", "isnan", "isinf", "logical_not")
+
 REAL = (
+    *(Case(op, (_FLAT,), dtypes=("float32",)) for op in (*_UNARY, *_POSITIVE, *_MORE_UNARY) if op not in USES_STACK),
+    *(Case(op, (_FLAT, _FLAT), dtypes=("float32",)) for op in (*_BINARY, "pow")),
+    *(Case(op, (_FLAT, _FLAT), dtypes=("bool",)) for op in _LOGIC),
+    *(Case(op, (_FLAT, _FLAT), dtypes=("int64",)) for op in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    Case("bitwise_not", (_FLAT,), dtypes=("int64", "bool")),
+    Case("cast", (_FLAT,), {"dtype": "bfloat16"}, ("int64", "float32")),
     Case("add", (Input((512, 4096)), Input((512, 4096)))),
     Case("mul", (Input((8, 512, 1024)), Input((1024,)))),
     Case("gelu", (Input((512, 3072)),), {"approximate": "tanh"}),
