@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from engine import exporter, targets, tree
 from engine.config import Config
-from engine.errors import ProgramError, UnsupportedOp
+from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.exporter import TorchExport, trees
 from engine.exporter.context import tensor_type
 from engine.exporter.registry import Refusal
@@ -118,6 +118,14 @@ class FallbackProgram(CompiledModel[SizedSegments]):
             f"{path}: torch runs {', '.join(calls)}, and a program file holds no code for torch, because loading "
             "executes nothing from it. Save the model by torch.export.save(torch.export.export(model, inputs), path), "
             "and compile what torch.export.load returns with the same Config"
+        )
+
+    def tune(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """ConfigError: only a `Program`, all of which the engine runs, can be tuned."""
+        del args, kwargs
+        raise ConfigError(
+            f"tune: torch runs a part of {self._interface.name}, and only programs without a fallback can be tuned. "
+            "Programs with a fallback use the choices that were measured for the same sizes in other programs"
         )
 
     # --- reading it ----------------------------------------------------------------------------------------------

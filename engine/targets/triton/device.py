@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.errors import ProgramError
+from engine.errors import EngineError, ExecutionError, ProgramError
 from engine.ops import TensorType
 from engine.targets.base import Buffer, Device
 
@@ -67,8 +67,8 @@ class TensorBuffer(Buffer):
         self.space = "host" if place == "cpu" else place
         try:
             self.memory = torch.empty(nbytes, dtype=torch.uint8, device=place)
-        except RuntimeError as error:  # torch.OutOfMemoryError is one
-            raise ProgramError(_describe_shortage(nbytes, place, error)) from None
+        except RuntimeError as error:
+            raise _explain_failure(nbytes, place, error) from error
 
     def value(self, start: int, type_: TensorType) -> Any:
         """A dense tensor over the bytes from `start` on."""
@@ -82,13 +82,26 @@ class TensorBuffer(Buffer):
         return bool(first <= address < first + self.nbytes)
 
 
-def _describe_shortage(nbytes: int, place: str, error: Exception) -> str:
+def _explain_failure(nbytes: int, place: str, error: RuntimeError) -> EngineError:
+    """What to raise for `error`, with which torch has refused memory."""
     import torch
 
     if place == "cpu":
-        return f"a program needs {nbytes:,} bytes of memory, which this machine does not give: {error}"
+        return ProgramError(f"a program needs {nbytes:,} bytes of memory, which this machine does not give: {error}")
+    if not isinstance(error, torch.OutOfMemoryError):
+        return ExecutionError(describe_cuda_error(error))  # of earlier work; torch reports it at any later call
     free, total = torch.cuda.mem_get_info(place)
-    return f"a program needs {nbytes:,} bytes of memory of {place}, which has {free:,} of {total:,} bytes free"
+    return ProgramError(
+        f"a program needs {nbytes:,} bytes of memory of {place}, which has {free:,} of {total:,} bytes free"
+    )
+
+
+def describe_cuda_error(error: Exception) -> str:
+    """An error of CUDA, and what it means for the process."""
+    return (
+        f"CUDA reports an error: {error}. After most errors, CUDA does no further work in this process; programs of "
+        "other targets go on."
+    )
 
 
 class _Order(AbstractContextManager[None]):

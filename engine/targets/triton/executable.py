@@ -18,7 +18,7 @@ from engine.targets.plan import BoundPlan, Place, Step
 from engine.targets.staging import StagedContext
 from engine.targets.triton.clock import StepTimes, time_steps
 from engine.targets.triton.constants import Constants
-from engine.targets.triton.device import TritonDevice, as_elements, is_interpreted, torch_type
+from engine.targets.triton.device import TritonDevice, as_elements, describe_cuda_error, is_interpreted, torch_type
 from engine.targets.triton.graph import Start, capture, run_in_order
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
@@ -63,8 +63,7 @@ class TritonContext(Context):
     def _time(self) -> None:
         """Run once and measure the steps."""
         host_seconds = None if self._times is None else self._times.host_seconds
-        with self._naming_errors():
-            times = time_steps(self._starts_of_steps(), self._executable.device.place, host_seconds)
+        times = time_steps(self._starts_of_steps(), self._executable.device.place, host_seconds)
         # A queue that is full makes the host wait for the device, so the shortest time counts.
         self._times = times._replace(host_seconds=min(host_seconds or times.host_seconds, times.host_seconds))
 
@@ -127,20 +126,17 @@ class TritonContext(Context):
 
     def synchronize(self) -> None:
         """As `Context.synchronize`."""
-        with self._naming_errors():
+        with self.naming_errors():
             self._executable.device.wait()
         self._raise_faults()
 
     @contextmanager
-    def _naming_errors(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
         """ExecutionError with the name of the program if CUDA reports an error in the block."""
         try:
             yield
         except RuntimeError as error:  # torch.AcceleratorError is one
-            raise ExecutionError(
-                f"{self._executable.artifact.name}: CUDA reports an error: {error}. After most errors, CUDA does no "
-                "further work in this process; programs of other targets go on."
-            ) from error
+            raise ExecutionError(f"{self._executable.artifact.name}: {describe_cuda_error(error)}") from error
 
     def _raise_faults(self) -> None:
         """ExecutionError if a run that has ended met an index out of range."""
@@ -178,9 +174,14 @@ class _OrderedContext(StagedContext):
         self._ordered, self._order = context, device.new_order()
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """As `Context.run`."""
-        with self._order:
+        """As `Context.run`. CUDA may report an error of an earlier call at any of the copies and the launch."""
+        with self._ordered.naming_errors(), self._order:
             super().run(inputs, outputs)
+
+    def synchronize(self) -> None:
+        """As `Context.synchronize`."""
+        with self._ordered.naming_errors():
+            super().synchronize()
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> StepTimes:
         """One run, to its end, and the times of its steps."""

@@ -4,11 +4,13 @@
 numbers as if they were integers, reads and writes whatever an address leads to, and multiplies exactly where a GPU
 rounds to TF32. Here products and conversions of bfloat16 are right, and other arithmetic on it is refused, because
 kernels compute in float32. Products in TF32 lose the bits that tensor cores do not read. Each lane of an access must
-lie in the memory of an argument. `install` changes classes of triton in this process.
+lie in the memory of an argument. Threads run their kernels one after the other. `install` changes classes of triton in
+this process.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +117,7 @@ def install() -> None:
     _Builder.is_strict = True
     _install_memory()
     _patch_language_once()
+    _install_lock()
     for name in ("binary_op", "create_fma", "create_atomic_rmw"):
         setattr(_Builder, name, _refusing("arithmetic", getattr(_Builder, name)))
     _Builder.unary_op = _refusing("a function", _Builder.unary_op)
@@ -196,3 +199,16 @@ def _patch_language_once() -> None:
         return patch(function)
 
     interpreter.GridExecutor.__call__, interpreter._patch_lang = call_afresh, patch_once
+
+
+def _install_lock() -> None:
+    """Run one kernel at a time: the interpreter keeps the number of the program that runs in a global, as this module
+    keeps the memory that it may access.
+    """
+    call, lock = interpreter.GridExecutor.__call__, threading.RLock()
+
+    def call_alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return call(self, *args, **kwargs)
+
+    interpreter.GridExecutor.__call__ = call_alone

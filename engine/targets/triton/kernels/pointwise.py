@@ -74,6 +74,7 @@ BODIES: Mapping[str, Body] = {
     "floor": Body("tl.floor({0})"),
     "ceil": Body("tl.ceil({0})"),
     "isnan": Body("{0} != {0}"),
+    "isinf": Body("tl.abs({0}) == float('inf')"),
     "logical_not": Body("{0} == 0"),
     "cast": Body("{0}"),
     "copy": Body("{0}", wide=False),
@@ -95,14 +96,16 @@ BODIES: Mapping[str, Body] = {
     "bitwise_and": Body("{0} & {1}", dtypes=_WHOLE),
     "bitwise_or": Body("{0} | {1}", dtypes=_WHOLE),
     "bitwise_xor": Body("{0} ^ {1}", dtypes=_WHOLE),
+    "bitwise_not": Body("(~{0}.to(tl.int64)).to({0}.dtype)", dtypes=_WHOLE),  # the interpreter has no ~ of uint8
     "where": Body("tl.where({0} != 0, {1}, {2})", wide=False),
 }
-# For bool, where + and * are "or" and "and".
+# For bool, where + and * are "or" and "and", and the inverse of a bit is that of the value.
 _BOOL_BODIES = {
     "add": Body("{0} | {1}"),
     "mul": Body("{0} & {1}"),
     "maximum": Body("{0} | {1}"),
     "minimum": Body("{0} & {1}"),
+    "bitwise_not": Body("{0} == 0"),
 }
 
 
@@ -160,7 +163,8 @@ def body_of(step: Plain, types: Sequence[str]) -> Body:
     return BODIES[step.name]
 
 
-_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan")
+_LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", *_LOGIC)
 
 
 def result_type(name: str, types: Sequence[str], result: str) -> str:

@@ -1,6 +1,7 @@
-"""Ops that join elements or make them from nothing.
+"""Ops that join elements, surround them or make them from nothing, and the triangles of matrices.
 
-Version 1: a concatenation is one copy for each operand, by the loop of pointwise ops.
+Version 1: a concatenation is one copy for each operand, by the loop of pointwise ops. Padding fills the result, then
+copies the operand to its part.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import triton
 import triton.language as tl
 
 from engine.ops import Layout
+from engine.targets.plan import NEEDS_DENSE
 from engine.targets.triton.kernels.pointwise import launch_copy
 from engine.targets.triton.launch import Launch, Launches, count_blocks
 from engine.targets.triton.registry import Answer, Request, kernel
@@ -42,19 +44,62 @@ def _fill(out, total, START: tl.constexpr, STEP: tl.constexpr, BLOCK: tl.constex
         tl.store(out + i, made.to(out.dtype.element_ty), mask=i < total)
 
 
-def _launch_fill(request: Request, start: float, step: float) -> Answer:
+def _launch_fill(request: Request, start: float, step: float) -> Launch:
     total = math.prod(request.output.shape)
     arguments = {"out": request.output.pointer(), "total": total, "START": start, "STEP": step, "BLOCK": _BLOCK}
-    return Launches((Launch(_fill, (max(count_blocks(total, _BLOCK), 1),), arguments, {"num_warps": 4}),))
+    return Launch(_fill, (max(count_blocks(total, _BLOCK), 1),), arguments, {"num_warps": 4})
 
 
 @kernel("full", variant="loop")
 def plan_full(request: Request) -> Answer:
     """One value everywhere."""
-    return _launch_fill(request, request.attributes["value"], 0.0)
+    return Launches((_launch_fill(request, request.attributes["value"], 0.0),))
 
 
 @kernel("arange", variant="loop")
 def plan_arange(request: Request) -> Answer:
     """A range, computed in float64 as the op is defined."""
-    return _launch_fill(request, request.attributes["start"], request.attributes["step"])
+    return Launches((_launch_fill(request, request.attributes["start"], request.attributes["step"]),))
+
+
+@kernel("pad", variant="fill")
+def plan_pad(request: Request) -> Answer:
+    """A constant everywhere, then a copy of the operand to its part of the result."""
+    source, output, attributes = request.need(0), request.output, request.attributes
+    if attributes["mode"] != "constant":
+        return None
+    fill = _launch_fill(request, attributes["value"], 0.0)
+    if not math.prod(source.shape):
+        return Launches((fill,))
+    part = output._replace(layout=Layout(source.shape, output.strides))
+    start = sum(low * stride for low, stride in zip(attributes["low"], output.strides, strict=True))
+    return Launches((fill, launch_copy(source, part, at=output.pointer(start))))
+
+
+@triton.jit
+def _keep_triangle(x, out, total, rows, columns, diagonal, UPPER: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    distance = i % columns - (i // columns) % rows - diagonal  # to the right of the diagonal
+    kept = distance >= 0 if UPPER else distance <= 0
+    tl.store(out + i, tl.load(x + i, mask=(i < total) & kept, other=0), mask=i < total)
+
+
+@kernel("tril", "triu", variant="loop")
+def plan_triangle(request: Request) -> Answer:
+    """A flat loop over the matrices."""
+    x = request.need(0)
+    if not x.is_dense:
+        return NEEDS_DENSE
+    *_, rows, columns = x.shape
+    total = math.prod(x.shape)
+    arguments = {
+        "x": x.pointer(),
+        "out": request.output.pointer(),
+        "total": total,
+        "rows": max(rows, 1),
+        "columns": max(columns, 1),
+        "diagonal": min(max(request.attributes["diagonal"], -rows), columns),
+        "UPPER": request.op == "triu",
+        "BLOCK": _BLOCK,
+    }
+    return Launches((Launch(_keep_triangle, (max(count_blocks(total, _BLOCK), 1),), arguments, {"num_warps": 4}),))

@@ -47,7 +47,9 @@ RAGGED = (
         ),
     ),
     Case("logical_not", (Input((7,)),), dtypes=("float32", "bool", "int64")),
-    Case("isnan", (Input((7,)),)),
+    Case("isnan", (Input((7,), special=(float("nan"), float("inf"))),)),
+    Case("isinf", (Input((21,), special=(float("inf"), float("-inf"), float("nan"))),)),
+    Case("bitwise_not", (Input((3, 9), high=99),), dtypes=("int64", "int32", "int8", "uint8", "bool")),
 )
 
 _ARRAY = Input((512, 4096))
@@ -62,7 +64,8 @@ REAL = (
     Case("where", (_ARRAY._replace(dtype="bool"), _ARRAY, _ARRAY)),
     Case("cast", (_ARRAY,), {"dtype": "int64"}),
     Case("logical_not", (_ARRAY,), dtypes=("bool",)),
-    Case("isnan", (_ARRAY,)),
+    *(Case(op, (_ARRAY,)) for op in ("isnan", "isinf")),
+    Case("bitwise_not", (_ARRAY,), dtypes=("int64", "bool")),
     Case("mul", (Input((8, 512, 1024)), Input((1024,)))),
     Case("gelu", (Input((512, 3072)),), {"approximate": "tanh"}),
     Case(
