@@ -287,9 +287,9 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
         config: the switches; None is ``Config()``, or ``Config(target="triton")`` for a module on a GPU.
 
     Raises:
-        ConfigError: `module` has other parameters, writes to no buffer, the two exports do not write to the same
-            buffers, or its buffers or positions end before `max_length`. The last is checked by running one token at
-            the last position.
+        ConfigError: `module` is no nn.Module, has other parameters, writes to no buffer, the two exports do not write
+            to the same buffers, or its buffers or positions end before `max_length`. The last is checked by running
+            one token at the last position.
         UnsupportedOp, MissingPackageError, EngineError: as `compile`.
     """
     config = _choose_config(config, module, ())

@@ -13,12 +13,15 @@ PARAMETERS = ("ids", "position", "lengths")
 
 
 def check_parameters(module: Any) -> None:
-    """ConfigError if `module` is a module whose `forward` has other parameters than a decoder's."""
+    """ConfigError unless `module` is a module whose `forward` has the parameters of a decoder."""
+    wanted = ", ".join(PARAMETERS)
     if not isinstance(module, torch.nn.Module):
-        return
+        is_class = isinstance(module, type)
+        got = f"the class {module.__name__}; make an object of it" if is_class else type(module).__name__
+        raise ConfigError(f"module: expected an nn.Module with forward({wanted}), got {got}")
     names = tuple(inspect.signature(module.forward).parameters)
     if names != PARAMETERS:
-        wanted, got = ", ".join(PARAMETERS), ", ".join(names)
+        got = ", ".join(names)
         raise ConfigError(
             f"module: expected forward({wanted}), got {type(module).__name__}.forward({got}); "
             "suites/models/nets/cached.py makes such a module of a model of transformers"

@@ -161,6 +161,7 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
     with _ending_at_interrupt():
         _correct_columns()
         from engine.errors import EngineError, InternalError
+        from suites.harness.record.reasons import remove_escapes
         from suites.harness.run.runner import Interrupted
 
     try:
@@ -169,7 +170,8 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
         traceback.print_exc()
         sys.exit(EXIT_DEFECT)
     except EngineError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        # The message may quote an exception of a model, whose text may have colours.
+        print(f"{program}: {remove_escapes(str(error))}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except Interrupted as stop:
         text = "nothing was stored" if stop.path is None else f"stored so far: {stop.path}"

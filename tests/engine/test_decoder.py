@@ -393,3 +393,19 @@ def test_a_decoder_and_its_state_cannot_be_copied(decoder, copied):
         copied(decoder)
     with pytest.raises(TypeError, match="a Cache holds memory of the machine: it cannot be pickled or copied"):
         copied(decoder.new_state())
+
+
+@pytest.mark.parametrize(
+    ("module", "found"),
+    [
+        (3, "int"),
+        (None, "NoneType"),
+        (nn.Linear, "the class Linear; make an object of it"),
+        (torch.export.export(nn.ReLU(), (torch.ones(1),)), "ExportedProgram"),
+    ],
+    ids=["number", "none", "class", "exported"],
+)
+def test_what_is_no_module_is_refused_in_one_sentence(module, found):
+    message = f"module: expected an nn.Module with forward(ids, position, lengths), got {found}"
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        engine.compile_decoder(module, max_length=LONGEST)

@@ -73,6 +73,14 @@ def test_a_mistake_of_the_user_is_one_line(capsys):
     assert len(err.splitlines()) == 1
 
 
+def test_an_error_that_quotes_an_exception_of_a_model_has_no_escape_sequences(capsys, tmp_path):
+    path = tmp_path / "coloured.py"
+    path.write_text('def factory():\n    raise ValueError("\\x1b[31mred\\x1b[0m\\x07")\n')
+    status, _out, err = call(capsys, "profile", f"{path}:factory")
+    told = f"enginebench: model '{path}:factory': factory() raised ValueError: red (coloured.py, line 2)\n"
+    assert (status, err) == (2, told)
+
+
 WITHOUT = """
 import sys
 

@@ -62,11 +62,16 @@ def shorten(text: str, limit: int = LIMIT) -> str:
     return text[:beginning] + _CUT + text[len(text) - (kept - beginning) :]
 
 
+def remove_escapes(text: str) -> str:
+    """`text` without escape sequences of terminals and without control characters other than tabs and line ends."""
+    return _ESCAPES.sub("", text)
+
+
 def clean(text: str) -> str:
     """`text` without escape sequences of terminals, without what differs each time (scratch folders, addresses), and
     without torch's advice on debugging torch.
     """
-    plain = _REVISION.sub("", _ADVICE.sub("", _ESCAPES.sub("", text)))
+    plain = _REVISION.sub("", _ADVICE.sub("", remove_escapes(text)))
     return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _GENERATED.sub("<inductor>", plain)))
 
 
