@@ -11,11 +11,9 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 
 from engine.ops import TensorType
 from engine.targets.triton import registry
-from engine.targets.triton.kernels.pointwise import BODIES
 from engine.targets.triton.launch import Launches
 from engine.targets.triton.target import TRITON
 from tests.targets.on_triton import cases, steps
-from tests.targets.on_triton.cases import pointwise
 
 MODULES = [importlib.import_module(f"{cases.__name__}.{one.name}") for one in pkgutil.iter_modules(cases.__path__)]
 CHECKS = [(case, dtype) for module in MODULES for case in module.RAGGED for dtype in case.dtypes]
@@ -55,13 +53,6 @@ def test_no_case_is_refused_before_it_is_planned(sizes: str) -> None:
             assert output is not None
             if not made.step.encoded:
                 assert TRITON.find_refusal(case.op, types[:count], output, made.attributes) is None, f"{case}-{dtype}"
-
-
-def test_the_compiler_sees_every_pointwise_op() -> None:
-    """Their kernels are functions of one name, whose bodies are generated."""
-    programs = [step[0] for case in pointwise.REAL for step in case.attributes.get("program", ())]
-    compiled = {*programs, *(case.op for case in pointwise.REAL)}
-    assert set(BODIES) - compiled == set(pointwise.USES_STACK)
 
 
 def test_a_batch_that_no_grid_has_is_refused() -> None:

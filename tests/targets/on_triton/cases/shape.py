@@ -30,7 +30,7 @@ RAGGED = (
 REAL = (
     Case("concat", (Input((8, 512, 64)), Input((8, 512, 64))), {"axis": 2}),
     Case("pad", (Input((8, 512, 64)),), {"low": (0, 1, 0), "high": (0, 0, 0)}),
-    Case("tril", (Input((1, 1024, 1024)),)),
+    *(Case(op, (Input((1, 1024, 1024)),)) for op in ("tril", "triu")),
     Case("full", (), {"shape": (8, 512), "value": 1.0, "dtype": "float32"}, ("float32",)),
     Case("arange", (), {"start": 0.0, "step": 1.0, "length": 4096, "dtype": "int64"}, ("int64",)),
 )
