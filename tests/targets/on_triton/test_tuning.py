@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -186,6 +187,39 @@ def test_a_configuration_that_does_not_compile_is_left_out(monkeypatch: pytest.M
     monkeypatch.setattr(tuning, "compile_all", refuse)
     found, _program = tune(monkeypatch, tmp_path, lambda a: 1.0 if a["BLOCK_K"] == 64 else 2.0)
     assert all(row.configuration == row.rule and row.candidates == 1 for row in found.rows)
+
+
+def test_the_device_is_held_back_until_a_step_is_in_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            events.append("record")
+
+        def synchronize(self) -> None:
+            events.append("wait")
+
+        def elapsed_time(self, _other: object) -> float:
+            return 2.5
+
+    class Buffer:
+        def zero_(self) -> None:
+            events.append("write")
+
+    def empty(nbytes: int, **_options: object) -> Buffer:
+        assert nbytes >= 4 * (50 << 20), "more than the cache holds"
+        return Buffer()
+
+    properties = SimpleNamespace(L2_cache_size=50 << 20)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _place: properties)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(tuning, "hold_device", lambda _seconds: events.append("hold"))
+    assert tuning.EventClock("cuda:0").measure(lambda: events.append("run")) == 0.0025
+    assert events == ["write", "hold", "record", "run", "record", "wait"]
 
 
 def test_tables_of_the_package_can_be_read() -> None:
