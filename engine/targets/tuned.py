@@ -18,7 +18,8 @@ class Tuned(NamedTuple):
         configuration: the one that was chosen.
         ratio: its time over that of the rule's, median of `rounds` pairs; 1 if the rule's was chosen.
         low, high: the smallest and the largest of these ratios.
-        rounds: number of pairs, which were measured after the choice.
+        rounds: number of times that each configuration was measured, and number of pairs unless the rule's was the
+            fastest.
         candidates: number of configurations that ran.
     """
 

@@ -161,6 +161,12 @@ def test_the_messages_of_a_program_on_a_gpu(page):
             " not installed: ",
         ),
         ("pip install 'enginebench[openvino]'", "suites/backends/__init__.py", None),
+        ("CUDA reports an error: an illegal", "engine/targets/triton/device.py", "CUDA reports an error: {error}"),
+        (
+            "bytes of memory of cuda:0, which has",
+            "engine/targets/triton/device.py",
+            "bytes of memory of {place}, which has",
+        ),
     ],
 )
 def test_the_messages_that_need_a_broken_machine_are_in_the_code(page, root, quoted, file, written):

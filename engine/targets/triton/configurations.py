@@ -142,9 +142,9 @@ def read_table(path: Path) -> list[Tuned]:
             raise ValueError(f"schema {found['schema']}, expected {SCHEMA}")
         return [Tuned.from_dict(row) for row in found["rows"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        told = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ConfigError(
-            f"{path}: no table of configurations of kernels: {told}. Remove the file; enginebench tune makes it anew"
+            f"{path}: no table of configurations of kernels: {reason}. Remove the file; enginebench tune makes it anew"
         ) from None
 
 

@@ -172,6 +172,12 @@ class TritonDevice(Device):
 
             torch.cuda.current_stream(self.place).synchronize()
 
+    def selected(self) -> AbstractContextManager[None]:
+        """Makes it the current CUDA device in the block: Triton starts kernels on the current one."""
+        import torch
+
+        return nullcontext() if self.place == "cpu" else torch.cuda.device(self.place)
+
     def new_order(self) -> AbstractContextManager[None]:
         """Blocks of work that follow each other on the device, whichever stream each is enqueued on."""
         return nullcontext() if self.place == "cpu" else _Order(self.place)

@@ -115,7 +115,8 @@ class TritonTarget(Target):
         facts = self._describe(config)._replace(configurations=RuleOnly())
         name, folder = facts.name or "interpreter", options.folder or user_folder()
         check_folder(folder, name)
-        rows = tuning.tune(artifact, prepared, self.device, facts, call, options)
+        with self.device.selected():
+            rows = tuning.tune(artifact, prepared, self.device, facts, call, options)
         versions = {package: importlib.metadata.version(package) for package in ("torch", "triton")}
         return Tuning(name, write_rows(folder, name, rows, versions), tuple(rows))
 

@@ -19,6 +19,7 @@ from engine.targets.base import Call, Prepared
 from engine.targets.bind import bind
 from engine.targets.plan import Planned, Step
 from engine.targets.triton import registry
+from engine.targets.triton.clock import HOST_SECONDS
 from engine.targets.triton.configurations import Finder, Question
 from engine.targets.triton.constants import Constants
 from engine.targets.triton.device import TritonDevice, is_interpreted
@@ -26,10 +27,13 @@ from engine.targets.triton.executable import TritonContext, TritonExecutable
 from engine.targets.triton.graph import Start, compile_all
 from engine.targets.triton.launch import Launches
 from engine.targets.triton.planner import TritonPlanner
+from engine.targets.triton.torch_internals import hold_device
 from engine.targets.tuned import Tuned, TuningOptions
 
 LEAST_GAIN = 0.02
 """Part of its time that a configuration must save over the rule's."""
+HELD_SECONDS = 4 * HOST_SECONDS
+"""The device is held back for so long before a step is measured; a step has up to three launches."""
 _FLUSH_TIMES = 4  # so many times the L2 cache is written before a measurement
 _LEAST_FLUSH_BYTES = 64 << 20
 
@@ -42,10 +46,10 @@ class Clock(Protocol):
 
 
 class EventClock(Clock):
-    """Events of the current stream of a CUDA device. Nothing that is measured lies in the L2 cache beforehand.
+    """Events of the current stream of a CUDA device. Nothing that is measured is in the L2 cache beforehand.
 
-    The device first writes to a buffer that is larger than the cache. Meanwhile the host enqueues the rest, so that the
-    time between the events has no waiting for the host in it.
+    The device first writes to a buffer that is larger than the cache, and is then held back. Meanwhile the host
+    enqueues the rest, so that the device does not wait for the host between the events.
     """
 
     def __init__(self, place: str) -> None:
@@ -61,6 +65,7 @@ class EventClock(Clock):
 
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         self._flushed.zero_()
+        hold_device(HELD_SECONDS)
         begin.record()
         run()
         end.record()
@@ -143,7 +148,7 @@ def tune(
     for number, asked in enumerate(questions):
         if options.observe is not None:
             options.observe(asked.question.kernel, asked.question.sizes, number, len(questions))
-        rows.append(_answer(asked, _list_runs(asked, context, executable, facts), options.rounds, clock))
+        rows.append(_choose(asked, _list_runs(asked, context, executable, facts), options.rounds, clock))
     return rows
 
 
@@ -215,7 +220,7 @@ def _start_all(starts: Sequence[Start]) -> None:
         start()
 
 
-def _answer(asked: Asked, runs: dict[Any, Run], rounds: int, clock: Clock) -> Tuned:
+def _choose(asked: Asked, runs: dict[Any, Run], rounds: int, clock: Clock) -> Tuned:
     """Measure the candidates in turns, then the fastest against the rule's."""
     times: dict[Any, list[float]] = {choice: [] for choice in runs}
     for number in range(rounds):

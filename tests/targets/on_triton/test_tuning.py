@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +17,7 @@ import engine
 from engine.runtime import requests
 from engine.targets.triton import configurations, tuning
 from engine.targets.triton.configurations import Measured, Question, describe_sizes, file_of, read_table, write_rows
+from engine.targets.triton.device import TritonDevice
 from engine.targets.tuned import Tuned, TuningOptions
 
 ON_TRITON = engine.Config(target="triton")
@@ -186,6 +189,63 @@ def test_a_configuration_that_does_not_compile_is_left_out(monkeypatch: pytest.M
     monkeypatch.setattr(tuning, "compile_all", refuse)
     found, _program = tune(monkeypatch, tmp_path, lambda a: 1.0 if a["BLOCK_K"] == 64 else 2.0)
     assert all(row.configuration == row.rule and row.candidates == 1 for row in found.rows)
+
+
+def test_configurations_are_measured_on_the_device_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also if another CUDA device has become the current one of torch."""
+    current: list[str] = []
+
+    @contextmanager
+    def select(place: str) -> Iterator[None]:
+        current.append(place)
+        yield
+        current.pop()
+
+    def measure(_arguments: dict[str, Any]) -> float:
+        assert current == ["cuda:1"]
+        return 1.0
+
+    monkeypatch.setattr(torch.cuda, "device", select)
+    device = TritonDevice()
+    device.place = "cuda:1"
+    monkeypatch.setattr(TritonDevice, "selected", lambda _self, one=device.selected: one())
+    tune(monkeypatch, tmp_path, measure)
+    assert not current
+
+
+def test_the_device_is_held_back_until_a_step_is_in_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            events.append("record")
+
+        def synchronize(self) -> None:
+            events.append("wait")
+
+        def elapsed_time(self, _other: object) -> float:
+            return 2.5
+
+    class Buffer:
+        def zero_(self) -> None:
+            events.append("write")
+
+    def empty(nbytes: int, **_options: object) -> Buffer:
+        assert nbytes >= 4 * (50 << 20), "more than the cache holds"
+        return Buffer()
+
+    properties = SimpleNamespace(L2_cache_size=50 << 20)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _place: properties)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(tuning, "hold_device", lambda _seconds: events.append("hold"))
+    assert tuning.EventClock("cuda:0").measure(lambda: events.append("run")) == 0.0025
+    assert events == ["write", "hold", "record", "run", "record", "wait"]
 
 
 def test_tables_of_the_package_can_be_read() -> None:
