@@ -8,7 +8,6 @@ from torch import nn
 
 import engine
 from engine import passes
-from engine.errors import VerificationError
 from engine.passes import own
 
 NOTHING = "def run(graph):\n    return 0\n"
@@ -173,9 +172,10 @@ def run(graph):
 """
 
 
-def test_verify_finds_a_pass_that_breaks_the_graph(write):
+def test_verify_names_a_pass_of_the_user_that_breaks_the_graph_and_blames_no_engine(write):
     path = write(BREAKS)
-    with pytest.raises(VerificationError, match="before it is computed"):
+    told = r"^pass 'mine': the graph breaks a rule after it: .* before it is computed$"
+    with pytest.raises(engine.ConfigError, match=told):
         engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=True))
 
 
