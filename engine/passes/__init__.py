@@ -287,12 +287,16 @@ def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> 
 
     Raises:
         VerificationError: with `check`, if the graph after a pass of this repository breaks a rule; names the node.
-        ConfigError: the same after a pass from outside of this repository; names the pass, too.
+        ConfigError: the same after a pass from outside of this repository; names the pass, too. Or a pass returns no
+            number of changes.
     """
     log = []
     with graph.scope.deciding():
         for one in passes:
-            log.append((one.label, one.run(graph)))
+            changes = one.run(graph)
+            if type(changes) is not int or changes < 0:
+                raise ConfigError(f"pass {one.name!r}: expected the number of its changes, got {changes!r}")
+            log.append((one.label, changes))
             if check:
                 _check_graph_after(one, graph)
     return tuple(log)

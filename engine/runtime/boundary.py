@@ -69,7 +69,6 @@ class Boundary:
         self.strided: Any = None
         self.tensors: list[tuple[Any, tuple[int, ...], int, int]] = []  # dtype, shape, bytes of all and one element
         self.new_tensors: list[Callable[[], Any]] = []
-        self.new_device_tensors: list[Callable[..., Any]] = []  # these take the argument `device`
 
     # --- inputs --------------------------------------------------------------------------------------------------
 
@@ -139,7 +138,6 @@ class Boundary:
         sizes = [t.shape or ((),) for t in self.output_types]
         kinds = [getattr(torch, t.dtype) for t in self.output_types]
         self.new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
-        self.new_device_tensors = list(self.new_tensors)
         for number, new in enumerate(self.new_arrays):
             if self.recycled[number] and kinds[number] is not torch.bfloat16:  # of which torch takes no arrays
                 self.new_tensors[number] = partial(_tensor_of, torch.from_numpy, new)
@@ -203,7 +201,7 @@ class Boundary:
         input is there.
         """
         if (place := self._device.place_of_results(inputs)) is not None:
-            return [new(device=place) for new in self.new_device_tensors]
+            return [self._device.new_result(type_, place) for type_ in self.output_types]
         arrays = inputs and all(isinstance(value, np.ndarray) for value in inputs)
         return [new() for new in (self.new_arrays if arrays or self.tensor is None else self.new_tensors)]
 

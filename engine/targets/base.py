@@ -110,6 +110,13 @@ class Device(ABC):
         del inputs
         return None
 
+    def new_result(self, type_: TensorType, place: Any) -> Any:
+        """An uninitialised torch tensor for a result. Raises as `allocate`.
+
+        Only devices whose `place_of_results` answers a place have it.
+        """
+        raise NotImplementedError(f"{self.name}: no result of {type_} at {place}")
+
     def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
         """What makes memory for a result of `type_` that the user gets; None: NumPy and torch make it themselves.
 

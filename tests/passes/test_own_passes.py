@@ -163,6 +163,13 @@ def test_installed_passes_that_cannot_be_imported_are_one_error(monkeypatch):
         own.installed()
 
 
+@pytest.mark.parametrize("returned", ["None", "-5", "'two'", "True"])
+def test_a_pass_returns_the_number_of_its_changes(write, returned):
+    path = write(f"def run(graph):\n    return {returned}\n")
+    with pytest.raises(engine.ConfigError, match=f"^pass 'mine': expected the number of its changes, got {returned}$"):
+        engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,)))
+
+
 # --- Config(verify=True) -------------------------------------------------------------------------------------------
 
 BREAKS = """

@@ -16,6 +16,7 @@ import engine.dynamo
 from engine import targets
 from engine.errors import ShapeError, UnsupportedByTarget
 from engine.memory import as_array
+from engine.ops import TensorType
 from engine.runtime import boundary
 from engine.targets.host import HOST
 from engine.torch_backend import segments
@@ -48,6 +49,10 @@ class Meta(FakeDevice):
     def place_of_results(self, inputs: Sequence[Any]) -> str | None:
         """Here, if an input is here."""
         return "meta" if any(isinstance(one, torch.Tensor) and one.is_meta for one in inputs) else None
+
+    def new_result(self, type_: TensorType, place: str) -> torch.Tensor:
+        """A tensor without values."""
+        return torch.empty(type_.shape, dtype=getattr(torch, type_.dtype), device=place)
 
     def copy_in(self, value: FakeValue, given: Any) -> None:
         """Zeros in place of elements that are not there."""

@@ -8,6 +8,7 @@ nor triton is imported.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import inspect
 import json
 import os
@@ -115,10 +116,11 @@ def describe_sizes(types: Sequence[str], **sizes: int) -> str:
 
 @cache
 def hash_source(function: Any) -> str:
-    """Hash of the file of a kernel and of the files beside it that several kernels share."""
+    """Hash of the file of a kernel, of the files beside it that several kernels share, and of triton's version."""
     path = Path(inspect.getsourcefile(function.fn) or "")
     files = [path, *sorted(other for other in path.parent.glob("_*.py") if other != path)]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    parts = [importlib.metadata.version("triton").encode(), *(file.read_bytes() for file in files)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

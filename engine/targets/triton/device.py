@@ -148,6 +148,15 @@ class TritonDevice(Device):
         """As `Device.allocate`. Torch aligns memory to 64 bytes or more."""
         return TensorBuffer(nbytes, self.place)
 
+    def new_result(self, type_: TensorType, place: Any) -> Any:
+        """As `Device.new_result`."""
+        import torch
+
+        try:
+            return torch.empty(type_.shape, dtype=torch_type(type_.dtype), device=place)
+        except RuntimeError as error:
+            raise _explain_failure(type_.nbytes, place, error) from error
+
     def read(self, value: Any) -> np.ndarray:
         """As `Device.read`; waits for the device."""
         return as_elements(value)

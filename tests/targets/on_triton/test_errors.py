@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import engine
+from engine.ops import TensorType
 from engine.targets.triton.device import TensorBuffer, TritonDevice
 
 ON_TRITON = engine.Config(target="triton")
@@ -50,6 +51,8 @@ def test_too_little_memory_of_the_gpu_says_how_much_is_needed_and_free(monkeypat
     told = r"a program needs 5,000 bytes of memory of cuda:0, which has 1,000 of 80,000 bytes free"
     with pytest.raises(engine.ProgramError, match=told):
         TensorBuffer(5000, "cuda:0")
+    with pytest.raises(engine.ProgramError, match=told):
+        TritonDevice().new_result(TensorType("float32", (50, 25)), "cuda:0")
 
 
 def test_an_earlier_error_of_cuda_is_not_taken_for_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

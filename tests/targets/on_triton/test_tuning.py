@@ -15,7 +15,7 @@ from torch import nn
 
 import engine
 from engine.runtime import requests
-from engine.targets.triton import configurations, tuning
+from engine.targets.triton import configurations, registry, tuning
 from engine.targets.triton.configurations import Measured, Question, describe_sizes, file_of, read_table, write_rows
 from engine.targets.triton.device import TritonDevice
 from engine.targets.tuned import Tuned, TuningOptions
@@ -163,6 +163,15 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 def test_sizes_of_a_class() -> None:
     assert describe_sizes(["float32"], m=1, n=4096, k=4097) == "m<=1 n<=4096 k<=8192 float32"
+
+
+def test_a_measurement_holds_for_one_version_of_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = next(iter(registry.kernels()["linear"])).plan.__globals__["multiply_tiles"]
+    before = configurations.hash_source(function)
+    configurations.hash_source.cache_clear()
+    monkeypatch.setattr("importlib.metadata.version", lambda _package: "3.8.0")
+    assert configurations.hash_source(function) != before
+    configurations.hash_source.cache_clear()
 
 
 def test_only_a_gpu_is_worth_measuring() -> None:
