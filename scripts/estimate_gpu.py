@@ -34,6 +34,7 @@ from engine.targets.triton.executable import is_shared, launches_of
 from engine.targets.triton.launch import Launch
 from suites.cli import guard
 from suites.cli.scripts import check_page, positive
+from suites.harness.declare.precision import PRECISIONS, convert_model
 from suites.harness.present import markdown
 from suites.models.qwen3 import SMALL, TINY
 
@@ -52,13 +53,18 @@ class Ceilings(NamedTuple):
 
     Attributes:
         bandwidth: bytes that memory moves.
-        flops: operations of dense products of 16-bit numbers, on tensor cores.
+        flops: operations of dense products of 16-bit numbers, on tensor cores. Those of TF32 have half of the rate.
         plain_flops: operations of float32, on the ordinary units.
     """
 
     bandwidth: float = 4.8e12
     flops: float = 989e12
     plain_flops: float = 67e12
+
+    def rate(self, arithmetic: str) -> float:
+        """Operations a second: ``narrow``, ``tf32``, ``two_tf32``, which takes two for one, or ``float32``."""
+        shares = {"narrow": 1.0, "tf32": 0.5, "two_tf32": 0.25}
+        return self.flops * shares[arithmetic] if arithmetic in shares else self.plain_flops
 
 
 class Work(NamedTuple):
@@ -72,7 +78,7 @@ class Work(NamedTuple):
         weights: bytes of constants among those that are read.
         shared: bytes of working memory that its launches share.
         flops: floating-point operations.
-        on_tensor_cores: the products of the step run there.
+        arithmetic: of the step's products, as `Ceilings.rate` names it; ``float32`` for a step without products.
     """
 
     name: str
@@ -83,7 +89,12 @@ class Work(NamedTuple):
     weights: int
     shared: int
     flops: int
-    on_tensor_cores: bool
+    arithmetic: str
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        """True if the products of the step run there."""
+        return self.arithmetic != "float32"
 
     @property
     def nbytes(self) -> int:
@@ -97,18 +108,17 @@ class Work(NamedTuple):
 
     def seconds(self, ceilings: Ceilings) -> tuple[float, float]:
         """What memory, and what arithmetic takes at the ceiling."""
-        rate = ceilings.flops if self.on_tensor_cores else ceilings.plain_flops
-        return self.nbytes / ceilings.bandwidth, self.flops / rate
+        return self.nbytes / ceilings.bandwidth, self.flops / ceilings.rate(self.arithmetic)
 
 
-def make_decoder(configuration: Mapping[str, Any], cache: int) -> Any:
-    """A decoder with random weights and `PLANNED_LAYERS` layers of the configuration."""
+def make_decoder(configuration: Mapping[str, Any], cache: int, precision: str) -> Any:
+    """A decoder with random weights and `PLANNED_LAYERS` layers of the configuration, of the type of a precision."""
     from suites.models.nets.cached import CachedLM
     from suites.models.nets.causal import CausalLM, draw_vectors
 
     network = CausalLM("qwen3", {**configuration, "num_hidden_layers": PLANNED_LAYERS}, "sdpa").network
     draw_vectors(network)  # weights of norms that are 1 would be folded away
-    return CachedLM(network, 1, cache).eval()
+    return convert_model(CachedLM(network, 1, cache).eval(), precision)
 
 
 def plan(decoder: Any, tokens: int, before: int, precision: str) -> list[Work]:
@@ -119,7 +129,8 @@ def plan(decoder: Any, tokens: int, before: int, precision: str) -> list[Work]:
     ids = torch.zeros(1, tokens, dtype=torch.int64)
     inputs = (ids, torch.tensor([before]), torch.tensor([before + tokens]))
     with mock.patch.object(target, "INTERPRETED_MULTIPROCESSORS", MULTIPROCESSORS):
-        program: Any = compile_model(decoder, inputs, Config(target="triton", precision=precision))
+        of_weights = precision if PRECISIONS[precision].kind == "quantised" else None
+        program: Any = compile_model(decoder, inputs, Config(target="triton", precision=of_weights))
         bound = program._example.executable.plan  # noqa: SLF001  # the plan is no part of the public interface
     return list(_read_steps(program.lowered, bound.steps))
 
@@ -141,8 +152,8 @@ def _read_steps(artifact: Artifact, steps: Sequence[Step]) -> Iterator[Work]:
         planned = launches_of(step)
         launches = [one for one in planned.launches if not is_shared(step, one)]
         weights = min(weights, read)  # a lookup reads some rows of its table
-        narrow, shared = _uses_tensor_cores(step), planned.scratch_bytes
-        yield Work(step.kernel.name, module, launches, read, written, weights, shared, flops, narrow)
+        arithmetic, shared = _find_arithmetic(step), planned.scratch_bytes
+        yield Work(step.kernel.name, module, launches, read, written, weights, shared, flops, arithmetic)
 
 
 def _count_bytes(place: Place | None) -> int:
@@ -158,15 +169,17 @@ def _find_weights(step: Step) -> Iterator[Place]:
             yield place
 
 
-def _uses_tensor_cores(step: Step) -> bool:
-    """True for products of 16-bit numbers that are multiplied in blocks."""
+def _find_arithmetic(step: Step) -> str:
+    """How products of a step that are multiplied in blocks are computed; ``float32`` for other steps."""
     if step.op not in PRODUCTS or step.kernel.variant == "vector":
-        return False
-    multiplied = launches_of(step).launches[0].arguments.get("TYPE")
-    if multiplied is not None:
-        return bool(multiplied.primitive_bitwidth == 16)
-    second = step.operands[1]
-    return second is not None and second.dtype in NARROW
+        return "float32"
+    arguments = launches_of(step).launches[0].arguments
+    multiplied, second = arguments.get("TYPE"), step.operands[1]
+    if multiplied is None:  # attention
+        is_narrow = second is not None and second.dtype in NARROW
+    else:
+        is_narrow = multiplied.primitive_bitwidth == 16
+    return "narrow" if is_narrow else {"ieee": "float32"}.get(arguments["PRECISION"], arguments["PRECISION"])
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -225,14 +238,18 @@ def write_estimate(
     configuration: Mapping[str, Any], tokens: int, cache: int, precision: str, ceilings: Ceilings
 ) -> str:
     """Both tables, with what they are."""
-    decoder, layers = make_decoder(configuration, cache), configuration["num_hidden_layers"]
+    decoder, layers = make_decoder(configuration, cache, precision), configuration["num_hidden_layers"]
     rates = (ceilings.bandwidth / 1e12, ceilings.flops / 1e12, ceilings.plain_flops / 1e12)
+    types = PRECISIONS[precision]
+    what = "a model of float32" if types.dtype is None else f"a model of {types.dtype}"
+    if types.kind == "quantised":
+        what += f" with {precision} weights"
     label = (
         f"**ESTIMATE, not a measurement.** Ceilings: {rates[0]:g} TB/s, {rates[1]:g} TFLOP/s of products of 16-bit "
-        f"numbers and {rates[2]:g} TFLOP/s of float32. By default they are those that NVIDIA publishes for the H200 "
-        f"({SOURCE}; for products, half of the rate with sparsity). Planned for {MULTIPROCESSORS} multiprocessors, "
-        f"with {precision} weights; activations and cache are float32. The numbers of a step are in the row of its "
-        "first launch."
+        f"numbers, half of it of TF32, and {rates[2]:g} TFLOP/s of float32. By default they are those that NVIDIA "
+        f"publishes for the H200 ({SOURCE}; for products, half of the rate with sparsity). Planned for "
+        f"{MULTIPROCESSORS} multiprocessors and {what}. The cache has the type of the model. The numbers of a step are "
+        "in the row of its first launch."
     )
     prompt = write_table(plan(decoder, tokens, 0, precision), layers, tokens, ceilings)
     token = write_table(plan(decoder, 1, cache - 1, precision), layers, 1, ceilings)
@@ -253,7 +270,9 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("--configuration", choices=CONFIGURATIONS, default="small", help="small: Qwen3-0.6B")
     parser.add_argument("--tokens", type=positive, default=512, help="of the prompt")
     parser.add_argument("--cache", type=positive, default=1024, help="tokens that the cache holds")
-    parser.add_argument("--precision", choices=("fp32", "bf16", "fp16", "int8_weight"), default="bf16")
+    parser.add_argument(
+        "--precision", choices=("fp32", "bf16", "fp16", "int8_weight"), default="bf16", help="as in a case of run"
+    )
     parser.add_argument("--bandwidth", type=_rate, default=Ceilings().bandwidth, help="of memory, TB/s")
     parser.add_argument("--flops", type=_rate, default=Ceilings().flops, help="of products of 16 bits, TFLOP/s")
     parser.add_argument("--plain-flops", type=_rate, default=Ceilings().plain_flops, help="of float32, TFLOP/s")

@@ -23,9 +23,9 @@ def script(root: Path) -> dict[str, Any]:
     return runpy.run_path(str(root / "scripts/estimate_gpu.py"))
 
 
-@pytest.fixture(scope="module")
-def decoder(script: dict[str, Any]) -> Any:
-    return script["make_decoder"](TINY, CACHE)
+def plan(script: dict[str, Any], tokens: int, before: int, precision: str) -> Any:
+    decoder = script["make_decoder"](TINY, CACHE, precision)
+    return script["plan"](decoder, tokens, before, precision)
 
 
 def _count_weights(precision: str) -> int:
@@ -34,33 +34,43 @@ def _count_weights(precision: str) -> int:
     heads, groups = TINY["num_attention_heads"], TINY["num_key_value_heads"]
     shapes = [((heads + 2 * groups) * width, hidden), (hidden, heads * width), (2 * inner, hidden), (hidden, inner)]
     scales = sum(4 * rows for rows, _columns in shapes) if precision == "int8_weight" else 0
-    norms = 4 * (2 * hidden + 2 * width)
+    norms = (2 if precision == "bf16" else 4) * (2 * hidden + 2 * width)
     return SIZES[precision] * sum(rows * columns for rows, columns in shapes) + scales + norms
 
 
 @pytest.mark.parametrize("precision", SIZES)
-def test_the_weights_of_a_layer_are_those_of_the_configuration(
-    script: dict[str, Any], decoder: Any, precision: str
-) -> None:
-    works = script["plan"](decoder, 1, CACHE - 1, precision)
+def test_the_weights_of_a_layer_are_those_of_the_configuration(script: dict[str, Any], precision: str) -> None:
+    works = plan(script, 1, CACHE - 1, precision)
     layer = [work for work in works if work.is_in_middle]
     assert sum(work.weights for work in layer) == _count_weights(precision)
     assert all(0 <= work.weights <= work.read and work.written > 0 for work in works)
-    assert {work.on_tensor_cores for work in layer} == {False}  # one row is multiplied without blocks
+    of_products = {work.on_tensor_cores for work in layer if "linear" in work.name}
+    assert of_products == {False}  # one row is multiplied without blocks
 
 
-def test_products_of_a_prompt_run_on_tensor_cores(script: dict[str, Any], decoder: Any) -> None:
-    works = [work for work in script["plan"](decoder, TOKENS, 0, "bf16") if work.is_in_middle]
-    assert sum(work.weights for work in works) == _count_weights("bf16")
-    assert [work.name for work in works if work.on_tensor_cores] == [
-        "triton_linear_tiles",
-        "triton_linear_tiles",
-        "triton_gated_linear_tiles",
-        "triton_linear_tiles",
-    ]
+@pytest.mark.parametrize(
+    ("precision", "arithmetic", "of_attention", "size"),
+    [("bf16", "narrow", "narrow", 2), ("int8_weight", "two_tf32", "float32", 4), ("fp32", "float32", "float32", 4)],
+)
+def test_products_of_a_prompt_run_on_tensor_cores(
+    script: dict[str, Any], precision: str, arithmetic: str, of_attention: str, size: int
+) -> None:
+    works = [work for work in plan(script, TOKENS, 0, precision) if work.is_in_middle]
+    assert sum(work.weights for work in works) == _count_weights(precision)
+    of_products = [work.arithmetic for work in works if "linear" in work.name]
+    assert of_products == [arithmetic] * 4
+    assert [work.arithmetic for work in works if "attention" in work.name] == [of_attention]
+    assert {work.arithmetic for work in works if "linear" not in work.name and "attention" not in work.name} == {
+        "float32"
+    }
     kept = [work for work in works if "index_put" in work.name]
-    nbytes = 4 * TOKENS * TINY["num_key_value_heads"] * TINY["head_dim"]
+    nbytes = size * TOKENS * TINY["num_key_value_heads"] * TINY["head_dim"]
     assert [work.written for work in kept] == [nbytes, nbytes]  # and not the whole cache
+
+
+def test_two_products_of_tf32_take_four_times_as_long_as_one_of_16_bit_numbers(script: dict[str, Any]) -> None:
+    ceilings = script["Ceilings"](1.0, 100.0, 10.0)
+    assert [ceilings.rate(one) for one in ("narrow", "tf32", "two_tf32", "float32")] == [100.0, 50.0, 25.0, 10.0]
 
 
 def test_the_page_says_that_it_is_an_estimate(
