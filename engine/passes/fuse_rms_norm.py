@@ -1,10 +1,16 @@
-"""Recognise RMSNorm written by hand, then make its scale part of it."""
+"""Recognise RMSNorm written by hand, then make its scale part of it.
+
+Models of bfloat16 and float16 compute the norm in float32 and round its result. The op does so by itself: it reads and
+writes the narrow type and computes in float32. A scale behind the rounding becomes part of it, too, which leaves out
+that rounding.
+"""
 
 from __future__ import annotations
 
 from engine.graph import Graph, Value
 from engine.passes.base import Pass
 from engine.passes.pattern import Match, OneOf, Rule, Scalar, Var, apply, call
+from engine.passes.widen import NARROW
 from engine.sizes import same
 
 _X = Var("x")
@@ -42,6 +48,17 @@ def _norm(graph: Graph, found: Match) -> Value:
     )
 
 
+def _is_round_trip(found: Match) -> bool:
+    """From a narrow type to float32 and back to the same; nothing of the norm has the type float32."""
+    x, norm = found.values["x"], found.calls["norm"]
+    is_plain = norm["weight"] is None and norm["addend"] is None
+    return is_plain and x.dtype in NARROW and found.nodes[0].output.dtype == x.dtype
+
+
+def _norm_narrow(graph: Graph, found: Match) -> Value:
+    return graph.emit_again(found.calls["norm"], {"x": found.values["x"]}, before=found.nodes[0])
+
+
 def _weight_fits(found: Match) -> bool:
     """The slot is free and the constant has exactly the shape of what is normalised."""
     norm, other = found.calls["norm"], found.values["other"]
@@ -54,8 +71,11 @@ def _scale(graph: Graph, found: Match) -> Value:
     return graph.emit_again(found.calls["norm"], {"weight": found.values["other"]}, before=found.nodes[0])
 
 
+_WIDENED = call("cast", _X, dtype="float32")
+
 RULES = (
     Rule(_NORM, _norm, (_trailing_axes, _same_type)),
+    Rule(call("cast", call("rms_norm", _WIDENED, name="norm")), _norm_narrow, (_is_round_trip,)),
     Rule(call("mul", call("rms_norm", _X, name="norm"), Var("other")), _scale, (_weight_fits,)),
 )
 

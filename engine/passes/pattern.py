@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from engine import dtypes
 from engine.graph import Graph, Node, Value
+from engine.passes.widen import NARROW, find_narrow_type
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,11 @@ class Var:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A constant with one element, equal to `value` (relative 1e-6, since models round constants); None: any number."""
+    """A constant with one element, equal to `value`; None: any number.
+
+    Equal is what differs by at most 1e-6 of the value, because models round constants. In a model of bfloat16 or
+    float16, also where its values have become float32, it is the value rounded to that type.
+    """
 
     name: str = ""
     value: float | None = None
@@ -92,7 +100,7 @@ def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
             yield result
         case Scalar(name, expected):
             number = value.scalar
-            if number is None or (expected is not None and not math.isclose(number, expected, rel_tol=1e-6)):
+            if number is None or (expected is not None and not _is_rounded(expected, number, value)):
                 return
             result = found.copy()
             if name:
@@ -103,6 +111,14 @@ def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
                 yield from matches(alternative, value, found)
         case Call():
             yield from _call(pattern, value, found)
+
+
+def _is_rounded(expected: float, number: float, value: Value) -> bool:
+    """True if `number`, the element of the constant `value`, is `expected` as the model stores it."""
+    if math.isclose(number, expected, rel_tol=1e-6):
+        return True
+    kind = value.dtype if value.dtype in NARROW else find_narrow_type(value)
+    return kind is not None and number == float(np.asarray(expected).astype(dtypes.dtype(kind).numpy))
 
 
 def _call(pattern: Call, value: Value, found: Match) -> Iterator[Match]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph import Graph, Value
+from engine import dtypes, passes
+from engine.graph import Graph, Value, verify
 from engine.ops import TensorType
-from tests.graphs import ops, run_pass
+from tests.graphs import evaluate, ops, run_pass
 
 SHAPE = (2, 5, 6)
 SPELLINGS = ("rsqrt", "reciprocal", "div")
@@ -54,6 +55,54 @@ def test_the_weight_is_taken_in(weight_first):
     g.outputs = [g.emit("mul", operands[::-1] if weight_first else operands)]
     assert run_pass(g, "fuse_rms_norm") == [2]
     assert ops(g) == ["rms_norm"]
+
+
+def narrow_norm(kind: str, back: str, *, is_read_elsewhere: bool = False) -> Graph:
+    """A norm in float32 of values of type `kind`, cast to the type `back` and scaled there."""
+    g = Graph()
+    g.add_input("x", TensorType(kind, SHAPE))
+    wide = g.emit("cast", [g.inputs[0]], dtype="float32")
+    shifted = g.emit(
+        "add", [g.emit("mean", [g.emit("mul", [wide, wide])], axes=(2,), keepdims=True), g.scalar(1e-6, "float32")]
+    )
+    normed = g.emit("mul", [wide, g.emit("rsqrt", [shifted])])
+    rounded = g.emit("cast", [normed], dtype=back)
+    scale = g.constant(np.random.default_rng(2).standard_normal(6).astype(dtypes.dtype(back).numpy))
+    g.outputs = [g.emit("mul", [scale, rounded]), *([normed] if is_read_elsewhere else [])]
+    return g
+
+
+ULP = {"bfloat16": 2**-8, "float16": 2**-11}
+
+
+@pytest.mark.parametrize("kind", ULP)
+def test_a_norm_between_casts_reads_and_writes_the_narrow_type(kind):
+    """With its scale it is one node. It rounds once; the hand-written one rounds before the scale, too."""
+    g = narrow_norm(kind, kind)
+    x = np.random.default_rng(3).standard_normal(SHAPE).astype(dtypes.dtype(kind).numpy)
+    (before,) = evaluate(g, [x])
+    assert passes.PASSES["fuse_rms_norm"].run(g) == 3
+    verify.graph(g)
+    assert ops(g) == ["rms_norm"]
+    (after,) = evaluate(g, [x])
+    wide, scale = x.astype(np.float64), g.nodes[0]["weight"].elements.astype(np.float64)
+    exact = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6) * scale
+    assert after.dtype == before.dtype == x.dtype
+    assert np.abs(after.astype(np.float64) - exact).max() <= ULP[kind] * np.abs(exact).max()
+    assert np.abs(before.astype(np.float64) - exact).max() <= 2.1 * ULP[kind] * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("kind", "back"), [("bfloat16", "float16"), ("float16", "bfloat16")])
+def test_other_casts_around_a_norm_stay(kind, back):
+    g = narrow_norm(kind, back)
+    assert run_pass(g, "fuse_rms_norm") == [1]
+    assert ops(g) == ["cast", "rms_norm", "cast", "mul"]
+
+
+def test_a_norm_that_is_read_in_float32_stays_in_float32():
+    g = narrow_norm("bfloat16", "bfloat16", is_read_elsewhere=True)
+    assert run_pass(g, "fuse_rms_norm") == [1]
+    assert ops(g) == ["cast", "rms_norm", "cast", "mul"]
 
 
 @pytest.mark.parametrize("axes", [(1,), (0,), (0, 2)])
