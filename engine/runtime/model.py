@@ -16,6 +16,7 @@ from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.requests import refuse_to_copy
 from engine.runtime.state import State
 from engine.runtime.warn import warn
+from engine.targets.tuned import Tuning
 
 Runner = TypeVar("Runner")
 """What runs a model whose sizes are all known."""
@@ -171,6 +172,28 @@ class CompiledModel(ABC, Generic[Runner]):
         Raises:
             ConfigError: `runs` or `roofs` has another value, or the target has no clock of its own, such as the
                 interpreter, whose times `trace` has.
+        """
+
+    @abstractmethod
+    def tune(self, *args: Any, rounds: int = 9, folder: str | Path | None = None, **kwargs: Any) -> Tuning:
+        """Measure which configuration of each kernel is the fastest for the sizes of this call, and store the choices.
+
+        Programs that are compiled or loaded afterwards use them; this one stays as it is. Results of another
+        configuration may differ in rounding.
+
+        Args:
+            *args: as for a call.
+            rounds: so many times each configuration is measured; one or more. Below nine, a choice is hardly certain.
+            folder: where the table lies; None: ``enginebench/triton`` in the user's cache, which programs read.
+            **kwargs: as for a call.
+
+        Returns:
+            The choices, with their gains, and the file that has them.
+
+        Raises:
+            ConfigError: another value of `rounds` or `folder`; the target has no configurations to choose from; or
+                torch runs a part of the model.
+            ShapeError, ExecutionError: as a call.
         """
 
     @abstractmethod

@@ -189,24 +189,7 @@ class Program(CompiledModel[Specialised]):
         return self._for(args, others).profile(args, others, states, runs, roofs=roofs)
 
     def tune(self, *args: Any, rounds: int = 9, folder: str | Path | None = None, **kwargs: Any) -> Tuning:
-        """Measure which configuration of each kernel is the fastest for the sizes of this call, and store the choices.
-
-        Programs that are compiled or loaded afterwards use them; this one stays as it is. Results of another
-        configuration may differ in rounding.
-
-        Args:
-            *args: as for a call.
-            rounds: so many times each configuration is measured; one or more. Below nine, a choice is hardly certain.
-            folder: where the table lies; None: ``enginebench/triton`` in the user's cache, which programs read.
-            **kwargs: as for a call.
-
-        Returns:
-            The choices, with their gains, and the file that has them.
-
-        Raises:
-            ConfigError: another value of `rounds` or `folder`, or the target has no configurations to choose from.
-            ShapeError, ExecutionError: as a call.
-        """
+        """As `CompiledModel.tune`."""
         options = tuning_options(rounds, folder)
         states, others = self._copy_state(kwargs)
         return self._for(args, others).tune(args, others, states, options)

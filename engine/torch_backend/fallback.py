@@ -120,9 +120,9 @@ class FallbackProgram(CompiledModel[SizedSegments]):
             "and compile what torch.export.load returns with the same Config"
         )
 
-    def tune(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def tune(self, *args: Any, rounds: int = 9, folder: str | Path | None = None, **kwargs: Any) -> NoReturn:
         """ConfigError: only a `Program`, all of which the engine runs, can be tuned."""
-        del args, kwargs
+        del args, rounds, folder, kwargs
         raise ConfigError(
             f"tune: torch runs a part of {self._interface.name}, and only programs without a fallback can be tuned. "
             "Programs with a fallback use the choices that were measured for the same sizes in other programs"
