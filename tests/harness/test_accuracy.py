@@ -521,6 +521,10 @@ def test_ctrl_c_ends_the_process_of_a_backend_without_a_traceback(tmp_path):
     )
     (tmp_path / "main.py").write_text(
         textwrap.dedent("""
+            import signal
+
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
+
             if __name__ == "__main__":
                 import slow
                 from suites.accuracy import evaluate
@@ -534,6 +538,10 @@ def test_ctrl_c_ends_the_process_of_a_backend_without_a_traceback(tmp_path):
             assert process.poll() is None
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     assert process.returncode == -signal.SIGINT
     assert errors.count("KeyboardInterrupt") == 1, errors  # its own; the command line hides it
