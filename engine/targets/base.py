@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.config import Config
-from engine.errors import ConfigError
+from engine.errors import ConfigError, InternalError
 from engine.memory import as_array
 from engine.ops import TensorType
 from engine.program import Artifact, Instruction
@@ -115,7 +115,7 @@ class Device(ABC):
 
         Only devices whose `place_of_results` answers a place have it.
         """
-        raise NotImplementedError(f"{self.name}: no result of {type_} at {place}")
+        raise InternalError(f"device {self.name}: it makes no result of {type_} at {place}")
 
     def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
         """What makes memory for a result of `type_` that the user gets; None: NumPy and torch make it themselves.
