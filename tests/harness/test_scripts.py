@@ -29,6 +29,7 @@ MISTAKES = {
     "bench_contention": (["--only", "eagre"], "did you mean 'eager'"),
     "bench_kernels": (["--filter", "linear", "--into", "docs/kernels.md"], "leave out --filter"),
     "bench_load": (["--models", "bertt"], "did you mean 'bert'"),
+    "bench_scaling": (["--models", "bert-decode"], "bert-decode: bert generates no text"),
     "compare_backends": (["minilm", "--stored", "last"], "--stored prints runs that are there; leave out the models"),
     "compare_onnxruntime": (["mlp", "--into", "missing.md"], "compare_onnxruntime: missing.md: No such file"),
     "compare_schemes": (["mlq"], "did you mean 'mlp'"),
