@@ -215,6 +215,11 @@ def _sum(x: Tensor, addend: Tensor | None) -> Tensor:
     return x if addend is None else x + addend
 
 
+def _created(case: Case) -> int:
+    """How many int64 an op without operands writes."""
+    return int(case.written) // 8
+
+
 # What torch is asked for where the op has no function of the same name that takes the operands alone.
 TORCH: dict[str, Callable[..., Tensor]] = {
     "linear": _linear,
@@ -240,6 +245,8 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "amax": lambda c, x: x.amax(_axes(c, x)),
     "var": lambda c, x: x.var(_axes(c, x)),
     "argmax": lambda c, x: x.argmax(c.ints[0]),
+    "full": lambda c: torch.full((_created(c),), 1, dtype=torch.int64),
+    "arange": lambda c: torch.arange(1, _created(c) + 1),
     "embedding": lambda _c, table, ids: functional.embedding(ids, table),
     "index_select": lambda c, x, ids: x.index_select(c.ints[0], ids),
     "index": lambda _c, x, ids: x[ids],

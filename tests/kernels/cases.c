@@ -107,6 +107,8 @@ static const struct {
     {"logical_or", cases_integer},
     {"logical_xor", cases_integer},
     {"logical_not", cases_integer},
+    {"full", cases_full},
+    {"arange", cases_arange},
     {"embedding", cases_embedding},
     {"index_select", cases_index_select},
     {"index", cases_index},

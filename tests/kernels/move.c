@@ -1,4 +1,5 @@
-/* copy, concat and what reads and writes at positions: every layout and element size; indices out of range. */
+/* copy, concat, what reads and writes at positions, and full and arange: every layout and element size; indices out of range. */
+#include <math.h>
 #include <stdio.h>
 
 #include "iterate.h"
@@ -221,6 +222,39 @@ void cases_concat(case_visitor *v) {
         for (int how = DENSE; how <= SCATTERED; how++)
             for (int axis = 0; axis < 3; axis++) add_concat(v, copy_dtypes[d], axis, (layout)how);
 }
+
+/* full and arange: no input; of an arange, `step` is the second number. */
+static void make_created(test_case *c, const char *op, eb_dtype dtype, int64_t n, double first, double step) {
+    case_begin(c, op, 0, "dtype=%d n=%ld first=%g step=%g", (int)dtype, (long)n, first, step);
+    case_output(c, dtype, DENSE, SHAPE(n));
+    c->node.n_reals = IS_ONE_OF(op, "arange") ? 2 : 1;
+    c->reals[0] = first;
+    c->reals[1] = step;
+}
+
+/* Every dtype; sizes around a tile of 64 KiB; values that a dtype rounds, cuts or cannot hold, and NaN. */
+static void add_created(case_visitor *v) {
+    const int is_arange = IS_ONE_OF(v->op, "arange");
+    static const double values[][2] = {{0, 1}, {-3, 0.1}, {1e30, -1e28}, {NAN, 1}, {70000, 3}};
+    test_case c;
+    for (int dtype = EB_F32; dtype <= (is_arange ? EB_U8 : EB_BOOL); dtype++) {
+        int64_t tile = (1 << 16) / eb_element_size(dtype);
+        const int64_t sizes[] = {0, 1, 2, 7, 1000, tile - 1, tile, tile + 1, 2 * tile, 3 * tile + 5};
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+            for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+                make_created(&c, v->op, (eb_dtype)dtype, sizes[s], values[i][0], values[i][1]);
+                visit_case(v, &c);
+            }
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        make_created(&c, v->op, EB_I64, streams[i][0] * streams[i][1], 1, 1);
+        case_timed(&c, 0, "%ld of int64", (long)(streams[i][0] * streams[i][1]));
+        visit_case(v, &c);
+    }
+}
+
+void cases_full(case_visitor *v) { add_created(v); }
+void cases_arange(case_visitor *v) { add_created(v); }
 
 /* Rows of a table at 2048 positions, by each op that can; and single elements. */
 static void time_table(case_visitor *v, int64_t axis, const char *what) {

@@ -1,0 +1,59 @@
+/* full and arange of any dtype: a dense result, written once. */
+#include <string.h>
+
+#include "../../engine.h"
+#include "../../iterate.h"
+#include "../../ops.h"
+#include "../../ref/element.h"
+
+enum { TILE_BYTES = 1 << 16 };
+
+static int64_t tile_elements(const eb_tensor *y) { return TILE_BYTES / eb_element_size(y->dtype); }
+
+static eb_status plan(eb_node *node) {
+    const eb_tensor *y = eb_output(node);
+    if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    node->tiles = eb_ceil_div(eb_size(y), tile_elements(y));
+    return EB_OK;
+}
+
+static eb_status run_full(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *y = eb_output(node);
+    int64_t size = eb_element_size(y->dtype), first = begin * tile_elements(y) * size;
+    int64_t bytes = eb_min(eb_size(y) * size, end * tile_elements(y) * size) - first;
+    char *to = (char *)eb_data(y, bases) + first;
+    if (bytes <= 0) return EB_OK;
+    eb_store_any(y->dtype, to, 0, 1, node->reals[EB_REAL_FULL_VALUE], 0);
+    /* What is written already, again and again; up to a tile, so that what is read stays in the nearest cache. */
+    for (int64_t done = size; done < bytes;) {
+        int64_t more = eb_min(eb_min(done, TILE_BYTES / 4), bytes - done);
+        memcpy(to + done, to, (size_t)more);
+        done += more;
+    }
+    return EB_OK;
+}
+
+/* Elements [first, last) of an arange. A constant `dtype` makes the loop one of plain stores. */
+static inline void count(int32_t dtype, void *y, double start, double step, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) eb_store_any(dtype, y, i, 1, start + step * (double)i, 0);
+}
+
+static eb_status run_arange(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *t = eb_output(node);
+    int64_t first = begin * tile_elements(t), last = eb_min(eb_size(t), end * tile_elements(t));
+    double start = node->reals[EB_REAL_ARANGE_START], step = node->reals[EB_REAL_ARANGE_STEP];
+    void *y = eb_data(t, bases);
+    switch (t->dtype) {
+    case EB_F32: count(EB_F32, y, start, step, first, last); break;
+    case EB_F64: count(EB_F64, y, start, step, first, last); break;
+    case EB_I64: count(EB_I64, y, start, step, first, last); break;
+    case EB_I32: count(EB_I32, y, start, step, first, last); break;
+    default: count(t->dtype, y, start, step, first, last);
+    }
+    return EB_OK;
+}
+
+const eb_kernel any_full__generic_rows = {plan, run_full};
+const eb_kernel any_arange__generic_rows = {plan, run_arange};
