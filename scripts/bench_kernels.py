@@ -78,7 +78,7 @@ class Case:
         _, op, name, flops, read, written, ints, operands = line.split("\t")
         numbers = tuple(int(i) for i in ints.split(",") if i)
         taken = written if op in INDEXED else read  # of a table as much as comes out
-        return cls(op, name, float(flops), float(taken), float(written), numbers, tuple(operands.split(";")))
+        return cls(op, name, float(flops), float(taken), float(written), numbers, tuple(filter(None, operands.strip().split(";"))))
 
     @property
     def bytes(self) -> float:
