@@ -22,6 +22,7 @@ import engine
 import engine.dynamo
 from engine.exporter import registry, walk
 from suites import models
+from tests.modules import Function
 
 
 def loggers():

@@ -14,17 +14,9 @@ import engine
 from engine.errors import ConfigError, EngineError, ShapeError, UnsupportedOp
 from engine.exporter import export
 from tests.exporter.cases import f32, flags, i64
+from tests.modules import Function
 
 HERE = str(Path(__file__))
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def refusal(function, *inputs):
