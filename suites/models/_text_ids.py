@@ -6,6 +6,7 @@ lower precision could not be told from wrong ones.
 
 from __future__ import annotations
 
+# As many ids on a line as fit.
 # fmt: off
 STORIES15M = (
     1, 9038, 2501, 263, 931, 29892, 727, 471, 263, 2217, 11203, 4257, 1706, 327, 29889, 1706, 327, 750, 263, 2107,
@@ -67,6 +68,7 @@ STORIES15M = (
 # fmt: on
 """Four texts of 256 tokens that `stories15m` itself has drawn at temperature 1; no tokenizer comes with it."""
 
+# As many ids on a line as fit.
 # fmt: off
 SMOLLM2 = (
     504, 11805, 282, 260, 827, 10017, 282, 260, 15046, 3894, 260, 1903, 26919, 19297, 3875, 42, 198, 198, 66, 2750,
