@@ -128,11 +128,11 @@ def to_dict(paths: Sequence[Path], environment: Environment, lines: Sequence[Abl
     }
 
 
-def show(outcome: ablate.Outcome, *, with_details: bool = False) -> None:
+def show(outcome: ablate.Outcome) -> None:
     """Print the tables of an ablation on a terminal."""
     started = store.read_start(outcome.paths[0].stem)
     printer = console()
-    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started, with_details=with_details)
+    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started)
 
 
 def _configured(backend: str, config: Mapping[str, str]) -> str:
