@@ -122,4 +122,4 @@ SMOLLM2 = (
     253, 2191, 12643, 28, 411, 260, 7063, 338, 7313, 30, 378, 3607, 314, 216, 35, 1711, 260, 4514, 282, 10542,
 )
 # fmt: on
-"""The first tokens of docs/measurement.md by the tokenizer of `smollm2`, without tables and links."""
+"""English text, by the tokenizer of `smollm2`: the beginning of an early version of docs/measurement.md."""
