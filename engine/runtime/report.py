@@ -338,7 +338,7 @@ def bar(share: float, width: int = BAR) -> str:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a run goes. All times but `call_seconds` are of one run: the one of median length.
+    """Where the time of a run goes. All times but `call_seconds` are of one run: the one with the median time.
 
     Attributes:
         nodes: in execution order. At one thread their times sum to `seconds`.
