@@ -75,7 +75,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         InternalError: a defect of the engine; the fallback to torch does not hide it.
     """
     if calibration is not None:
-        raise ConfigError("calibration: quantisation is not supported yet; expected None")
+        raise ConfigError("calibration: measured scales of activations are not supported yet; expected None")
     config = _choose_config(config, model, example_inputs)
     _require_torch("compile")
     if config.fallback is None:
@@ -145,7 +145,7 @@ class _Compiled(NamedTuple):
         rebuild: makes the user's own output structure from leaves; None: plain containers.
         export_seconds: spent in torch.export.
         started: when the engine's own work began, by `time.perf_counter`.
-        find_changed: tells the names of weights of the model that have changed since.
+        find_changed: returns the names of weights of the model that have changed since.
     """
 
     artifact: Artifact

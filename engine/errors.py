@@ -25,7 +25,7 @@ class ShapeError(EngineError):
 
 
 class ProgramError(EngineError):
-    """A program file is damaged, foreign or of another format version; or no machine like this can run the program."""
+    """A program file is missing, damaged, foreign or of another version; or this machine cannot run the program."""
 
 
 class UnsupportedByTarget(ProgramError):
@@ -98,7 +98,7 @@ class PlainWeightsWarning(EngineWarning):
 
 
 class StaleWeightsWarning(EngineWarning):
-    """The weights of a model have changed since it was compiled; the program keeps those of then.
+    """The weights of a model have changed since it was compiled; the program keeps the earlier ones.
 
     It is not issued for changes that torch does not count: through ``.data``, or a NumPy array that shares memory.
     """

@@ -30,13 +30,13 @@ def check_total(nbytes: int, what: str) -> None:
         raise ProgramError(f"{what} takes {nbytes} bytes; this process can have {total}")
 
 
-def aligned_empty(nbytes: int, alignment: int = ALIGNMENT) -> np.ndarray:
+def aligned_empty(nbytes: int) -> np.ndarray:
     """`nbytes` uninitialised bytes at an aligned address. ProgramError where the system has no such memory."""
     try:
-        raw = np.empty(nbytes + alignment, np.uint8)
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     except MemoryError:
         raise ProgramError(f"no memory for {nbytes} bytes of a program's values") from None
-    start = -raw.ctypes.data % alignment
+    start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
 
 

@@ -83,9 +83,9 @@ class Checked:
             raise WrongResult(f"{what}: {fault}")
 
 
-def suite_name(given: str | None = None) -> str:
-    """The suite to run: the given one, else that of the environment, else the quick one."""
-    return given or os.environ.get(SUITE_VARIABLE) or DEFAULT_SUITE
+def suite_name() -> str:
+    """The suite to run: that of the environment, else the quick one."""
+    return os.environ.get(SUITE_VARIABLE) or DEFAULT_SUITE
 
 
 def of_suite(name: str, backends: Sequence[str] | None = None, folder: Path | None = None) -> list[Pair]:

@@ -474,7 +474,7 @@ class Graph:
             equal.inherit(old)
         for node in self.nodes:
             if not new.keys().isdisjoint(node.inputs):
-                node._inputs = tuple(v if v is None else new.get(v, v) for v in node.inputs)  # noqa: SLF001
+                node._inputs = tuple(v if v is None else new.get(v, v) for v in node.inputs)  # noqa: SLF001  # same module
         self.outputs = [new.get(v, v) for v in self.outputs]
 
     def remove(self, nodes: Iterable[Node]) -> None:

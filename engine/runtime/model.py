@@ -33,8 +33,8 @@ class CompiledModel(ABC, Generic[Runner]):
         config: the switches.
         rebuild: makes the user's own output structure from leaves; None uses plain containers.
         serial: as for `LatestUsed`: only one thread at a time makes what runs for new sizes.
-        find_changed: tells the names of weights of the user's model that have changed since it was compiled; None for a
-            program that was loaded.
+        find_changed: returns the names of the weights of the user's model that have changed since it was compiled; None
+            for a program that was loaded.
 
     Attributes:
         config: the switches.
@@ -117,7 +117,7 @@ class CompiledModel(ABC, Generic[Runner]):
 
     @abstractmethod
     def new_state(self) -> State:
-        """A new state that holds what the model's buffers held at first, for ``model(..., state=...)``.
+        """Create a state with the initial values of the model's buffers, for ``model(..., state=...)``.
 
         It is empty for a model that writes to no buffer; such a model is called without one.
         """
@@ -139,7 +139,7 @@ class CompiledModel(ABC, Generic[Runner]):
 
     @abstractmethod
     def save(self, path: str | Path) -> None:
-        """Writes the model to `path` (suffix ``.engine`` by custom): one safetensors file.
+        """Write the model to `path` (suffix ``.engine`` by custom): one safetensors file.
 
         Raises:
             ProgramError: the file cannot be written, or cannot hold this model.
@@ -149,7 +149,7 @@ class CompiledModel(ABC, Generic[Runner]):
 
     @abstractmethod
     def report(self, **sizes: int) -> Report:
-        """Passes, kernels, memory, arithmetic, times. Costs no run.
+        """Return a report: what passes changed, kernels, memory, arithmetic and times. Runs nothing.
 
         Args:
             **sizes: the sizes to report for, where they differ from call to call; by default those of the example.
@@ -161,12 +161,12 @@ class CompiledModel(ABC, Generic[Runner]):
 
     @abstractmethod
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
-        """Time of each launch.
+        """Measure the time of each launch.
 
         Args:
             *args: as for a call.
             **kwargs: as for a call.
-            runs: how many runs to measure, one or more; the one of median length is shown.
+            runs: how many runs to measure, one or more; the run with the median time is shown.
             roofs: measure the machine's roofs too (0.1 s), for the share that each launch reaches.
 
         Raises:
@@ -183,8 +183,8 @@ class CompiledModel(ABC, Generic[Runner]):
 
         Args:
             *args: as for a call.
-            rounds: so many times each configuration is measured; one or more. Below nine, a choice is hardly certain.
-            folder: where the table lies; None: ``enginebench/triton`` in the user's cache, which programs read.
+            rounds: measurements of each configuration, one or more. With fewer than nine, choices are uncertain.
+            folder: folder of the table; None: ``enginebench/triton`` in the user's cache, which programs read.
             **kwargs: as for a call.
 
         Returns:
@@ -198,7 +198,7 @@ class CompiledModel(ABC, Generic[Runner]):
 
     @abstractmethod
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
-        """Runs once, instruction by instruction, and records statistics of every input and output.
+        """Run once, instruction by instruction, and record statistics of every input and output.
 
         Args:
             *args: as for a call.

@@ -29,7 +29,7 @@ class Program(CompiledModel[Specialised]):
     """A compiled model that the engine runs as a whole. Immutable; may be called from any number of threads at once.
 
     Made by `engine.compile` and `engine.load`. Calling it takes what the model takes (torch tensors or NumPy arrays)
-    and returns what the model returns, in memory that nobody else has. Where sizes may differ from call to call, a
+    and returns what the model returns, in memory that no other call uses. Where sizes may differ from call to call, a
     plan is bound for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers
     that the model writes to are in a `State`, which every call is given and changes; profile and trace work on a copy
     of it.
@@ -40,7 +40,7 @@ class Program(CompiledModel[Specialised]):
 
     Attributes:
         artifact: what was compiled, before the passes of the target; a file holds it.
-        lowered: what runs.
+        lowered: the artifact after the passes of the target, which runs.
     """
 
     _HOW_TO_KEEP = "use save and engine.load"

@@ -30,9 +30,9 @@ MODULE_WIDTH = 32
 """Characters of a module's path in a table."""
 
 
-def shortened(module: str, width: int = MODULE_WIDTH) -> str:
-    """The end of a module's path, which tells more than its beginning, in at most `width` characters."""
-    return module if len(module) <= width else f"\u2026{module[1 - width :]}"
+def shortened(module: str) -> str:
+    """The end of a module's path, which tells more than its beginning, in at most `MODULE_WIDTH` characters."""
+    return module if len(module) <= MODULE_WIDTH else f"\u2026{module[1 - MODULE_WIDTH :]}"
 
 
 def _text(cell: Any) -> str:
@@ -338,7 +338,7 @@ def bar(share: float, width: int = BAR) -> str:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a run goes. All times but `call_seconds` are of one run: the one of median length.
+    """Where the time of a run goes. All times but `call_seconds` are of one run: the one with the median time.
 
     Attributes:
         nodes: in execution order. At one thread their times sum to `seconds`.

@@ -16,7 +16,7 @@ from engine.targets.base import Buffer, Device
 
 
 class State(Mapping[str, np.ndarray]):
-    """Arrays by the names of the model's buffers, each of its buffer's shape and dtype; `Program.new_state` creates it.
+    """The model's buffers as arrays of their shapes and dtypes, by name; `Program.new_state` creates it.
 
     The memory is the device's: where this process can address it, an array is a view of it, otherwise a copy. Each call
     that is given the state changes the memory in place. Any number of states may be in use with one program

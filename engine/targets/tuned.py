@@ -76,8 +76,8 @@ class TuningOptions(NamedTuple):
     """How to tune.
 
     Attributes:
-        rounds: so many times each configuration is measured.
-        folder: where the table lies; None: the user's cache.
+        rounds: number of measurements of each configuration.
+        folder: folder of the table; None: the user's cache.
         clock: has ``measure(run)``, the seconds that the device takes for what `run` enqueues; None: the target's own.
         observe: called before each kernel with its name, its sizes, its number from 0 and the number of all.
     """

@@ -39,7 +39,7 @@ class Eager(Backend):
         ready = _buffers.restorer(model, self.state)
         return Prepared(call, ready=ready, precision=self.precision, device=self.device)
 
-    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
         """The network as it is."""
         from suites.backends import _static_cache
 

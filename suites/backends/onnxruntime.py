@@ -117,7 +117,7 @@ class OnnxRuntime(Backend):
         chosen = call_numpy if self.io == "numpy" else call
         return Prepared(chosen, made.export_s, made.compile_s, made.facts, precision=self.precision)
 
-    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
         """Export with the past as inputs and outputs; a step's present is bound as the next one's past, uncopied."""
         module = model.with_past()
         arguments, vary = module.example(model.batch)

@@ -113,7 +113,7 @@ class OpenVino(Backend):
         chosen = call_bits if self.precision == "bf16" else call_numpy if self.io == "numpy" else call
         return Prepared(chosen, export_s, compile_s, _described(compiled), precision=_computed(compiled))
 
-    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002
+    def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
         """Keys and values become the state of the request, as OpenVINO's documentation recommends for generating."""
         import torch
 

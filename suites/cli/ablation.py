@@ -39,12 +39,14 @@ GENERATIONS = 4
 
 def command(
     target: Annotated[str, typer.Argument(metavar="SUITE|MODEL", help=f"A suite. {targets.MODEL}.")],
-    backend: Annotated[str, typer.Option(help="Whose switches; its options are part of the whole.")] = "engine",
+    backend: Annotated[
+        str, typer.Option(help="Backend whose switches are measured; its options are always on.")
+    ] = "engine",
     switches: Annotated[
         str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
     ] = None,
     mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
-    pairs: Annotated[int, whole_number("--pairs", 0, help="Try so many of the strongest switches two at a time.")] = 0,
+    pairs: Annotated[int, whole_number("--pairs", 0, help="Measure the N strongest switches in pairs, too.")] = 0,
     only: Annotated[
         str | None,
         typer.Option(metavar="EXPR", help="Expression over the fields of a suite's cases; run --dry-run lists them."),
@@ -69,10 +71,10 @@ def command(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Take a backend apart, switch by switch: what does each earn, left out of everything, added to nothing, in pairs?
+    """Measure what each switch of a backend earns: left out while all others are on, on alone, and in pairs.
 
-    A switch that leaves the program as it is reads `not reached` and is not timed. A name that is both a suite's and a
-    model's is the model.
+    A switch that does not change the program is `not reached` and is not timed. If a suite and a model have the same
+    name, it means the model.
     """
     if resume and dry_run:
         raise UsageError(
@@ -128,11 +130,11 @@ def to_dict(paths: Sequence[Path], environment: Environment, lines: Sequence[Abl
     }
 
 
-def show(outcome: ablate.Outcome, *, with_details: bool = False) -> None:
+def show(outcome: ablate.Outcome) -> None:
     """Print the tables of an ablation on a terminal."""
     started = store.read_start(outcome.paths[0].stem)
     printer = console()
-    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started, with_details=with_details)
+    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started)
 
 
 def _configured(backend: str, config: Mapping[str, str]) -> str:

@@ -45,7 +45,7 @@ def command(
     ] = DEFAULT_BACKENDS,
     recipe: Annotated[
         list[Path] | None,
-        typer.Option(help="TOML file with the precision of single layers; another row of the engine. Repeatable."),
+        typer.Option(help="TOML file with the precision of single layers; adds a row of the engine. Repeatable."),
     ] = None,
     sensitivity: Annotated[
         str | None,

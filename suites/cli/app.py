@@ -56,13 +56,13 @@ def main_(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
     ] = False,
 ) -> None:
-    """Weigh an inference engine and its competitors: correct before timed, isolated, interleaved, with intervals."""
+    """Measure an inference engine beside its competitors: outputs are checked first, and comparisons have intervals."""
 
 
 @app.command("list", epilog="Example: enginebench list models")
 def list_(
     kind: Annotated[str, typer.Argument(metavar="models|suites|backends|switches|ops|runs", help="What to list.")],
-    limit: Annotated[int | None, whole_number("--limit", 1, help="At most so many; of runs the newest.")] = None,
+    limit: Annotated[int | None, whole_number("--limit", 1, help="Print at most N lines; of runs the newest.")] = None,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -82,7 +82,7 @@ def list_(
 
 @app.command("machine", epilog="Example: enginebench machine --json")
 def machine_(as_json: JsonFlag = False) -> None:
-    """What this machine and this checkout are, as every record states it, and what it can do at most."""
+    """Describe this machine and this checkout as records do, and measure the highest rates that the machine reaches."""
     facts, found, between = machine.environment(), roofs.measure(), handover.measure()
     gpu = device.load(CUDA)
     missing = gpu.unavailable()

@@ -62,10 +62,10 @@ def command(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare two stored runs; or, without RUN, count the engine's programs and compare with what was accepted.
+    """Compare two stored runs; or, without RUN, compare the counts of the engine's programs with the accepted ones.
 
-    Two runs: counts exactly, times against each run's own baseline. Without RUN nothing is timed: nodes, launches,
-    memory, FLOPs and bytes of each program must be those of the baselines file.
+    Of two runs, counts are compared exactly, and times relative to each run's own baseline. Without RUN nothing is
+    timed: nodes, launches, memory, FLOPs and bytes of each program are compared with the file of accepted counts.
     """
     if before is None:
         _compare_with_accepted(is_gate, accept, baselines, suite, store.results_folder(results), as_json=as_json)

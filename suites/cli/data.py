@@ -14,7 +14,7 @@ from suites.cli.output import JsonFlag, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Real weights and real data: what there is, and fetching it.",
+    help="List and fetch real weights and real data.",
     epilog="Example: enginebench data fetch resnet50-imagenet",
 )
 

@@ -35,7 +35,7 @@ def command(
     ] = None,
     until: Annotated[str, typer.Option(metavar="REV", help="The last commit.")] = "HEAD",
     every: Annotated[int, whole_number("--every", 1, help="Take only each N-th commit, and the last one.")] = 1,
-    suite: Annotated[str, typer.Option(help="Whose cases are followed, by name or path.")] = lookup.HISTORY,
+    suite: Annotated[str, typer.Option(help="Suite whose cases are measured, by name or path.")] = lookup.HISTORY,
     only: Annotated[str | None, typer.Option(metavar="EXPR", help="Expression over the fields of the cases.")] = None,
     counts_only: Annotated[bool, typer.Option("--counts-only", help="Count programs, and time nothing.")] = False,
     generations: Annotated[
@@ -60,7 +60,7 @@ def command(
 ) -> None:
     """Follow the engine over commits: latency of calls and counts of programs, each compared with the commit before.
 
-    The harness is this one for all commits. Each engine is built once and kept. Consecutive commits take turns in one
+    This harness measures all commits. Each engine is built once and kept. Consecutive commits take turns in one
     run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
     """
     if write_asv:

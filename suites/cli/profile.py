@@ -44,7 +44,8 @@ def command(
     ] = "fp32",
     config: targets.ConfigOption = None,
     backends: Annotated[
-        str | None, typer.Option(help="Comma-separated others to measure beside the engine, each as a whole.")
+        str | None,
+        typer.Option(help="Comma-separated backends to time beside the engine; their calls are timed as a whole."),
     ] = None,
     record: Annotated[
         bool,
@@ -53,10 +54,10 @@ def command(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compile a model with the engine and print where the time of a call goes, node by node.
+    """Compile a model with the engine and print where the time of a call goes, launch by launch.
 
-    With --backends, the engine and these take turns as in a run, which is stored: latency and share of the roof.
-    With --record, the launches are stored, too: as a run of the suite nodes_MODEL, also beside --backends.
+    With --backends, the engine and these backends take turns in a run, which is stored; a table has latency and share
+    of the roof of each. With --record, the launches are stored as a run of the suite nodes_MODEL, also with --backends.
     """
     fields = targets.config_options(config, of_case=backends is not None)
     arguments = targets.arguments_of(model, chosen or [])

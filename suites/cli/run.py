@@ -81,7 +81,7 @@ def command(
     config: targets.ConfigOption = None,
     recipe: Annotated[
         list[Path] | None,
-        typer.Option(help="TOML file with the precision of single layers; another row of the engine. Repeatable."),
+        typer.Option(help="TOML file with the precision of single layers; adds a row of the engine. Repeatable."),
     ] = None,
     generations: Annotated[
         int | None,
@@ -101,10 +101,10 @@ def command(
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Measure suites or models: verify, time in turns, print who is ahead, store the records.
+    """Measure suites or models: check outputs, time the backends in turns, print who is ahead, store the records.
 
-    A name that is both a suite's and a model's means the suite, unless you give an option of models: --threads, --set,
-    --size, --precision.
+    If a suite and a model have the same name, it means the suite, unless you give an option of models: --threads,
+    --set, --size, --precision.
     """
     labels = targets.read_backends(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}

@@ -173,14 +173,12 @@ def taken_apart(
     *,
     backend: str = "engine",
     switches: Sequence[str] | None = None,
-    modes: Sequence[str] = ablation.MODES,
     threads: int = 1,
-    generations: int = 4,
 ) -> ablate.Outcome:
     """A backend taken apart on a model at its default size, stored as run `name`."""
-    fields: dict[str, Any] = {"threads": threads, "generations": generations}
+    fields: dict[str, Any] = {"threads": threads, "generations": 4}
     suite = of_model(model, options or {}, name=name, backends=[backend], baseline=backend, **fields)
     cases = [case for case, _ in suite.cases()]
-    request = ablate.Request(suite, cases, ablate.of_backend(backend, switches), modes)
+    request = ablate.Request(suite, cases, ablate.of_backend(backend, switches), ablation.MODES)
     with progress.reporter() as reporter:
         return ablate.run(request, store.results_folder(None), reporter)

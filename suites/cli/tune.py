@@ -39,7 +39,7 @@ def command(
     into: Annotated[
         Path | None,
         typer.Option(
-            "--into", metavar="PATH", help="Folder of the table, instead of the user's cache, which programs read."
+            "--into", metavar="PATH", help="Folder for the table (default: the user's cache, which programs read)."
         ),
     ] = None,
     as_json: JsonFlag = False,

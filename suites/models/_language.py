@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from suites import data
 from suites.models._spec import Arguments, ModelSpec, Option
 
 if TYPE_CHECKING:
@@ -96,8 +97,52 @@ def random_model(
         make=make,
         example=random_ids(config["vocab_size"]),
         shape_keys={"batch": 1, "sequence": min(sequence, positions)},
-        limits={"sequence": (1, positions)},
-        options=OPTIONS,
-        refuses=too_long(positions),
-        needs=("torch", "transformers"),
+        **_declare_options(positions),
     )
+
+
+def published_llama(
+    name: str,
+    summary: str,
+    config: Mapping[str, Any],
+    load: Callable[[nn.Module], None],
+    text: Sequence[int],
+    *,
+    needs: Sequence[str] = (),
+) -> ModelSpec:
+    """A Llama with published weights, which `enginebench data fetch` brings.
+
+    Args:
+        name: of the model and of its data.
+        summary: of the model.
+        config: fields of LlamaConfig.
+        load: writes the weights to transformers' LlamaForCausalLM.
+        text: token ids of which inputs are pieces.
+        needs: packages beside torch and transformers.
+    """
+
+    def make(arguments: Arguments) -> nn.Module:
+        model = build("llama", config, arguments)
+        load(model.network)
+        return model
+
+    declared = _declare_options(config["max_position_embeddings"])
+    return ModelSpec(
+        name=name,
+        summary=summary,
+        make=make,
+        example=read_ids(text),
+        shape_keys={"batch": 1, "sequence": 128},
+        missing=lambda: data.missing(name),
+        **declared | {"needs": (*declared["needs"], *needs)},
+    )
+
+
+def _declare_options(positions: int) -> dict[str, Any]:
+    """Fields of the `ModelSpec` of every language model that `build` makes; `positions` is the longest sequence."""
+    return {
+        "limits": {"sequence": (1, positions)},
+        "options": OPTIONS,
+        "refuses": too_long(positions),
+        "needs": ("torch", "transformers"),
+    }

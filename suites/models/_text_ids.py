@@ -6,6 +6,7 @@ lower precision could not be told from wrong ones.
 
 from __future__ import annotations
 
+# As many ids on a line as fit.
 # fmt: off
 STORIES15M = (
     1, 9038, 2501, 263, 931, 29892, 727, 471, 263, 2217, 11203, 4257, 1706, 327, 29889, 1706, 327, 750, 263, 2107,
@@ -67,6 +68,7 @@ STORIES15M = (
 # fmt: on
 """Four texts of 256 tokens that `stories15m` itself has drawn at temperature 1; no tokenizer comes with it."""
 
+# As many ids on a line as fit.
 # fmt: off
 SMOLLM2 = (
     504, 11805, 282, 260, 827, 10017, 282, 260, 15046, 3894, 260, 1903, 26919, 19297, 3875, 42, 198, 198, 66, 2750,
@@ -120,4 +122,4 @@ SMOLLM2 = (
     253, 2191, 12643, 28, 411, 260, 7063, 338, 7313, 30, 378, 3607, 314, 216, 35, 1711, 260, 4514, 282, 10542,
 )
 # fmt: on
-"""The first tokens of docs/measurement.md by the tokenizer of `smollm2`, without tables and links."""
+"""English text, by the tokenizer of `smollm2`: the beginning of an early version of docs/measurement.md."""

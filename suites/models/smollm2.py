@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import OPTIONS, build, random_model, read_ids, too_long
-from suites.models._spec import Arguments, ModelSpec
+from suites.models._language import published_llama, random_model
 from suites.models._text_ids import SMOLLM2
 
 if TYPE_CHECKING:
@@ -42,26 +41,20 @@ TINY = CONFIG | {
 }
 
 
-def _make(arguments: Arguments) -> nn.Module:
+def _load(network: nn.Module) -> None:
     from suites.models.nets.gguf_llama import load
 
-    model = build("llama", CONFIG, arguments)
-    load(model.network, data.path(NAME, *FILE), CONFIG)
-    return model
+    load(network, data.path(NAME, *FILE), CONFIG)
 
 
 MODELS = (
-    ModelSpec(
-        name=NAME,
-        summary="SmolLM2-135M-Instruct, a Llama with real weights; ids of English text",
-        make=_make,
-        example=read_ids(SMOLLM2),
-        shape_keys={"batch": 1, "sequence": 128},
-        limits={"sequence": (1, CONFIG["max_position_embeddings"])},
-        options=OPTIONS,
-        refuses=too_long(CONFIG["max_position_embeddings"]),
-        needs=("torch", "transformers", "gguf"),
-        missing=lambda: data.missing(NAME),
+    published_llama(
+        NAME,
+        "SmolLM2-135M-Instruct, a Llama with real weights; ids of English text",
+        CONFIG,
+        _load,
+        SMOLLM2,
+        needs=("gguf",),
     ),
     random_model(
         f"{NAME}-tiny", "LlamaForCausalLM, shared key heads, for tests; random weights", "llama", TINY, 32, 64

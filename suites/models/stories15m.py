@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import OPTIONS, build, random_model, read_ids, too_long
-from suites.models._spec import Arguments, ModelSpec
+from suites.models._language import published_llama, random_model
 from suites.models._text_ids import STORIES15M
 
 if TYPE_CHECKING:
@@ -41,27 +40,14 @@ TINY = CONFIG | {
 }
 
 
-def _make(arguments: Arguments) -> nn.Module:
+def _load(network: nn.Module) -> None:
     from suites.models.nets.stories import load
 
-    model = build("llama", CONFIG, arguments)
-    load(model.network, data.path(NAME, *FILE), CONFIG)
-    return model
+    load(network, data.path(NAME, *FILE), CONFIG)
 
 
 MODELS = (
-    ModelSpec(
-        name=NAME,
-        summary="a Llama of 15M parameters with real weights; ids of stories",
-        make=_make,
-        example=read_ids(STORIES15M),
-        shape_keys={"batch": 1, "sequence": 128},
-        limits={"sequence": (1, CONFIG["max_position_embeddings"])},
-        options=OPTIONS,
-        refuses=too_long(CONFIG["max_position_embeddings"]),
-        needs=("torch", "transformers"),
-        missing=lambda: data.missing(NAME),
-    ),
+    published_llama(NAME, "a Llama of 15M parameters with real weights; ids of stories", CONFIG, _load, STORIES15M),
     random_model(
         f"{NAME}-tiny", "LlamaForCausalLM, two narrow layers, for tests; random weights", "llama", TINY, 32, 64
     ),

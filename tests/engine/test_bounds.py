@@ -77,7 +77,7 @@ def test_the_plan_of_the_model_has_all_that_is_changed_below(program):
 def place(kind: str, *, result: bool, change: Callable[[Place], None]) -> Callable[[BoundPlan], BoundPlan]:
     def apply(plan: BoundPlan) -> BoundPlan:
         number, position = find(plan, kind, result=result)
-        return changed(plan, number, lambda step: change(step.operands[position]))  # type: ignore[arg-type]
+        return changed(plan, number, lambda step: change(step.operands[position]))
 
     return apply
 

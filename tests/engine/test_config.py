@@ -140,3 +140,8 @@ def test_a_class_in_place_of_a_model_is_refused(config):
 def test_a_config_in_the_place_of_verify_is_refused(tmp_path):
     with pytest.raises(engine.ConfigError, match=r"load\(path, config="):
         engine.load(tmp_path / "p.engine", {"threads": 2})
+
+
+def test_calibration_is_refused_by_its_name():
+    with pytest.raises(engine.ConfigError, match="calibration: measured scales of activations are not supported yet"):
+        engine.compile(nn.ReLU().eval(), (torch.ones(1),), calibration=[(torch.ones(1),)])

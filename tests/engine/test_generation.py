@@ -175,12 +175,12 @@ def test_a_seed_makes_texts_reproducible_and_global_generators_have_no_part_in_i
 
     torch.manual_seed(1)
     np.random.seed(1)  # noqa: NPY002  # the global generator is the point
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002  # the global generator is the point
     first = generate(7)
     assert torch.equal(before[0], torch.get_rng_state())
-    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002  # the global generator is the point
     torch.manual_seed(2)
-    np.random.seed(2)  # noqa: NPY002
+    np.random.seed(2)  # noqa: NPY002  # the global generator is the point
     assert generate(7) == first
     assert generate(8) != first
     assert generate(None) != generate(None)

@@ -22,6 +22,7 @@ import engine
 import engine.dynamo
 from engine.exporter import registry, walk
 from suites import models
+from tests.modules import Function
 
 
 def loggers():
@@ -44,7 +45,7 @@ def settings(known):
         "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
         "locale": locale.setlocale(locale.LC_ALL),
         "NumPy": (np.geterr(), np.get_printoptions()),
-        "random numbers": (random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()),  # noqa: NPY002
+        "random numbers": (random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()),  # noqa: NPY002  # the global generator is the point
         "torch, this thread": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled()),
         "torch": (
             torch.get_default_dtype(),
@@ -93,15 +94,6 @@ def unchanged():
     after = settings(known)
     for name, value in before.items():
         assert after[name] == value, f"{name} changed"
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def compiled(function, x, **options):

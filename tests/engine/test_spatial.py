@@ -9,18 +9,10 @@ from torch.nn import functional
 
 import engine
 from engine.errors import EngineError, UnsupportedOp
+from tests.modules import Function
 
 IMAGES = {1: (2, 4, 9), 2: (2, 4, 7, 8), 3: (1, 4, 4, 5, 6)}
 MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def _layers(axes: int) -> dict[str, nn.Module]:

@@ -8,24 +8,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
-from torch import nn
 from torch.nn import functional
 
 import engine
+from tests.modules import Function
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 INTS = (torch.int64, torch.int32)
 TOLERANCE = {torch.float32: 5e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # as in coverage.py, for its reasons
 SHAPES = st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=4).map(tuple)
-
-
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 def tensor(draw, shape, dtype):
@@ -46,7 +37,7 @@ def check(function, *inputs):
     except (RuntimeError, IndexError, NotImplementedError):
         reject()
     for target in ("interpreter", "cpu"):
-        program = engine.compile(Call(function).eval(), inputs, engine.Config(target=target))
+        program = engine.compile(Function(function).eval(), inputs, engine.Config(target=target))
         pairs = (torch.utils._pytree.tree_leaves(one) for one in (program(*inputs), expected))
         for ours, theirs in zip(*pairs, strict=True):
             tolerance = TOLERANCE.get(theirs.dtype, 1e-6)

@@ -14,15 +14,7 @@ import torch
 from torch import nn
 
 from engine.exporter import export, quiet
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
+from tests.modules import Function
 
 
 def in_another_thread(function):

@@ -23,7 +23,6 @@ def test_the_quick_suite_is_the_default_and_the_environment_may_say_otherwise(ro
     assert settings["enginebench_suite"] == fronts.DEFAULT_SUITE
     monkeypatch.setenv(fronts.SUITE_VARIABLE, "bert")
     assert fronts.suite_name() == "bert"
-    assert fronts.suite_name("mlp") == "mlp"
 
 
 def test_every_case_meets_every_backend():

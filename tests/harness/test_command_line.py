@@ -21,6 +21,7 @@ from suites.cli.scripts import chosen_models
 from suites.harness.record import machine, store
 from suites.harness.run import runner
 from tests.harness import records
+from tests.harness.commands import call
 
 SUITE = """
 name = "mini"
@@ -40,14 +41,6 @@ def suite(tmp_path):
     path = tmp_path / "mini.toml"
     path.write_text(SUITE)
     return str(path)
-
-
-def call(capsys, *arguments):
-    """Exit status, standard output, standard error of ``enginebench ARGUMENTS``."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_a_defect_of_the_engine_is_a_traceback_with_its_cause(capsys, monkeypatch):

@@ -82,8 +82,9 @@ def test_every_call_of_a_sample_is_timed_by_itself(on_host, tmp_path):
 
 def test_what_is_not_timed_comes_before_the_cache_is_written(on_host, tmp_path):
     made = Job(Case("mlp", {"batch": 2}, options={"widths": "16-16"}, device=CUDA), BackendRef("eager"), tmp_path)
-    ready = lambda *_inputs: fake_cuda.LOG.append("ready")  # noqa: E731
-    made._prepared = SimpleNamespace(call=lambda *_inputs: fake_cuda.work(1.0), ready=ready)
+    made._prepared = SimpleNamespace(
+        call=lambda *_inputs: fake_cuda.work(1.0), ready=lambda *_inputs: fake_cuda.LOG.append("ready")
+    )
     made._inputs = [()] * job.INPUT_SETS
     assert made._time(0, 2) == pytest.approx(1e-3)
     assert [entry.partition(" ")[0] for entry in fake_cuda.LOG[:3]] == ["ready", "write", "synchronise"]

@@ -9,7 +9,7 @@ import json
 import pytest
 
 import suites
-from suites.cli import main, scripts
+from suites.cli import scripts
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
@@ -17,7 +17,7 @@ from suites.harness.present.launches import describe_node_roofs
 from suites.harness.record import machine, store
 from suites.harness.record.roofs import Roofs
 from suites.harness.run import launches
-from tests.harness import records
+from tests.harness import commands, records
 
 NAMES = ("20261121T101112Z_abc_tiny", "20261122T101112Z_abc_kernels", "20261123T101112Z_abc_nodes_mlp")
 ROWS, KERNELS, NODES = NAMES
@@ -42,10 +42,7 @@ def results(tmp_path):
 
 
 def call(capsys, results, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--results", str(results)])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
+    return commands.call(capsys, *arguments, "--results", str(results))
 
 
 def test_list_runs_counts_their_lines(capsys, results):

@@ -14,14 +14,7 @@ from suites.cli import main
 from suites.cli.output import stdout_as_stderr
 from suites.harness.record import store
 from tests.harness import records
-
-
-def call(capsys, *arguments):
-    """Exit status, standard output, standard error of ``enginebench ARGUMENTS``."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
+from tests.harness.commands import call
 
 
 def test_a_model_may_run_while_standard_output_is_closed(monkeypatch):

@@ -11,13 +11,14 @@ import torch
 from suites import models
 from suites.accuracy import scoring, tables, tradeoff
 from suites.accuracy.tasks import TASKS
-from suites.cli import main, run
+from suites.cli import run
 from suites.harness.declare import spec
 from suites.harness.record import store
 from suites.harness.record.schema import AccuracyRecord, Latency, Ratio, Score
 from suites.harness.run import plan, runner
 from suites.harness.run.reporter import Reporter
 from tests.harness import records
+from tests.harness.commands import call
 
 SUITE = """
 name = "scored"
@@ -33,13 +34,6 @@ name = "mlp"
 shape = { batch = [2, 3] }
 threads = 1
 """
-
-
-def call(capsys, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from engine.config import settings
 from suites import backends
 from suites.backends._buffers import Buffers
 from suites.backends.base import flatten
-from suites.cli import main, targets
+from suites.cli import targets
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
@@ -22,6 +22,7 @@ from suites.harness.judge import reference
 from suites.harness.measure.job import Job
 from suites.harness.run import checks, plan, reporter, runner
 from suites.models import ModelError
+from tests.harness.commands import call
 
 FACTORIES = """
 import torch
@@ -121,14 +122,6 @@ def folder(tmp_path, monkeypatch):
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "mine.onnx")
     return tmp_path
-
-
-def call(capsys, *arguments):
-    """Exit status, standard output, standard error of ``enginebench ARGUMENTS``."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def rows(text):

@@ -373,7 +373,7 @@ def test_what_an_older_engine_lacks_is_the_reason(tmp_path):
 
 def test_only_what_the_harness_asks_for_is_called_lacking():
     def inside_of_the_engine():
-        engine.Config().no_such_field  # noqa: B018
+        engine.Config().no_such_field  # noqa: B018  # reading it raises
 
     def reason(function):
         with pytest.raises(AttributeError) as caught:

@@ -54,7 +54,7 @@ def test_building_leaves_every_global_generator_alone(name):
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002 - the legacy state is the point
     models.get(name).build()
     assert torch.equal(torch.get_rng_state(), before[0])
-    assert (np.random.get_state()[1] == before[1]).all()  # noqa: NPY002
+    assert (np.random.get_state()[1] == before[1]).all()  # noqa: NPY002  # the global generator is the point
     assert random.getstate() == before[2]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suites.models import _text_ids, get
+from suites.models import _text_ids, get, smollm2, stories15m
 from suites.models._language import read_ids
 
 TEXTS = {"stories15m": _text_ids.STORIES15M, "smollm2": _text_ids.SMOLLM2}
+VOCABULARIES = {one.NAME: one.CONFIG["vocab_size"] for one in (stories15m, smollm2)}
 
 
 def follows(text, row):
@@ -35,4 +36,4 @@ def test_inputs_are_text_and_differ_from_set_to_set(name):
     sets = [spec.inputs(seed, batch=1, sequence=32)[0] for seed in range(4)]
     assert len({tuple(one[0].tolist()) for one in sets}) == 4
     assert all(follows(TEXTS[name], one[0].tolist()) for one in sets)
-    assert 0 <= min(TEXTS[name]) <= max(TEXTS[name]) < spec.make.__globals__["CONFIG"]["vocab_size"]
+    assert 0 <= min(TEXTS[name]) <= max(TEXTS[name]) < VOCABULARIES[name]

@@ -24,6 +24,8 @@ from engine.targets.base import Roof
 from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, PackedLayout, Place, Planned, Step, Storage
 
 OK: int = lib.EB_OK
+_FLOPS_SECONDS, _READ_SECONDS, _REFERENCE_SECONDS = 0.02, 0.05, 0.01  # of each measurement of a roof
+_READ_BYTES = 128 << 20
 _CODES = {d.name: getattr(lib, f"EB_{d.code}") for d in dtypes.DTYPES}
 address_of: Callable[[np.ndarray], Any] = ffi.from_buffer
 """The memory of a contiguous array, as C takes it. ValueError if the buffer protocol has no format for its dtype."""
@@ -225,16 +227,16 @@ def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
     lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target), 0, pieces)
 
 
-def peak_flops(isa: str | None, seconds: float = 0.02) -> float:
+def peak_flops(isa: str | None) -> float:
     """Measured FLOP/s of float32 fused multiply-adds on one core, by what `isa` allows; None allows all."""
-    return float(lib.eb_measure_fma(ffi.NULL if isa is None else isa.encode(), seconds))
+    return float(lib.eb_measure_fma(ffi.NULL if isa is None else isa.encode(), _FLOPS_SECONDS))
 
 
-def read_bandwidth(nbytes: int = 128 << 20, seconds: float = 0.05) -> float:
-    """Measured bytes/s of reading `nbytes` repeatedly on one core."""
-    data = np.zeros(nbytes, np.uint8)
+def read_bandwidth() -> float:
+    """Measured bytes/s of reading the same 128 MiB repeatedly on one core."""
+    data = np.zeros(_READ_BYTES, np.uint8)
     data[:] = 1
-    return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), nbytes, seconds))
+    return float(lib.eb_measure_read(ffi.cast("void *", data.ctypes.data), _READ_BYTES, _READ_SECONDS))
 
 
 def unpack(step: Step, position: int, packed: np.ndarray, target: np.ndarray) -> None:
@@ -251,7 +253,7 @@ def unpack(step: Step, position: int, packed: np.ndarray, target: np.ndarray) ->
     lib.eb_unpack(node, position, ffi.from_buffer(packed), destination)
 
 
-def reference_flops(seconds: float = 0.01) -> float:
+def reference_flops() -> float:
     """Measured FLOP/s of the reference kernel of `linear` on one core, of a product that lies in its caches."""
     rows, inner, columns = 8, 64, 64
     shapes = {"x": (rows, inner), "weight": (columns, inner), "y": (rows, columns)}
@@ -270,7 +272,7 @@ def reference_flops(seconds: float = 0.01) -> float:
     node.scratch_buffer = len(memory)
     bases = ffi.new("void *[]", [ffi.from_buffer(array) for array in (*memory, scratch)])
     runs, start = 0, time.perf_counter()
-    while (took := time.perf_counter() - start) < seconds:
+    while (took := time.perf_counter() - start) < _REFERENCE_SECONDS:
         lib.eb_run(node, 0, 1, bases, 1, ffi.NULL, ffi.NULL)
         runs += 1
     return runs * 2 * rows * inner * columns / took

@@ -42,12 +42,6 @@ class Question(NamedTuple):
     sizes: str
 
 
-class Configuration(Protocol):
-    """A named tuple of whole numbers, such as sizes of blocks and the number of warps."""
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
 class Finder(Protocol):
     """Answers questions while steps are planned."""
 

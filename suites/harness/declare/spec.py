@@ -32,7 +32,7 @@ from suites import backends as registry
 from suites import models, paths
 from suites.backends import versions
 from suites.harness.declare import device
-from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.case import SAME_WITHIN, BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.files import read_text_file
@@ -150,7 +150,7 @@ class Suite(_Strict):
     samples_per_round: PositiveInt = 3
     generations: Annotated[int, Field(ge=2, le=MOST_GENERATIONS, strict=True)] = 2
     generation_budget_s: PositiveFloat = 20.0
-    same_within: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
+    same_within: Annotated[float, Field(gt=0, lt=0.5)] = SAME_WITHIN
     accuracy: StrictBool = False
     worker_s: PositiveFloat | None = None
     timeouts: Timeouts = Timeouts()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from suites.harness.declare.case import BackendRef
+from suites.harness.declare.case import SAME_WITHIN, BackendRef
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
@@ -106,7 +106,7 @@ class Comparison:
         return asdict(self) | {"regressed": self.regressed}
 
 
-def compare(before: store.Run, after: store.Run, noise: MachineNoise, same_within: float = 0.02) -> Comparison:
+def compare(before: store.Run, after: store.Run, noise: MachineNoise) -> Comparison:
     """What changed from `before` to `after`.
 
     Raises:
@@ -127,7 +127,7 @@ def compare(before: store.Run, after: store.Run, noise: MachineNoise, same_withi
     differing = _differing(before.environment, after.environment)
     estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, noise)
     controls = {key for key in estimates if _is_control(new[key], before.environment, after.environment)}
-    times = _judged(estimates, controls, same_within, comparable=not differing)
+    times = _judged(estimates, controls, SAME_WITHIN, comparable=not differing)
     return Comparison(
         tuple(_row(key, old[key], new[key], times.get(key)) for key in both),
         tuple(key for key in old if key not in new),

@@ -141,13 +141,13 @@ def interval(found: Estimate, confidence: float = CONFIDENCE) -> Ratio:
     return Ratio(math.exp(found.centre), math.exp(found.centre - half), math.exp(found.centre + half))
 
 
-def detectable(found: Estimate, floor: float = 0.0, power: float = POWER) -> float:
-    """The smallest true difference, as a log-ratio, that such a comparison claims with probability `power`.
+def detectable(found: Estimate, floor: float = 0.0) -> float:
+    """The smallest true difference, as a log-ratio, that such a comparison claims with probability `POWER`.
 
     The interval must exclude 1 and the estimate exceed the floor, so the true value has to lie beyond the larger of the
     two by the quantile of the estimate's own distribution (Bloom, "Minimum detectable effects", 1995).
     """
-    beyond = quantile(found.degrees, 2 * power - 1) * found.error
+    beyond = quantile(found.degrees, 2 * POWER - 1) * found.error
     return max(quantile(found.degrees) * found.error, floor) + beyond
 
 

@@ -76,8 +76,8 @@ class Rule:
     """How the bound on the relative error of an output is made.
 
     Attributes:
-        factor: times the error that the reference states: eager's own, or that of quantising where one of
-            `OWN_RULES` applies.
+        factor: times the error that the reference states: eager's own, or that of quantising where a rule
+            ``own ...`` applies.
         units: at least so many units of the output's epsilon.
         least: at least this, of a floating-point output.
         pools_steps: True if the larger one of eager's error and its root mean square over all outputs of the same shape
@@ -107,9 +107,7 @@ RULES: dict[str, Rule] = {
     "own activations": Rule(OWN_ACTIVATIONS_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, OWN_MOST, _STATED),
 }
 """Name of a rule -> the rule. `suites.harness.declare.precision.choose_rule` gives one to each precision and to
-recipes, and those of `OWN_RULES` are for `apply_rule`."""
-OWN_RULES = ("own weights", "own activations")
-"""Rules for backends that quantise in ways of their own."""
+recipes. The rules ``own ...`` are for `apply_rule`: they are for backends that quantise in ways of their own."""
 
 _EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 """Spacing of floating-point numbers near 1."""
@@ -207,7 +205,7 @@ def apply_rule(reference: Reference, rule: str | None) -> Reference:
 
     Args:
         reference: of a quantised case.
-        rule: one of `OWN_RULES`; with None the result is `reference` itself.
+        rule: ``own weights`` or ``own activations``; with None the result is `reference` itself.
     """
     if rule is None:
         return reference

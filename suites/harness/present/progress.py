@@ -146,9 +146,7 @@ def _print_case(console: Console, summaries: Sequence[Summary], told: notes.Reas
         console.print()
 
 
-def reporter(*, quiet: bool = False) -> Reporter:
+def reporter() -> Reporter:
     """The one that fits standard error: progress goes there, so that standard output holds the answer alone."""
-    if quiet:
-        return Reporter()
     console = Console(stderr=True)
     return LiveReporter(console) if console.is_terminal else PlainReporter(sys.stderr)

@@ -24,6 +24,8 @@ _ASCII_HEAD = Box(
     "    \n",
     ascii=True,
 )  # fmt: skip
+_FARTHEST = 16.0
+"""Longest axis of factors: an interval beyond it is cut."""
 _EIGHTHS = ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")
 
 
@@ -104,7 +106,7 @@ def draw_interval(ratio: Ratio, reach: float, width: int, *, ascii_only: bool = 
     return "".join(cells)
 
 
-def choose_reach(ratios: list[Ratio], *, least: float = 1.1, most: float = 16.0) -> float:
-    """The end of an axis of factors that shows these intervals, between `least` and `most`."""
+def choose_reach(ratios: list[Ratio], *, least: float = 1.1) -> float:
+    """The end of an axis of factors that shows these intervals, between `least` and `_FARTHEST`."""
     ends = [max(one.high, 1 / one.low) for one in ratios] or [least]
-    return min(most, max(least, *ends)) ** 1.02
+    return min(_FARTHEST, max(least, *ends)) ** 1.02

@@ -104,9 +104,9 @@ def runs_folder(results: Path, machine_name: str | None = None) -> Path:
     return results / "runs" / (machine_name or machine.slug())
 
 
-def run_files(results: Path, machine_name: str | None = None) -> list[Path]:
-    """Run files of one machine, oldest first."""
-    return sorted(runs_folder(results, machine_name).glob("*.jsonl"))
+def run_files(results: Path) -> list[Path]:
+    """Run files of this machine, oldest first."""
+    return sorted(runs_folder(results).glob("*.jsonl"))
 
 
 def all_run_files(results: Path) -> list[Path]:

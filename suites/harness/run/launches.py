@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suites.harness.declare.case import SAME_WITHIN
 from suites.harness.declare.device import CPU
 from suites.harness.measure import device
 from suites.harness.record import machine, store
@@ -87,7 +88,7 @@ def make_plan(name: str, description: str, baseline: str, options: Sequence[str]
         samples_per_round=1,
         generations=1,
         generation_budget_s=0.0,
-        same_within=0.02,
+        same_within=SAME_WITHIN,
         timeouts={},
         cases={},
         options=list(options),

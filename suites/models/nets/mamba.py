@@ -30,7 +30,7 @@ def scan(
     delta_softplus: bool = False,
     return_last_state: bool = False,
     use_mambapy: bool = False,  # noqa: ARG001  # this and the next choose among spellings of the same scan
-    use_associative_scan: bool = False,  # noqa: ARG001
+    use_associative_scan: bool = False,  # noqa: ARG001  # as above
 ) -> Tensor:
     """The engine's operator behind the arguments of transformers' `mamba_selective_scan`. It keeps no state."""
     if return_last_state:

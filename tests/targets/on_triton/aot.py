@@ -88,7 +88,7 @@ def inspect(compiled: Any) -> Facts:
         file.write(compiled.asm["cubin"])
         file.flush()
         text = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
-    stack, registers = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("STACK", "REG"))  # type: ignore[index]
+    stack, registers = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("STACK", "REG"))
     return Facts(compiled.metadata.shared, stack, registers, compiled.asm["ptx"].count("wgmma.mma_async"))
 
 

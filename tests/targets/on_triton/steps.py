@@ -185,7 +185,7 @@ def make(case: Case, dtype: str, seed: int = 0, *, is_outline: bool = False) -> 
         rest = one.encoding.component_names[1:]
         parts.append((position, [(components[part], types_of[part][1]) for part in rest]))
     for position, arrays in parts:
-        encoding = types[position].encoding  # type: ignore[union-attr]
+        encoding = types[position].encoding
         assert encoding is not None
         encoded[position] = EncodedOperand(encoding, len(operands) if arrays else 0)
         for array, shape in arrays:

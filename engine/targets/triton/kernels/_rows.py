@@ -77,9 +77,9 @@ class Size(NamedTuple):
 
 
 SIZES = (Size(256, 1), Size(512, 2), Size(1024, 4), Size(2048, 8), Size(4096, 16), Size(8192, 16))
+_ROW_ELEMENTS = 8192  # of the largest block that holds whole rows; half as many of float64
+_LOOP_ELEMENTS = 4096  # of a block that goes along rows; half as many of float64
 _FEWEST_ROWS_ACROSS = 16  # neighbours in memory that are read together if columns lie apart
-
-
 _FEWEST_BLOCKS = 4  # a shorter row is done before a second launch would have begun
 
 
@@ -117,8 +117,20 @@ def choose_block(rows: Walk, columns: Walk, multiprocessors: int, elements: int)
     return Block(high, wide)
 
 
-def limit_elements(dtype: str, elements: int) -> int:
-    """`elements` of a block, or half as many of float64."""
+def choose_whole_rows(rows: Walk, columns: Walk, multiprocessors: int, dtype: str) -> Block | None:
+    """A block that holds whole rows of `dtype`; None if a row does not fit or there are too many rows to count."""
+    block = choose_block(rows, columns, multiprocessors, _limit_elements(dtype, _ROW_ELEMENTS))
+    return block if block.columns >= next_power_of_two(columns.total) and rows.total <= MOST else None
+
+
+def choose_loop(rows: Walk, columns: Walk, multiprocessors: int, dtype: str) -> Block | None:
+    """A block that goes along rows of `dtype`; None if there are too many rows or columns to count."""
+    if max(rows.total, columns.total) > MOST:
+        return None
+    return choose_block(rows, columns, multiprocessors, _limit_elements(dtype, _LOOP_ELEMENTS))
+
+
+def _limit_elements(dtype: str, elements: int) -> int:
     return elements // 2 if dtype == "float64" else elements
 
 

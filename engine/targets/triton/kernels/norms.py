@@ -15,25 +15,19 @@ import triton.language as tl
 from engine.targets.triton.kernels._functions import divide, sqrt, widen
 from engine.targets.triton.kernels._layouts import broadcast_strides
 from engine.targets.triton.kernels._rows import (
-    MOST,
     Block,
     Walk,
-    choose_block,
+    choose_loop,
+    choose_whole_rows,
     count_programs,
     describe_rows,
-    limit_elements,
     load_sum,
     merge_block,
     spread,
     walk_axes,
 )
-from engine.targets.triton.launch import Launch, Launches, next_power_of_two
+from engine.targets.triton.launch import Launch, Launches
 from engine.targets.triton.registry import Answer, Request, kernel
-
-ROW_ELEMENTS = 8192
-"""Elements of the largest block that holds whole rows; half as many of float64."""
-LOOP_ELEMENTS = 4096
-"""Elements of a block of the loop; half as many of float64."""
 
 
 @triton.jit
@@ -168,7 +162,9 @@ def _addend_of(request: Request) -> int:
     return 3 if request.op == "layer_norm" else 2
 
 
-def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block) -> Answer:
+def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block | None) -> Answer:
+    if block is None:
+        return None
     x = request.need(0)
     bias = request.find(2) if request.op == "layer_norm" else None
     optional = {"addend": request.find(_addend_of(request)), "weight": request.find(1), "bias": bias}
@@ -183,10 +179,7 @@ def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: B
 def plan_rows(request: Request) -> Answer:
     """Whole rows in a block."""
     rows, columns = _walk(request)
-    elements = limit_elements(request.output.dtype, ROW_ELEMENTS)
-    block = choose_block(rows, columns, request.device.multiprocessors, elements)
-    if block.columns < next_power_of_two(columns.total) or rows.total > MOST:
-        return None
+    block = choose_whole_rows(rows, columns, request.device.multiprocessors, request.output.dtype)
     return _launch(request, _norm_rows, rows, columns, block)
 
 
@@ -194,8 +187,5 @@ def plan_rows(request: Request) -> Answer:
 def plan_loop(request: Request) -> Answer:
     """Rows of any width, block by block."""
     rows, columns = _walk(request)
-    if max(rows.total, columns.total) > MOST:
-        return None
-    elements = limit_elements(request.output.dtype, LOOP_ELEMENTS)
-    block = choose_block(rows, columns, request.device.multiprocessors, elements)
+    block = choose_loop(rows, columns, request.device.multiprocessors, request.output.dtype)
     return _launch(request, _norm_loop, rows, columns, block)

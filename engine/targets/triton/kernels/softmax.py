@@ -20,21 +20,18 @@ from engine.targets.triton.kernels._rows import (
     Block,
     Walk,
     choose_block,
+    choose_loop,
+    choose_whole_rows,
     count_parts,
     count_programs,
     describe_rows,
     largest,
-    limit_elements,
     spread,
     walk_rows,
 )
 from engine.targets.triton.launch import Launch, Launches, Scratch, next_power_of_two
 from engine.targets.triton.registry import Answer, Request, kernel
 
-ROW_ELEMENTS = 8192
-"""Elements of the largest block that holds whole rows; half as many of float64."""
-LOOP_ELEMENTS = 4096
-"""Elements of a block of the loop; half as many of float64."""
 SPLIT_ELEMENTS = 1024
 """Elements of a block of a split row."""
 
@@ -215,7 +212,9 @@ def _walk(request: Request) -> tuple[Walk, Walk]:
     return walk_rows(shape, strides, [request.attributes["axis"] % len(shape)])
 
 
-def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block) -> Answer:
+def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block | None) -> Answer:
+    if block is None:
+        return None
     arguments = {"x": request.need(0).pointer(), "out": request.output.pointer()}
     arguments |= describe_rows(rows, columns, block) | {"LOGARITHM": request.op == "log_softmax"}
     return Launches((Launch(function, (count_programs(rows, block),), arguments, block.options),))
@@ -225,10 +224,7 @@ def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: B
 def plan_rows(request: Request) -> Answer:
     """Whole rows in a block."""
     rows, columns = _walk(request)
-    elements = limit_elements(request.output.dtype, ROW_ELEMENTS)
-    block = choose_block(rows, columns, request.device.multiprocessors, elements)
-    if block.columns < next_power_of_two(columns.total) or rows.total > MOST:
-        return None
+    block = choose_whole_rows(rows, columns, request.device.multiprocessors, request.output.dtype)
     return _launch(request, _softmax_rows, rows, columns, block)
 
 
@@ -257,8 +253,5 @@ def plan_split(request: Request) -> Answer:
 def plan_loop(request: Request) -> Answer:
     """Rows of any width, block by block."""
     rows, columns = _walk(request)
-    if max(rows.total, columns.total) > MOST:
-        return None
-    elements = limit_elements(request.output.dtype, LOOP_ELEMENTS)
-    block = choose_block(rows, columns, request.device.multiprocessors, elements)
+    block = choose_loop(rows, columns, request.device.multiprocessors, request.output.dtype)
     return _launch(request, _softmax_loop, rows, columns, block)

@@ -8,7 +8,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 def _ids(shape: tuple[int, ...], high: int, dtype: str = "int64", low: int = 0, **layout: object) -> Input:
     """Positions from `low` to below `high`."""
-    return Input(shape, dtype, low=low, high=high, **layout)  # type: ignore[arg-type]
+    return Input(shape, dtype, low=low, high=high, **layout)
 
 
 def _norm(norm: str, *inputs: Input | None) -> Case:

@@ -5,7 +5,7 @@ from tests.targets.on_triton.steps import Case, Input
 
 def _ids(shape: tuple[int, ...], high: int, dtype: str = "int64", low: int = 0, **layout: object) -> Input:
     """Positions from `low` to below `high`."""
-    return Input(shape, dtype, low=low, high=high, **layout)  # type: ignore[arg-type]
+    return Input(shape, dtype, low=low, high=high, **layout)
 
 
 RAGGED = (
