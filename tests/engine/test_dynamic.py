@@ -251,7 +251,10 @@ def test_a_call_that_is_worked_out_for_one_size_is_named_with_it(call):
         ({"y": {0: BATCH}}, r"dynamic_shapes: unknown input 'y'. Known: x"),
         ({"x": {7: BATCH}}, r"dynamic_shapes: x has 3 axes, 0 to 2; got axis 7"),
         ({"x": {0: "batch"}}, r"dynamic_shapes: x, axis 0: expected torch.export.Dim\('batch'\), got a text"),
-        (({2: Dim("n", min=1, max=8)},), r"input 0, axis 2: n goes from 1 to 8, and the example input has 16"),
+        (
+            ({2: Dim("n", min=1, max=8)},),
+            r"x, axis 2: n goes from 1 to 8, and the example input has 16",
+        ),
         (5, r"dynamic_shapes: expected a dict, input name -> axes, got int"),
     ],
 )
