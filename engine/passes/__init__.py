@@ -273,7 +273,8 @@ def run_common(
             changes = narrow_states.narrow(graph, config.states)
         log += _logged(f"states={config.states}", changes)
     if check or config.verify:
-        verify.graph(graph)
+        with graph.scope.deciding():
+            verify.graph(graph)
     return log
 
 

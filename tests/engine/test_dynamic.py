@@ -263,6 +263,25 @@ def test_a_mistake_in_dynamic_shapes_names_input_and_axis(network, spec, message
         engine.compile(network, (torch.randn(3, 10, 16),), dynamic_shapes=spec)
 
 
+@pytest.mark.filterwarnings("ignore::engine.GuardWarning")
+def test_a_checked_graph_may_compare_sizes_of_a_call():
+    """The diagonal of a matrix [n, 8] is a slice of its n*8 elements, which is there for n up to 8."""
+
+    class Diagonal(nn.Module):
+        def forward(self, x):
+            return x.diagonal(0, -1, 0) * 2
+
+    plain, checked = (
+        engine.compile(
+            Diagonal().eval(), (torch.randn(6, 4, 8),), engine.Config(verify=on), dynamic_shapes={"x": {0: BATCH}}
+        )
+        for on in (False, True)
+    )
+    x = torch.randn(4, 4, 8)
+    torch.testing.assert_close(checked(x), Diagonal()(x))
+    assert checked.run_digest == plain.run_digest
+
+
 def test_arrays_of_numpy_are_no_example_inputs(network):
     with pytest.raises(engine.ShapeError, match="input 0: expected a torch tensor, got a NumPy array"):
         engine.compile(network, (np.zeros((3, 10, 16), np.float32),))
