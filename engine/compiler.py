@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,9 +55,10 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         config: the switches; None is ``Config()``, or ``Config(target="triton")`` for a model or inputs on a GPU.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
-            torch treats a size of 0 or 1 in the example as fixed, even if it is listed here. Where the model's code
-            compares a size with 0 or 1, torch captures the branch for sizes from 2 on, even if the range has smaller
-            ones. A `GuardWarning` says which sizes of a range the program does not take.
+            torch treats a size of 0 or 1 in the example as fixed, even if it is listed here: that is an error for a
+            Dim, and a `GuardWarning` for `Dim.AUTO`. Where the model's code compares a size with 0 or 1, torch captures
+            the branch for sizes from 2 on, even if the range has smaller ones. A `GuardWarning` says which sizes of a
+            range the program does not take.
         calibration: not supported yet; must be None.
 
     Returns:
@@ -87,7 +88,9 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     try:
         return _make_program(_compile_exported(exported, config), config)
     except (UnsupportedOp, UnsupportedByTarget):
-        return FallbackProgram(exported, config)
+        program = FallbackProgram(exported, config)
+        _warn_of_restrictions(exported.name, exported.dynamic.fixed)
+        return program
 
 
 def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
@@ -199,14 +202,19 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
         )
-    if restrictions := describe_restrictions(artifact.scope):
+    _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.fixed])
+    rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
+    return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
+
+
+def _warn_of_restrictions(name: str, restrictions: Sequence[str]) -> None:
+    """A `GuardWarning` for the sizes to which the program is restricted, if there are any."""
+    if restrictions:
         warn(
-            f"{artifact.name} does not take all sizes that dynamic_shapes allow, only {'; '.join(restrictions)}. A "
+            f"{name} does not take all sizes that dynamic_shapes allow, only {'; '.join(restrictions)}. A "
             "call with other sizes raises ShapeError; for these, compile another program with an example of them.",
             GuardWarning,
         )
-    rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
-    return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
 
 
 def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: Config | None = None) -> Program:

@@ -359,8 +359,8 @@ class Config:
         tf32: tensor cores may multiply float32 numbers, which rounds them to the 11 significant bits of TF32.
         plans: how many bound plans are kept if sizes differ from call to call. The plans of the latest sizes are kept.
         verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
-            `InternalError`, or a `ConfigError` if a pass of yours broke it. Programs do not change; compiling takes
-            longer, and memory in proportion to the arena.
+            `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena. The
+            graph after a pass of yours is always checked, and a `ConfigError` names the pass.
     """
 
     target: str = _set("cpu", Choice("what runs the program", kind="target", option=False))

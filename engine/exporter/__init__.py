@@ -18,6 +18,7 @@ from torch.fx import Node
 from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter.context import Missing, tensor_type
+from engine.exporter.dynamic import DynamicShapes
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
@@ -99,14 +100,14 @@ class TorchExport:
     Attributes:
         program: the exported program.
         name: name of the model's class.
-        dynamic_shapes: as given by the user.
+        dynamic: the sizes that differ from call to call.
         seconds: spent in torch.export, decomposition included.
         watch: tells which weights of the user's model change later.
     """
 
     program: ExportedProgram
     name: str
-    dynamic_shapes: Any
+    dynamic: DynamicShapes
     seconds: float
     watch: WeightWatch
 
@@ -115,16 +116,16 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program = run_torch_export(model, args, kwargs, dynamic_shapes)
+    program, dynamic = run_torch_export(model, args, kwargs, dynamic_shapes)
     seconds = time.perf_counter() - begin
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
-    return TorchExport(program, type(model).__name__, dynamic_shapes, seconds, watch)
+    return TorchExport(program, type(model).__name__, dynamic, seconds, watch)
 
 
 def translate(model: TorchExport) -> Exported:
     """The second half of `export`: make the graph. Raises UnsupportedOp and InternalError as `export`."""
     begin = time.perf_counter()
-    conversion = _Conversion(model.program, model.name, model.dynamic_shapes)
+    conversion = _Conversion(model.program, model.name, model.dynamic.shapes)
     with conversion.walk.graph.scope.deciding():
         graph = conversion.run()
     return Exported(

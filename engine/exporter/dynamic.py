@@ -5,67 +5,246 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.export import Dim
 
 from engine.errors import ConfigError
-from engine.exporter.symbols import list_parts
+from engine.exporter.torch_internals import tree_leaves
 from engine.suggest import unknown
 
 _LONGEST = 2**31
 """torch gives this size, or more, to a Dim without a maximum."""
 
+_Hint = type(Dim.AUTO)
 
-def check_dynamic_shapes(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any) -> None:
-    """ConfigError if `shapes` names no input, an axis that an input does not have, or excludes its example size.
 
-    Only inputs that are tensors themselves are checked, not those in lists and dicts: torch checks these.
+class DynamicShapes(NamedTuple):
+    """The dynamic shapes of a model, as torch.export reads them.
+
+    Attributes:
+        shapes: by name of the input, with axes counted from 0: torch ignores axes that are counted from the last one.
+            None if all sizes are fixed.
+        fixed: a text such as ``x.shape[0] = 1 (...)`` for each size that is left to torch (`Dim.AUTO`) and that torch
+            takes as fixed, because it is 0 or 1 in the example input.
     """
-    if not shapes:
-        return
-    inputs = _name_inputs(model, args, kwargs)
-    if isinstance(shapes, Mapping):
-        for name in shapes:
-            if inputs is not None and name not in inputs:
-                raise ConfigError(f"dynamic_shapes: {unknown('input', str(name), inputs)}")
-        pairs = [(name, inputs[name] if inputs is not None else None, one) for name, one in shapes.items()]
-    elif isinstance(shapes, tuple | list):
-        pairs = [(f"input {i}", value, one) for i, (value, one) in enumerate(zip(args, shapes, strict=False))]
-    else:
+
+    shapes: dict[str, Any] | None = None
+    fixed: tuple[str, ...] = ()
+
+
+def resolve_dynamic_shapes(
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
+) -> DynamicShapes:
+    """Check `shapes`, as a user gave them, against the example inputs.
+
+    Raises:
+        ConfigError: `shapes` has another structure than the inputs, names an axis that an input does not have, has
+            something else than a size for an axis, or excludes the sizes of the example. Names the input.
+    """
+    if shapes is None:
+        return DynamicShapes()
+    if not isinstance(shapes, Mapping | tuple | list):
         raise ConfigError(f"dynamic_shapes: expected a dict, input name -> axes, got {type(shapes).__name__}")
-    for name, value, axes in pairs:
-        if isinstance(value, torch.Tensor):
-            _check_axes(name, value, axes)
+    inputs = _name_inputs(model, args, kwargs)
+    if not shapes or inputs is None:
+        return DynamicShapes()
+    walk = _Walk()
+    found = {name: walk.resolve(name, inputs[name], shape) for name, shape in _by_name(shapes, inputs).items()}
+    return DynamicShapes(found, tuple(walk.fixed))
 
 
 def _name_inputs(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Parameter of forward -> its example, or None where the signature does not tell names."""
+    """Parameter of forward -> its example; None if the arguments do not fit forward, which torch then says.
+
+    Raises:
+        ConfigError: an example is given by a keyword that `forward` does not name.
+    """
     try:
         bound = inspect.signature(model.forward).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return None
-    kinds = {one.kind for one in bound.signature.parameters.values()}
-    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-        return None
+    for one in bound.signature.parameters.values():
+        if one.kind is inspect.Parameter.VAR_KEYWORD and one.name in bound.arguments:
+            raise ConfigError(
+                f"dynamic_shapes: forward takes {', '.join(bound.arguments[one.name])} by **{one.name}, for which "
+                "torch.export has no dynamic shapes; expected a forward that names each of its parameters"
+            )
     return dict(bound.arguments)
 
 
-def _check_axes(name: str, value: torch.Tensor, axes: Any) -> None:
-    for axis, dim in list_parts(axes):
-        if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
-            kind = f"{value.dim()} axes, 0 to {value.dim() - 1}" if value.dim() else "no axes"
-            raise ConfigError(f"dynamic_shapes: {name} has {kind}; got axis {axis!r}")
-        if isinstance(dim, str):
-            raise ConfigError(f"dynamic_shapes: {name}, axis {axis}: expected torch.export.Dim({dim!r}), got a text")
-        least, most = getattr(dim, "min", None), getattr(dim, "max", None)
-        size = value.shape[axis]
-        if isinstance(least, int) and isinstance(most, int) and not least <= size <= most:
-            limits = f"from {least} to {most}" if most < _LONGEST else f"from {least} on"
+def _by_name(shapes: Any, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The dynamic shapes of each input. ConfigError if there are not as many as inputs, or they have other names."""
+    if not isinstance(shapes, Mapping):
+        if len(shapes) != len(inputs):
             raise ConfigError(
-                f"dynamic_shapes: {name}, axis {axis}: {getattr(dim, '__name__', dim)} goes {limits}, and the example "
-                f"input has {size}"
+                f"dynamic_shapes: expected {_count(len(inputs), 'entry', 'entries')}, one for each input "
+                f"({', '.join(inputs)}), got {len(shapes)}"
             )
+        return dict(zip(inputs, shapes, strict=True))
+    for name in shapes:
+        if name not in inputs:
+            raise ConfigError(f"dynamic_shapes: {unknown('input', str(name), inputs)}")
+    if missing := [name for name in inputs if name not in shapes]:
+        raise ConfigError(
+            f"dynamic_shapes: there is no entry for {', '.join(missing)}; expected one for each input "
+            f"({', '.join(inputs)}), None where all sizes are fixed"
+        )
+    return shapes
+
+
+def _is_hint(dim: Any, kind: Any) -> bool:
+    """True for `kind`, which is one of `Dim.AUTO`, `Dim.DYNAMIC` and `Dim.STATIC`, with any range."""
+    return isinstance(dim, _Hint) and dim.type is kind.type
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
+
+
+class _Walk:
+    """Resolves the dynamic shapes of the inputs of one model.
+
+    Attributes:
+        fixed: as `DynamicShapes.fixed`.
+    """
+
+    def __init__(self) -> None:
+        self.fixed: list[str] = []
+        self._ranges: dict[str, tuple[str, str]] = {}
+        self._sizes: dict[str, tuple[int, str]] = {}
+
+    def resolve(self, name: str, value: Any, shape: Any) -> Any:
+        """The dynamic shapes `shape` of the example input `value`, with axes counted from 0.
+
+        Args:
+            name: of the input, or of the part of an input: ``x``, ``ys[0]`` or ``options['mask']``.
+            value: the example.
+            shape: as the user gave it.
+        """
+        if type(value) in (list, tuple):
+            return self._resolve_list(name, value, shape)
+        if type(value) is dict:
+            return self._resolve_dict(name, value, shape)
+        if isinstance(value, torch.Tensor):
+            return None if shape is None else self._resolve_axes(name, value, shape)
+        if not any(leaf is value for leaf in tree_leaves(value)):
+            return shape  # of a class that is registered with torch's pytree: torch flattens and checks it
+        if not (shape is None or _is_hint(shape, Dim.STATIC)):
+            raise ConfigError(
+                f"dynamic_shapes: {name}: expected None, because the example is no tensor but of type "
+                f"{type(value).__name__}, got {shape!r}"
+            )
+        return None
+
+    def _resolve_list(self, name: str, value: Any, shape: Any) -> Any:
+        kind = type(value)
+        if type(shape) is not kind or len(shape) != len(value):
+            got = _count(len(shape), "entry", "entries") if type(shape) is kind else repr(shape)
+            raise ConfigError(
+                f"dynamic_shapes: {name}: expected a {kind.__name__} of {_count(len(value), 'entry', 'entries')}, as "
+                f"the example is, got {got}"
+            )
+        parts = enumerate(zip(value, shape, strict=True))
+        return kind(self.resolve(f"{name}[{i}]", one, part) for i, (one, part) in parts)
+
+    def _resolve_dict(self, name: str, value: dict[Any, Any], shape: Any) -> Any:
+        if type(shape) is not dict or shape.keys() != value.keys():
+            keys = ", ".join(map(repr, value)) or "no keys"
+            raise ConfigError(f"dynamic_shapes: {name}: expected a dict of {keys}, as the example is, got {shape!r}")
+        return {key: self.resolve(f"{name}[{key!r}]", one, shape[key]) for key, one in value.items()}
+
+    def _resolve_axes(self, name: str, value: torch.Tensor, axes: Any) -> dict[int, Any]:
+        count = value.dim()
+        if isinstance(axes, tuple | list) and len(axes) != count:
+            raise ConfigError(
+                f"dynamic_shapes: {name}: expected {_count(count, 'entry', 'entries')}, one for each axis, got "
+                f"{len(axes)}"
+            )
+        if not isinstance(axes, Mapping | tuple | list):
+            raise ConfigError(
+                f"dynamic_shapes: {name}: expected a dict, axis -> torch.export.Dim, or one entry for each of its "
+                f"{_count(count, 'axis', 'axes')}, got {axes!r}"
+            )
+        found: dict[int, Any] = {}
+        for axis, dim in axes.items() if isinstance(axes, Mapping) else enumerate(axes):
+            if type(axis) is not int or not -count <= axis < count:
+                kind = "no axes" if count == 0 else "1 axis, 0" if count == 1 else f"{count} axes, 0 to {count - 1}"
+                raise ConfigError(f"dynamic_shapes: {name} has {kind}; got axis {axis!r}")
+            if axis % count in found:
+                raise ConfigError(f"dynamic_shapes: {name}: expected each axis once, got axis {axis % count} twice")
+            self._check_dim(f"{name}, axis {axis}", dim, value.shape[axis])
+            if _is_hint(dim, Dim.AUTO) and value.shape[axis] < 2:
+                self.fixed.append(
+                    f"{name}.shape[{axis % count}] = {value.shape[axis]} (its size in the example input, and torch "
+                    "takes sizes of 0 and 1 as fixed)"
+                )
+            found[axis % count] = dim
+        return found
+
+    def _check_dim(self, place: str, dim: Any, size: int) -> None:
+        """ConfigError if `dim` is no dynamic shape of an axis, or is one that `size` or an earlier axis contradicts."""
+        if isinstance(dim, str):
+            raise ConfigError(f"dynamic_shapes: {place}: expected torch.export.Dim({dim!r}), got a text")
+        if dim is None:
+            return
+        if type(dim) is int and dim != size:
+            raise ConfigError(
+                f"dynamic_shapes: {place}: expected {size}, as in the example input, or a torch.export.Dim, got {dim}"
+            )
+        if not (type(dim) is int or isinstance(dim, Dim | _Hint)):
+            raise ConfigError(
+                f"dynamic_shapes: {place}: expected a torch.export.Dim, Dim.AUTO, Dim.DYNAMIC, Dim.STATIC, an int or "
+                f"None, got {dim!r}"
+            )
+        if isinstance(dim, Dim | _Hint):
+            limits = _write_limits(place, dim, size)
+            if isinstance(dim, Dim):
+                self._check_named(place, dim, limits, size)
+
+    def _check_named(self, place: str, dim: Dim, limits: str, size: int) -> None:
+        """ConfigError if axes before this one give another range or another size to the Dim."""
+        name = dim.__name__
+        range_, first = self._ranges.setdefault(name, (limits, place))
+        if range_ != limits:
+            raise ConfigError(
+                f"dynamic_shapes: {place}: {name} goes {limits}, and at {first} {range_}; expected one "
+                "torch.export.Dim for both"
+            )
+        root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
+        value, rest = divmod(size - formula(0), formula(1) - formula(0))  # a Dim is a linear formula of its root
+        if rest:
+            raise ConfigError(
+                f"dynamic_shapes: {place}: the example input has {size}, which is {name} for no whole {root.__name__}"
+            )
+        known, first = self._sizes.setdefault(root.__name__, (value, place))
+        if known != value:
+            raise ConfigError(
+                f"dynamic_shapes: {place}: {root.__name__} is {value} in the example input, and {known} at {first}; "
+                "expected one size"
+            )
+
+
+def _write_limits(place: str, dim: Any, size: int) -> str:
+    """The range of a Dim as a text: ``from 1 to 8``.
+
+    Raises:
+        ConfigError: the range has negative sizes, or `size` is outside of it.
+    """
+    root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
+    least = 0 if root.min is None else formula(root.min)
+    most = formula(root.max) if isinstance(root.max, int) and formula(root.max) < _LONGEST else None
+    name = getattr(dim, "__name__", repr(dim))
+    if least < 0:
+        raise ConfigError(
+            f"dynamic_shapes: {place}: {name} is {least} where {root.__name__} is {root.min}; expected a minimum of "
+            f"{root.__name__} that makes it 0 or more"
+        )
+    limits = f"from {least} on" if most is None else f"from {least} to {most}"
+    if size < least or (most is not None and size > most):
+        raise ConfigError(f"dynamic_shapes: {place}: {name} goes {limits}, and the example input has {size}")
+    return limits
 
 
 _CONSTRAINTS = ("Constraints violated", "Found the following conflicts between user-specified ranges")

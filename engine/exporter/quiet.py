@@ -16,13 +16,15 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-# These loggers repeat the text of the raised error. The last one says that None for a static axis is deprecated.
+# These loggers repeat the text of the raised error. `dynamic_shapes` says that None for a static axis is deprecated.
+# `non_strict_utils` names sizes that torch takes as fixed; the engine issues a warning of its own for them.
 _CHATTY_LOGGERS = (
     "torch._subclasses.fake_tensor",
     "torch.fx.experimental.symbolic_shapes",
     "torch.export",
     "torch.export._trace",
     "torch.export.dynamic_shapes",
+    "torch._export.non_strict_utils",
 )
 # torch.export warns that a module assigns attributes while it runs, which a program would not do. Recurrent layers of
 # torch assign their list of weights, which does not change.

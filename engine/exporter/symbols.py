@@ -139,28 +139,20 @@ def _bounded(bound: Any, otherwise: int) -> int:
     return min(int(bound), sizes.UNBOUNDED) if isinstance(bound, int | sympy.Integer) else otherwise
 
 
-def names_of(dynamic_shapes: Any, inputs: Sequence[str]) -> dict[tuple[str, int], str]:
+def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[str]) -> dict[tuple[str, int], str]:
     """(input, axis) -> the name of its `torch.export.Dim`.
 
     Args:
-        dynamic_shapes: as for torch.export.
+        dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.
         inputs: names of the program's inputs, in order.
     """
     found = {}
-    for name, axes in _by_input(dynamic_shapes, inputs):
-        for axis, dim in list_parts(axes):
+    for name, axes in _parts("", dynamic_shapes or {}):
+        for axis, dim in list_parts(axes) if name in inputs else ():
             called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half has the name of half
             if isinstance(axis, int) and isinstance(dim, torch.export.Dim) and called.isidentifier():
                 found[name, axis] = called
     return found
-
-
-def _by_input(shapes: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
-    """(input, dynamic shapes of its axes); empty if unnamed shapes cannot be matched to inputs."""
-    if isinstance(shapes, Mapping):
-        return [(name, axes) for name, axes in _parts("", shapes) if name in inputs]
-    listed = [axes for _name, axes in _parts("", shapes)] if isinstance(shapes, tuple | list) else []
-    return list(zip(inputs, listed, strict=True)) if len(listed) == len(inputs) else []
 
 
 def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.decompositions import chosen, composite
-from engine.exporter.dynamic import check_dynamic_shapes, describe_constraints
+from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known
 from engine.exporter.sources import from_error
@@ -43,7 +43,14 @@ Kwargs = dict[str, Any]
 _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
 
 
-def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> ExportedProgram:
+class Captured(NamedTuple):
+    """A functional program of ATen calls, and the dynamic shapes for which torch captured it."""
+
+    program: ExportedProgram
+    dynamic: DynamicShapes
+
+
+def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> Captured:
     """The model as a functional program of ATen calls.
 
     Raises:
@@ -60,17 +67,17 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
-        program = model
+        program, dynamic = model, DynamicShapes()
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
         _check_one_device(model, args, kwargs)
-        check_dynamic_shapes(model, args, kwargs, dynamic_shapes)
+        dynamic = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
         with _errors_as_one_sentence(), capturing():
-            program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
-    return _decomposed(program)
+    return Captured(_decomposed(program), dynamic)
 
 
 def check_module(model: Any) -> None:

@@ -1,7 +1,7 @@
 """Checks a graph. Shares no code with the passes that change graphs.
 
 A violated rule is a `VerificationError`: a defect of the engine. After a pass from outside of this repository,
-`run_passes` makes a `ConfigError` of it.
+`engine.passes.own` makes a `ConfigError` of it.
 """
 
 from __future__ import annotations

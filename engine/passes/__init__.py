@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import cast
 
 from engine.config import Config, is_path
-from engine.errors import ConfigError, InternalError, VerificationError
+from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
 from engine.passes import encode_integers, narrow_states, own, precision, recipe, widen
 from engine.passes.base import Constraint, Pass, violations
@@ -273,7 +273,8 @@ def run_common(
             changes = narrow_states.narrow(graph, config.states)
         log += _logged(f"states={config.states}", changes)
     if check or config.verify:
-        verify.graph(graph)
+        with graph.scope.deciding():
+            verify.graph(graph)
     return log
 
 
@@ -287,29 +288,17 @@ def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> 
 
     Raises:
         VerificationError: with `check`, if the graph after a pass of this repository breaks a rule; names the node.
-        ConfigError: the same after a pass from outside of this repository; names the pass, too. Or a pass returns no
-            number of changes.
+        ConfigError: a pass from outside of this repository fails, or the graph breaks a rule after it, with or without
+            `check`; names the pass.
     """
     log = []
     with graph.scope.deciding():
         for one in passes:
-            changes = one.run(graph)
-            if type(changes) is not int or changes < 0:
-                raise ConfigError(f"pass {one.name!r}: expected the number of its changes, got {changes!r}")
+            changes = own.run(one, graph) if one.version else one.run(graph)
             log.append((one.label, changes))
-            if check:
-                _check_graph_after(one, graph)
+            if check and not one.version:
+                verify.graph(graph)
     return tuple(log)
-
-
-def _check_graph_after(one: Pass, graph: Graph) -> None:
-    try:
-        verify.graph(graph)
-    except VerificationError as error:
-        if not one.version:
-            raise
-        # A defect of somebody else's pass is no defect of the engine, as the text of a VerificationError says.
-        raise ConfigError(f"pass {one.name!r}: the graph breaks a rule after it: {error.reason}") from error
 
 
 _import_passes(__name__, PIPELINE)

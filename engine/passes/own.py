@@ -1,7 +1,8 @@
 """Passes from outside of this repository: ``path.py:function``, or an entry point of the group ``enginebench.passes``.
 
 The function takes one graph. It may also be a `Pass`, which states its constraints. Each version of a file is executed
-once in each process.
+once in each process. The graph is checked after every such pass, because an error of the pass would otherwise appear
+in a later stage, as a defect of the engine.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import traceback
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, VerificationError
+from engine.graph import Graph, verify
 from engine.passes.base import Pass
 from engine.suggest import unknown
 
 GROUP = "enginebench.passes"
+
+_ENGINE = str(Path(__file__).parents[1])
 
 _modules: dict[tuple[Path, str], ModuleType] = {}
 
@@ -73,6 +79,56 @@ def _bare(what: str, found: object, name: str) -> Pass:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"pass {what!r}: {expected}; with one argument: {error}") from None
     return Pass(name, found)
+
+
+def run(one: Pass, graph: Graph) -> int:
+    """Run a pass from outside of this repository on `graph`, in place, and check the graph. Returns the changes.
+
+    Raises:
+        ConfigError: the pass raises, returns no number of changes, or leaves a graph that breaks a rule or has other
+            inputs, outputs or states than before. Names the pass and the cause.
+    """
+    before = _describe_interface(graph)
+    try:
+        changes = one.run(graph)
+    except Exception as error:
+        raise ConfigError(f"pass {one.name!r}: it raised {_describe_error(error)}") from error
+    if type(changes) is not int or changes < 0:
+        raise ConfigError(f"pass {one.name!r}: expected the number of its changes, got {changes!r}")
+    try:
+        verify.graph(graph)
+        after = _describe_interface(graph)
+    except VerificationError as error:
+        # A defect of somebody else's pass is no defect of the engine, as the text of a VerificationError says.
+        raise ConfigError(f"pass {one.name!r}: the graph breaks a rule after it: {error.reason}") from error
+    except Exception as error:  # the pass may have left anything in the lists of the graph
+        raise ConfigError(
+            f"pass {one.name!r}: the graph cannot be read after it: {type(error).__name__}: {error}"
+        ) from error
+    for what, found in after.items():
+        if found != before[what]:
+            raise ConfigError(f"pass {one.name!r}: it changed the {what} of the graph from {before[what]} to {found}")
+    return changes
+
+
+def _describe_interface(graph: Graph) -> dict[str, str]:
+    """What callers of the graph rely on, in words."""
+    return {
+        "inputs": _list(map(repr, graph.inputs)),
+        "types of the outputs": _list(str(value.type) for value in graph.outputs),
+        "states": _list(name for name, _first in graph.states),
+    }
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"({', '.join(texts)})"
+
+
+def _describe_error(error: Exception) -> str:
+    """Class and text of an error, with the last line outside of the engine that raised it."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_ENGINE)]
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _version(source: bytes) -> str:

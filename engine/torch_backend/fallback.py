@@ -163,7 +163,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
     program, scope = model.program, Scope()
     inputs = exporter.user_inputs(program)
     symbols = Symbols(
-        scope, program.range_constraints, inputs, names_of(model.dynamic_shapes, [n.name for n in inputs])
+        scope, program.range_constraints, inputs, names_of(model.dynamic.shapes, [n.name for n in inputs])
     )
     types, names, slots = [], list[str](), list[Any]()
     for node in inputs:

@@ -23,7 +23,7 @@ from suites.backends import _onnxruntime_graph as graph
 from suites.backends import _onnxruntime_quantise as quantise
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared, Scheme
 from suites.harness.declare.precision import PRECISIONS
-from suites.harness.errors import Unavailable, UsageError
+from suites.harness.errors import Refused, Unavailable, UsageError
 from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
@@ -268,6 +268,7 @@ class _Texts:
 
 
 def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shapes: Any = None) -> None:
+    """Write the model as an ONNX file. Refused, with the cause in one line, if torch cannot export it."""
     import torch
 
     # Loggers, warning filters and sys.stdout belong to the process, which exists for this backend (see `Backend`).
@@ -285,5 +286,15 @@ def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shape
             if program.model.graph.num_nodes() <= MOST_REWRITTEN:
                 program.optimize()
             program.save(path, external_data=True)
+    except torch.onnx.OnnxExporterError as error:
+        raise Refused(f"torch.onnx cannot export the model: {_describe_cause(error)}") from error
     finally:
         noise.setLevel(level)
+
+
+def _describe_cause(error: BaseException) -> str:
+    """Class and first line of the error that the others were raised from; torch's own text is a page of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

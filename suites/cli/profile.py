@@ -18,9 +18,11 @@ from suites.backends.engine import Engine
 from suites.cli import targets
 from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.device import CPU, CUDA
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
 from suites.harness.judge import standing
+from suites.harness.measure import device as devices
 from suites.harness.measure import roofs
 from suites.harness.present import overview_terminal, progress, ranked
 from suites.harness.record import machine, store
@@ -43,6 +45,9 @@ def command(
         str, typer.Option(help=f"Precision of the model, as in a case of run: {', '.join(PRECISIONS)}.")
     ] = "fp32",
     config: targets.ConfigOption = None,
+    device: Annotated[
+        str, typer.Option(help=f"Where the program runs: {CPU}, or {CUDA} for the GPU kernels of target triton.")
+    ] = CPU,
     backends: Annotated[
         str | None,
         typer.Option(help="Comma-separated backends to time beside the engine; their calls are timed as a whole."),
@@ -60,6 +65,8 @@ def command(
     of the roof of each. With --record, the launches are stored as a run of the suite nodes_MODEL, also with --backends.
     """
     fields = targets.config_options(config, of_case=backends is not None)
+    if device != CPU:
+        _check_device(device, is_alone=backends is None and not record)
     arguments = targets.arguments_of(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
@@ -68,7 +75,7 @@ def command(
     ref = BackendRef(ENGINE, fields)
     case, suite = _name_case(model, chosen or [], threads, precision)
     new = _begin_record(case, suite, ref, results) if record else None
-    answer = _profiled(model, arguments, threads, precision, fields)
+    answer = _profiled(model, arguments, threads, precision, fields, device)
     if not as_json:
         print(answer)
     path = new.write(_list_nodes(answer, case, ref)) if new is not None else None
@@ -98,8 +105,19 @@ def _warn_of_excess_threads(threads: int) -> None:
         print(told, file=sys.stderr)
 
 
+def _check_device(name: str, *, is_alone: bool) -> None:
+    """UsageError if there is no such device here, or the profile is to be stored or to stand beside other backends."""
+    if (reason := devices.load(name).unavailable()) is not None:
+        raise UsageError(f"--device {name}: {reason}")
+    if not is_alone:
+        raise UsageError(
+            f"--device {name}: --backends and --record are for the {CPU}; leave them out, or name the device in a "
+            "suite, as enginebench run gpu does"
+        )
+
+
 def _profiled(
-    model: str, arguments: Mapping[str, Any], threads: int, precision: str, config: Mapping[str, str]
+    model: str, arguments: Mapping[str, Any], threads: int, precision: str, config: Mapping[str, str], device: str
 ) -> Profile:
     """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
     found, ref = models.get(model), BackendRef(ENGINE, config)
@@ -107,7 +125,9 @@ def _profiled(
     reason = registry.cannot_run(ref, found.form)
     if reason is not None:
         raise UsageError(f"model {model}: {reason}; enginebench run {model} measures it")
-    reason = registry.unable(ref, Case(model, {}, threads, precision)) or checks.cannot_convert(found, precision)
+    reason = registry.unable(ref, Case(model, {}, threads, precision, device=device)) or checks.cannot_convert(
+        found, precision
+    )
     if reason is not None:
         raise UsageError(f"--precision {precision}: {reason}")
     with stdout_as_stderr():
@@ -115,7 +135,9 @@ def _profiled(
             module, inputs = found.build(**arguments)
             module, inputs = convert_model(module, precision), convert_inputs(inputs, precision)
             backend = Engine(threads, config)
-            backend.precision = precision
+            backend.precision, backend.device = precision, device
+            place = devices.load(device)
+            module, inputs = place.place_model(module), place.place(inputs)
             program = backend.compiled(module, inputs)
             state = program.new_state()
             answer: Profile = program.profile(*inputs, **({"state": state} if len(state) else {}))

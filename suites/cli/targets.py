@@ -41,7 +41,10 @@ ConfigOption = Annotated[
 ]
 
 _CONFIG_ONLY = {
-    "target": "each target is a backend of its own, such as engine_interpreter",
+    "target": (
+        "each target is a backend of its own, such as engine_interpreter, and target triton runs where the device is "
+        "cuda (enginebench run gpu, enginebench profile --device cuda)"
+    ),
     "states": "no case says in which type states are stored, and results are checked as if it were the model's",
     "plans": "the sizes of a case do not differ from call to call",
 }

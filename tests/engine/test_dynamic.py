@@ -251,13 +251,35 @@ def test_a_call_that_is_worked_out_for_one_size_is_named_with_it(call):
         ({"y": {0: BATCH}}, r"dynamic_shapes: unknown input 'y'. Known: x"),
         ({"x": {7: BATCH}}, r"dynamic_shapes: x has 3 axes, 0 to 2; got axis 7"),
         ({"x": {0: "batch"}}, r"dynamic_shapes: x, axis 0: expected torch.export.Dim\('batch'\), got a text"),
-        (({2: Dim("n", min=1, max=8)},), r"input 0, axis 2: n goes from 1 to 8, and the example input has 16"),
+        (
+            ({2: Dim("n", min=1, max=8)},),
+            r"x, axis 2: n goes from 1 to 8, and the example input has 16",
+        ),
         (5, r"dynamic_shapes: expected a dict, input name -> axes, got int"),
     ],
 )
 def test_a_mistake_in_dynamic_shapes_names_input_and_axis(network, spec, message):
     with pytest.raises(engine.ConfigError, match=message):
         engine.compile(network, (torch.randn(3, 10, 16),), dynamic_shapes=spec)
+
+
+@pytest.mark.filterwarnings("ignore::engine.GuardWarning")
+def test_a_checked_graph_may_compare_sizes_of_a_call():
+    """The diagonal of a matrix [n, 8] is a slice of its n*8 elements, which is there for n up to 8."""
+
+    class Diagonal(nn.Module):
+        def forward(self, x):
+            return x.diagonal(0, -1, 0) * 2
+
+    plain, checked = (
+        engine.compile(
+            Diagonal().eval(), (torch.randn(6, 4, 8),), engine.Config(verify=on), dynamic_shapes={"x": {0: BATCH}}
+        )
+        for on in (False, True)
+    )
+    x = torch.randn(4, 4, 8)
+    torch.testing.assert_close(checked(x), Diagonal()(x))
+    assert checked.run_digest == plain.run_digest
 
 
 def test_arrays_of_numpy_are_no_example_inputs(network):

@@ -82,4 +82,6 @@ def test_an_exported_program_with_torchs_core_ops_is_translated_too():
     program = torch.export.export(layer, (x,), strict=False)
     with torch.no_grad():
         torch.testing.assert_close(call(export(program, (x,)), x), layer(x))
-    assert run_torch_export(program, (x,), {}).graph_signature.user_inputs == program.graph_signature.user_inputs
+    assert (
+        run_torch_export(program, (x,), {}).program.graph_signature.user_inputs == program.graph_signature.user_inputs
+    )

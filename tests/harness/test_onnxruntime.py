@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
@@ -11,6 +12,7 @@ from suites import models
 from suites.backends import _onnxruntime_graph as graph
 from suites.backends.base import NotApplicable
 from suites.backends.onnxruntime import FAMILIES, OnnxRuntime
+from suites.harness.errors import Refused
 
 
 class Gelu(torch.nn.Module):
@@ -80,6 +82,33 @@ def test_describing_is_in_no_time_that_is_stated(exports, monkeypatch):
 def test_a_graph_that_cannot_be_described_fails_no_row(tmp_path):
     found = graph.described_elsewhere(*[tmp_path / "missing.onnx"] * 2, "ORT_ENABLE_ALL", [])
     assert "missing.onnx" in found["details"]["undescribed"]
+
+
+class WithoutOnnxFunction(torch.nn.Module):
+    def forward(self, x):
+        return torch.special.i1(x)
+
+
+class Failing(torch.nn.Module):
+    def forward(self, x):
+        raise ValueError("this model has no result\nand says more about it")
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        (WithoutOnnxFunction, r"DispatchError: No ONNX function found for .*bessel_i1.*"),
+        (Failing, "ValueError: this model has no result"),
+    ],
+)
+def test_the_reason_of_a_model_that_torch_cannot_export_is_its_cause_in_one_line(model, cause):
+    """The text of torch.onnx is a page of advice, with the cause near its end."""
+    backend = OnnxRuntime(1, {})
+    backend.load()
+    with pytest.raises(Refused) as refused:
+        backend.prepare(model().eval(), (torch.rand(3, 4),))
+    assert re.fullmatch(f"torch.onnx cannot export the model: {cause}", str(refused.value))
+    assert refused.value.status == "failed"
 
 
 @pytest.mark.parametrize(

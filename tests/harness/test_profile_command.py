@@ -7,7 +7,9 @@ import json
 import pytest
 
 from suites.cli import main, profile
+from suites.harness.errors import Unavailable
 from suites.harness.judge import stats
+from suites.harness.measure.cuda import Cuda
 from suites.harness.record import store
 from suites.harness.record.launches import NodeRecord
 from suites.harness.record.roofs import Roofs
@@ -97,14 +99,43 @@ def test_a_model_is_profiled_in_the_precision_that_is_asked_for(
         (["--precision", "bf61"], "--precision: unknown precision 'bf61'; did you mean 'bf16'"),
         (["--precision", "int8_static"], "--precision int8_static: int8_static needs scales"),
         (["--config", "precision=bf16"], "use --precision bf16"),
+        (["--config", "target=triton"], "enginebench profile --device cuda"),
+        (["--device", "cuda"], "--device cuda: no CUDA device"),
+        (["--device", "cudo"], "unknown device 'cudo'; did you mean 'cuda'"),
     ],
 )
-def test_a_precision_that_cannot_be_profiled_is_one_line(capsys, arguments, told):
+def test_what_cannot_be_profiled_is_one_line(capsys, arguments, told):
     with pytest.raises(SystemExit) as ended:
         main(["profile", "mlp", "--set", "widths=16-16", *arguments])
     out, err = capsys.readouterr()
     assert (ended.value.code, out) == (2, "")
     assert told in err
+
+
+@pytest.mark.parametrize("option", [["--record"], ["--backends", "eager"]])
+def test_a_profile_of_a_gpu_is_neither_stored_nor_compared(capsys, monkeypatch, option):
+    monkeypatch.setattr(Cuda, "unavailable", lambda _self: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "mlp", "--device", "cuda", *option])
+    assert ended.value.code == 2
+    assert "--device cuda: --backends and --record are for the cpu" in capsys.readouterr().err
+
+
+def test_the_model_runs_on_the_device_that_is_asked_for(monkeypatch):
+    """The device of torch without values takes the place of a GPU; the engine is asked for the target of one."""
+    asked = []
+
+    def compiled(backend, module, inputs):
+        asked.append((backend.config()["target"], inputs[0].device.type, next(module.parameters()).device.type))
+        raise Unavailable("measured elsewhere")
+
+    monkeypatch.setattr(Cuda, "unavailable", lambda _self: None)
+    monkeypatch.setattr(Cuda, "place", lambda _self, value: tuple(one.to("meta") for one in value))
+    monkeypatch.setattr(Cuda, "place_model", lambda _self, module: module.to("meta"))
+    monkeypatch.setattr(profile.Engine, "compiled", compiled)
+    with pytest.raises(SystemExit):
+        main(["profile", "mlp", "--set", "widths=16-16", "--device", "cuda"])
+    assert asked == [("triton", "meta", "meta")]
 
 
 def test_for_machines_the_summaries_lie_beside_the_nodes(capsys, measured):

@@ -170,20 +170,42 @@ def test_a_pass_returns_the_number_of_its_changes(write, returned):
         engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,)))
 
 
+BREAKS = {
+    "a raise": (
+        "\n    return graph.nodes[0].no_such_name",
+        r"it raised AttributeError: .*no_such_name.* \(mine.py:3\)$",
+    ),
+    "an error of the engine": (
+        "graph.emit('relu', [])",
+        r"it raised ValueError: .* \(mine.py:2\)$",
+    ),
+    "no nodes": ("graph.nodes.clear()", "the graph breaks a rule after it: output .* is never computed$"),
+    "another order": ("graph.nodes.reverse()", "the graph breaks a rule after it: .* before it is computed$"),
+    "a node twice": ("graph.nodes.append(graph.nodes[0])", "the graph breaks a rule after it: two values are called"),
+    "no node": ("graph.nodes.append(None)", "the graph cannot be read after it: AttributeError: "),
+    "no outputs": ("graph.outputs.clear()", r"it changed the types of the outputs of the graph from \(.*\) to \(\)$"),
+    "another output": (
+        "graph.outputs[0] = graph.emit('permute', graph.outputs, axes_order=(1, 0))",
+        r"it changed the types of the outputs of the graph from \(float32\[2, 4\]\) to \(float32\[4, 2\]\)$",
+    ),
+    "another input": (
+        "graph.add_input('more', graph.inputs[0].type)",
+        r"it changed the inputs of the graph from \(.*\) to \(.*, %more: float32\[2, 4\]\)$",
+    ),
+}
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("target", ["None", "'cpu'"])
+@pytest.mark.parametrize(("text", "told"), BREAKS.values(), ids=BREAKS)
+def test_a_pass_that_fails_or_breaks_the_graph_is_named_with_the_cause(write, text, told, target, verify):
+    source = f"def run(graph):\n    {text}\n    return 1\n"
+    path = write(f"{source}from engine.passes.base import Pass\nPASS = Pass('mine', run, target={target})\n")
+    with pytest.raises(engine.ConfigError, match=f"^pass 'mine': {told}"):
+        engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=verify))
+
+
 # --- Config(verify=True) -------------------------------------------------------------------------------------------
-
-BREAKS = """
-def run(graph):
-    graph.nodes.reverse()
-    return 1
-"""
-
-
-def test_verify_names_a_pass_of_the_user_that_breaks_the_graph_and_blames_no_engine(write):
-    path = write(BREAKS)
-    told = r"^pass 'mine': the graph breaks a rule after it: .* before it is computed$"
-    with pytest.raises(engine.ConfigError, match=told):
-        engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=True))
 
 
 def test_verify_changes_no_program():

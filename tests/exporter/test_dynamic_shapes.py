@@ -1,0 +1,159 @@
+"""Mistakes in `dynamic_shapes` are one sentence that names the input and what is expected there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import engine
+
+BATCH = Dim("batch", max=64)
+
+
+class Nested(nn.Module):
+    def forward(self, x, pair, options, scale=1):
+        return x * scale + pair[0].sum() + pair[1].sum() + options["mask"].sum()
+
+
+class Keywords(nn.Module):
+    def forward(self, x, **options):
+        return x + options["mask"]
+
+
+class Several(nn.Module):
+    def forward(self, *values):
+        return values[0] + values[1].sum()
+
+
+EXAMPLE = (torch.randn(3, 4), [torch.randn(2, 2), torch.randn(5, 3)], {"mask": torch.randn(7)}, 2)
+ROWS = {0: BATCH}
+STRUCTURE = {"x": None, "pair": [None, None], "options": {"mask": None}, "scale": None}
+
+
+def compiled(shapes, model=Nested, example=EXAMPLE):
+    return engine.compile(model().eval(), example, dynamic_shapes=shapes)
+
+
+DIM = "expected a torch.export.Dim, Dim.AUTO, Dim.DYNAMIC, Dim.STATIC, an int or None, got"
+MISTAKES = [
+    ((ROWS,), "expected 4 entries, one for each input (x, pair, options, scale), got 1"),
+    ((*STRUCTURE.values(), None), "expected 4 entries, one for each input (x, pair, options, scale), got 5"),
+    (
+        {"x": ROWS, "options": {"mask": None}, "scale": None},
+        "there is no entry for pair; expected one for each input (x, pair, options, scale), None where all sizes are",
+    ),
+    (STRUCTURE | {"maks": None}, "unknown input 'maks'. Known: options, pair, scale, x"),
+    ("x", "expected a dict, input name -> axes, got str"),
+    (0, "expected a dict, input name -> axes, got int"),
+    (
+        STRUCTURE | {"x": BATCH},
+        "x: expected a dict, axis -> torch.export.Dim, or one entry for each of its 2 axes, got",
+    ),
+    (STRUCTURE | {"x": (BATCH,)}, "x: expected 2 entries, one for each axis, got 1"),
+    (STRUCTURE | {"x": [BATCH, None, None]}, "x: expected 2 entries, one for each axis, got 3"),
+    (STRUCTURE | {"x": {0: 2.5}}, f"x, axis 0: {DIM} 2.5"),
+    (STRUCTURE | {"x": {0: True}}, f"x, axis 0: {DIM} True"),
+    (STRUCTURE | {"x": (ROWS, None)}, f"x, axis 0: {DIM} {ROWS}"),
+    (STRUCTURE | {"x": {0: 5}}, "x, axis 0: expected 3, as in the example input, or a torch.export.Dim, got 5"),
+    (STRUCTURE | {"x": {True: BATCH}}, "x has 2 axes, 0 to 1; got axis True"),
+    (STRUCTURE | {"x": {0: BATCH, -2: BATCH}}, "x: expected each axis once, got axis 0 twice"),
+    (STRUCTURE | {"x": {0: Dim("n", min=4)}}, "x, axis 0: n goes from 4 on, and the example input has 3"),
+    (
+        STRUCTURE | {"x": {0: Dim.AUTO(max=2)}},
+        "x, axis 0: DimHint(AUTO, max=2) goes from 0 to 2, and the example input",
+    ),
+    (
+        STRUCTURE | {"x": {0: Dim("n") - 1}},
+        "x, axis 0: n - 1 is -1 where n is 0; expected a minimum of n that makes it",
+    ),
+    (STRUCTURE | {"x": {0: 2 * BATCH}}, "x, axis 0: the example input has 3, which is 2*batch for no whole batch"),
+    (
+        STRUCTURE | {"x": {0: BATCH, 1: BATCH}},
+        "x, axis 1: batch is 4 in the example input, and 3 at x, axis 0; expected one size",
+    ),
+    (
+        STRUCTURE | {"x": {0: Dim("n", max=9), 1: Dim("n", max=8)}},
+        "x, axis 1: n goes from 0 to 8, and at x, axis 0 from 0 to 9; expected one torch.export.Dim for both",
+    ),
+    (STRUCTURE | {"pair": None}, "pair: expected a list of 2 entries, as the example is, got None"),
+    (STRUCTURE | {"pair": [None]}, "pair: expected a list of 2 entries, as the example is, got 1 entry"),
+    (STRUCTURE | {"pair": (None, None)}, "pair: expected a list of 2 entries, as the example is, got (None, None)"),
+    (STRUCTURE | {"pair": [None, {2: BATCH}]}, "pair[1] has 2 axes, 0 to 1; got axis 2"),
+    (STRUCTURE | {"options": {0: BATCH}}, "options: expected a dict of 'mask', as the example is, got {0: "),
+    (STRUCTURE | {"options": {"mask": {1: BATCH}}}, "options['mask'] has 1 axis, 0; got axis 1"),
+    (STRUCTURE | {"scale": Dim.DYNAMIC}, "scale: expected None, because the example is no tensor but of type int, got"),
+]
+
+
+@pytest.mark.parametrize(("shapes", "message"), MISTAKES, ids=[message[:40] for _shapes, message in MISTAKES])
+def test_a_mistake_is_one_sentence_that_names_the_input(shapes, message):
+    with pytest.raises(engine.ConfigError, match="^" + re.escape(f"dynamic_shapes: {message}")) as raised:
+        compiled(shapes)
+    assert "\n" not in str(raised.value)
+
+
+def test_inputs_that_forward_does_not_name_are_refused():
+    """torch.export fails with an assertion of its own for them, whatever their shapes are."""
+    example = ((torch.randn(3, 4),), {"mask": torch.randn(3, 4)})
+    for shapes in ({"x": ROWS, "mask": ROWS}, {"x": ROWS, "options": {"mask": ROWS}}, (ROWS, {"mask": None})):
+        with pytest.raises(
+            engine.ConfigError, match=r"forward takes mask by \*\*options, for which torch.export has no"
+        ):
+            compiled(shapes, Keywords, example)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        STRUCTURE | {"x": {0: BATCH}},
+        ({-2: BATCH}, [None, None], {"mask": None}, Dim.STATIC),
+        [(BATCH, 4), [(None, None), {0: 5}], {"mask": None}, None],
+    ],
+    ids=["by name", "from the last axis", "by position"],
+)
+def test_shapes_that_fit_let_the_size_vary(shapes):
+    """torch.export ignores a Dim of an axis that is counted from the last one."""
+    program = compiled(shapes)
+    x = torch.randn(9, 4)
+    torch.testing.assert_close(program(x, *EXAMPLE[1:]), Nested()(x, *EXAMPLE[1:]))
+    assert list(program.artifact.scope.symbols) == ["batch"]
+
+
+def test_positional_inputs_without_names_are_numbered():
+    example = (torch.randn(3, 4), torch.randn(5))
+    program = compiled(((ROWS, None),), Several, example)
+    x = torch.randn(6, 4)
+    torch.testing.assert_close(program(x, example[1]), Several()(x, example[1]))
+    with pytest.raises(engine.ConfigError, match=r"dynamic_shapes: values\[1\] has 1 axis, 0; got axis 1"):
+        compiled(((ROWS, {1: BATCH}),), Several, example)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize("fallback", [None, "torch"])
+def test_a_size_that_torch_fixes_by_itself_is_one_warning(size, fallback, capfd):
+    """torch logs it, and the program takes no other size."""
+
+    class Doubled(nn.Module):
+        def forward(self, x):
+            return x * 2 if fallback is None else torch.lgamma(x) * 2
+
+    with pytest.warns(engine.GuardWarning) as issued:
+        program = engine.compile(
+            Doubled().eval(),
+            (torch.randn(size, 4),),
+            engine.Config(fallback=fallback),
+            dynamic_shapes={"x": {0: Dim.AUTO, 1: Dim.AUTO}},
+        )
+    (message,) = [str(one.message).partition(". A call")[0] for one in issued]
+    assert message == (
+        f"Doubled does not take all sizes that dynamic_shapes allow, only x.shape[0] = {size} (its size in the example "
+        "input, and torch takes sizes of 0 and 1 as fixed)"
+    )
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(engine.ShapeError):
+        program(torch.randn(3, 4))
+    program(torch.randn(size, 7))
