@@ -33,6 +33,10 @@ __all__ = ["Exported", "TorchExport", "export", "export_with_torch", "names_of_p
 CLONE = "let forward clone the input first, and write to the clone"
 FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
 """Advice in the message about unsupported calls."""
+EXPERTS = 'model.set_experts_implementation("batched_mm") makes transformers compute experts with calls that compile'
+"""The same for a mixture of experts of transformers, whose default multiplies groups of rows of unknown sizes."""
+_GROUPED = re.compile(r"\w+\.\w*grouped_mm\w*\.")
+"""Calls that multiply groups of rows, by torch or by transformers."""
 
 _PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
 """The name that torch gives to the first part of a parameter that consists of several tensors."""
@@ -197,8 +201,9 @@ class _Conversion:
         if offenders := [*self.walk.offenders, *self.walk.settled.values()]:
             # With fallback a model that writes to anything or has effects is refused, too.
             specs = self.program.graph_signature.output_specs
-            hint = FALLBACK if all(spec.kind is OutputKind.USER_OUTPUT for spec in specs) else ""
-            raise UnsupportedOp(list(dict.fromkeys(offenders)), hint)
+            hints = [EXPERTS] if any("/transformers/" in line and _GROUPED.match(line) for line in offenders) else []
+            hints += [FALLBACK] if all(spec.kind is OutputKind.USER_OUTPUT for spec in specs) else []
+            raise UnsupportedOp(list(dict.fromkeys(offenders)), "\n".join(hints))
         return self.walk.graph
 
     def _input(self, node: Node, spec: InputSpec) -> Translated:

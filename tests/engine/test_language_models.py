@@ -172,6 +172,26 @@ def test_a_model_of_transformers_without_its_cache_is_compiled_as_it_comes(llama
         torch.testing.assert_close(result.logits, logits, rtol=1e-4, atol=1e-5)
 
 
+def test_a_mixture_of_experts_of_transformers_is_refused_with_the_setting_that_compiles():
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    config = MixtralConfig(
+        vocab_size=32, max_position_embeddings=64, num_key_value_heads=1, num_local_experts=4, use_cache=False, **sizes
+    )
+    model, ids = MixtralForCausalLM(config).eval(), torch.arange(16).reshape(2, 8)
+    with torch.inference_mode():
+        expected = model(ids).logits
+    with pytest.raises(engine.UnsupportedOp) as e:
+        engine.compile(model, (ids,))
+    first, second = e.value.hint.splitlines()
+    assert first.startswith('model.set_experts_implementation("batched_mm") ')
+    assert second.startswith('Config(fallback="torch") ')
+    model.set_experts_implementation("batched_mm")
+    torch.testing.assert_close(engine.compile(model, (ids,))(ids).logits, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_module_with_other_parameters_is_no_decoder(llama):
     message = (
         r"module: expected forward\(ids, position, lengths\), got LlamaForCausalLM.forward\(input_ids, attention_mask"

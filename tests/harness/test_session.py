@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.record.reasons import tidy
@@ -41,6 +43,31 @@ def test_reasons_of_torch_compile_lack_its_advice_and_the_name_of_the_user():
     assert tidy(text).strip() == (
         "InductorError: RuntimeError: Failed to import <inductor>/jc/cjc.py\nSyntaxError: bad (cjc.py, line 5)"
     )
+
+
+class Branch(torch.nn.Module):
+    """Its control flow depends on a value, which torch.export refuses."""
+
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+def export_to_onnx(model, inputs):
+    torch.onnx.export(model, inputs, io.BytesIO(), dynamo=True, verbose=False)
+
+
+@pytest.mark.parametrize("export", [torch.export.export, export_to_onnx])
+def test_reasons_of_torch_export_lack_its_advice_and_keep_the_cause_and_the_line(export):
+    with pytest.raises(Exception, match="Could not guard on data-dependent expression") as raised:
+        export(Branch().eval(), (torch.ones(2),))
+    text = f"{type(raised.value).__name__}: {raised.value}"
+    found = tidy(text)
+    assert "return x * 2 if x.sum() > 0 else x" in found
+    assert "Could not guard on data-dependent expression" in found
+    assert "[...]" not in found
+    assert "TORCHDYNAMO" in text
+    for advice in ("TORCH_LOGS", "TORCHDYNAMO", "docs.google.com", "draft_export", "submit a PR", "GitHub"):
+        assert advice not in found
 
 
 def test_a_worker_has_imported_nothing_whose_import_is_timed_before_it_loads():

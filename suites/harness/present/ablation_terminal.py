@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from rich.console import Console
@@ -26,8 +27,8 @@ from suites.harness.record.schema import AblationRecord, Environment
 PLOT = 21
 """Characters of the axis of intervals."""
 _STYLES = {"pays": "green", "costs": "red", "unclear": "dim", "not reached": "dim"}
-_PARTS = (("kind", "plot", "alone"), ("plot", "alone"), ("plot",), ())
-"""Columns beside switch, effect and verdict; the first ones that fit are printed."""
+_PARTS = (("kind", "plot"), ("plot",), ())
+"""Columns beside switch, effects and verdicts; the first ones that fit are printed."""
 
 
 def print_ablation(
@@ -71,16 +72,27 @@ def print_ablation(
 
 
 def _print_fitting(console: Console, rows: Sequence[Row], heading: str) -> None:
+    """Print all effects with their intervals: as one table, one for each mode, or a line for each effect."""
+    left_out = [replace(row, alone=None) for row in rows if row.left_out is not None]
+    alone = [Row(row.switch, row.kind, row.alone, None) for row in rows if row.alone is not None]
+    if not left_out:
+        rows, heading, alone = alone, "alone", []
     for parts in _PARTS:
         table = _make_table(console, rows, heading, parts)
         if measure_width(console, table) + 2 <= console.width:
-            break
-    print_table(console, table, indent=2)
+            print_table(console, table, indent=2)
+            return
+    if alone:
+        _print_fitting(console, left_out, heading)
+        console.print()
+        _print_fitting(console, alone, "alone")
+    else:
+        _print_lines(console, rows, heading)
 
 
 def _make_table(console: Console, rows: Sequence[Row], heading: str, parts: Sequence[str]) -> Table:
     table = Table(box=choose_box(console), show_edge=False, padding=(0, 0, 0, 1), pad_edge=False)
-    has_alone = "alone" in parts and any(row.alone is not None for row in rows)
+    has_alone = any(row.alone is not None for row in rows)
     names = ["switch", *(["kind"] if "kind" in parts else []), heading, ""]
     names += ([""] if "plot" in parts else []) + (["alone", ""] if has_alone else [])
     for name in names:
@@ -95,6 +107,15 @@ def _make_table(console: Console, rows: Sequence[Row], heading: str, parts: Sequ
         cells += _write_verdict(row.alone) if has_alone else []
         table.add_row(*cells)
     return table
+
+
+def _print_lines(console: Console, rows: Sequence[Row], heading: str) -> None:
+    """Print a heading, and for each switch its name and below it the effect; `alone` of the rows is not read."""
+    write_paragraph(console, f"{heading}:", indent=2)
+    for row in rows:
+        write_paragraph(console, row.switch, indent=2)
+        words = (ablation_table.write_effect(row.left_out), ablation_table.write_word(row.left_out))
+        write_paragraph(console, "  ".join(filter(None, words)), indent=4)
 
 
 def _write_verdict(record: AblationRecord | None) -> Iterator[Text]:

@@ -26,6 +26,16 @@ _ADVICE = re.compile(
     r"You can suppress this exception and fall back to eager by setting:\s)[^\n]*(?:\n {4}[^\n]*)*"
 )
 """What torch.compile adds to each error: how to debug torch."""
+_EXPORT_ADVICE = re.compile(
+    r"\n(?:For more information, run with TORCH_LOGS=|For extended logs when we create symbols, |"
+    r"If you suspect the guard was triggered from C\+\+, |"
+    r"For more debugging help, see |For C\+\+ stack trace, run with |"
+    r"The error above occurred when calling torch\.export\.export\. |"
+    r"\(Refer to the full stack trace above for more information\.\)|"
+    r"- Debug `torch\.export\.export` and submit a PR to PyTorch\.|- Create an issue in the PyTorch GitHub repository )"
+    r"[^\n]*"
+)
+"""What torch.export, and the exporter to ONNX, add to each error: how to debug torch, and where to report it."""
 _PUNCTUATION = ".,:;!?"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
@@ -71,7 +81,7 @@ def clean(text: str) -> str:
     """`text` without escape sequences of terminals, without what differs each time (scratch folders, addresses), and
     without torch's advice on debugging torch.
     """
-    plain = _REVISION.sub("", _ADVICE.sub("", remove_escapes(text)))
+    plain = _REVISION.sub("", _EXPORT_ADVICE.sub("", _ADVICE.sub("", remove_escapes(text))))
     return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _GENERATED.sub("<inductor>", plain)))
 
 
