@@ -280,8 +280,9 @@ def _describe_reason(text: str) -> str:
             f"in which {dim} is 2 or more"
         )
     return (
-        f"{size} can only be {value}, because the model's code fixes it: remove it from dynamic_shapes, or change the "
-        "code"
+        f"{size} can only be {value}, because the model's code fixes it, or combines it with a size of {value} of an "
+        f"input that dynamic_shapes leaves out: name that size there, too, remove {size} from dynamic_shapes, or "
+        "change the code"
     )
 
 

@@ -12,7 +12,8 @@ from torch import nn
 
 import engine
 from engine import config, encodings
-from engine.ops import TABLE
+from engine.graph import Graph
+from engine.ops import TABLE, TensorType
 from engine.ops.arithmetic import quantised_rows
 from engine.passes import precision
 
@@ -59,3 +60,23 @@ def test_integer_products_read_it(ternary):
     rows = quantised_rows(x)
     expected = (rows.data @ components["data"].astype(np.int32).T) * rows.scale * components["scale"]
     np.testing.assert_allclose(TABLE["linear"].reference(x, stored, None, None, **how), expected, rtol=1e-6)
+
+
+def test_every_precision_says_whether_it_stores_integers(ternary):
+    """Passes read `is_integer` before they fold factors into a weight."""
+    precisions = precision.PRECISIONS
+    assert "ternary_weight" in precisions
+    graph = Graph()
+    x = graph.add_input("x", TensorType("float32", (2, 64)))
+    node = graph.emit(
+        "linear", {"x": x, "weight": graph.constant(np.ones((4, 64), np.float32), "w")}, transpose_weight=True
+    ).node
+    (weight,) = precision._weights(node)
+    for name, one in precisions.items():
+        encoding = one.encode(weight)
+        assert one.is_integer == (encoding is not None and encoding.is_integer), name
+
+
+def test_the_page_names_the_rows_of_the_suites(root):
+    for path in re.findall(r"`(suites/[\w/]+\.py)`", PAGE):
+        assert "precisions" in (root / path).read_text().lower(), path

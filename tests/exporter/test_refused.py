@@ -298,10 +298,25 @@ def test_dynamic_shapes_that_the_model_breaks_are_named():
 
     for size, name in ((torch.export.Dim("batch"), "batch"), (torch.export.Dim.DYNAMIC, "x.shape[0]")):
         told = (
-            f"dynamic_shapes do not fit the model; {name} can only be 10, because the model's code fixes it: remove it"
+            f"dynamic_shapes do not fit the model; {name} can only be 10, because the model's code fixes it, or "
+            "combines it with a size of 10 of an input that dynamic_shapes leaves out: name that size there, too, "
+            f"remove {name} from dynamic_shapes, or change the code"
         )
         with pytest.raises(EngineError, match=re.escape(told)):
             export(Ten().eval(), (f32(10),), dynamic_shapes={"x": {0: size}})
+
+
+def test_a_size_that_an_input_left_out_of_dynamic_shapes_fixes_is_named():
+    class Masked(nn.Module):
+        def forward(self, x, mask):
+            return x * mask
+
+    told = (
+        "length can only be 10, because .* or combines it with a size of 10 of an input that dynamic_shapes leaves out"
+    )
+    length = torch.export.Dim("length")
+    with pytest.raises(EngineError, match=told):
+        export(Masked().eval(), (f32(10), f32(10)), dynamic_shapes={"x": {0: length}, "mask": None})
 
 
 @pytest.mark.parametrize(("factor", "offset"), [(1, 0), (2, 0), (3, 0), (3, 1), (3, -1)])

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from suites import models
+from tests.models import test_suites
 
 
 @pytest.fixture
@@ -50,6 +51,11 @@ def test_the_suite_of_the_page_expands_to_its_cases(page):
     assert len(list(suite.cases())) == 2 * 2 * 2
     for case, _backends in suite.cases():
         models.get(case.model).complete(case.build_arguments)
+
+
+@pytest.mark.usefixtures("with_the_model")
+def test_no_suite_has_to_name_the_model():
+    test_suites.test_the_suite_of_models_has_each_of_them_by_every_backend_on_one_thread_and_two()
 
 
 def test_the_factory_of_the_page_is_a_model(page, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine import dtypes
+from engine import dtypes, targets
 from engine.exporter import context, export, registry
 from engine.ops import TABLE, TensorType, generate, pointwise
 from engine.ops.table import Attributes
@@ -74,6 +75,30 @@ def test_generated_files_follow(declared):
 
 
 @pytest.mark.usefixtures("declared")
+def test_the_page_names_the_command_of_each_list_that_follows(root, page):
+    pytest.importorskip("triton", reason="the list has the Triton kernels, which need pip install '.[gpu]'")
+    (commands,) = [text for _, text in page if "engine.ops.generate" in text]
+    script, path = re.findall(r"^python (scripts/\S+) --into (\S+)$", commands, re.MULTILINE)[0]
+    assert "`leaky_relu`" in runpy.run_path(str(root / script))["write_list"]()
+    assert "<!-- kernels -->" in (root / path).read_text()
+
+
+def test_the_command_that_builds_the_library_is_that_of_the_project(page):
+    (command,) = [text for _, text in page if "pip install" in text]
+    assert command.split()[-2:] == ["-e", "."]
+    assert "--no-build-isolation" in command, "an isolated build would fetch its requirements again"
+
+
+@pytest.mark.usefixtures("declared")
+def test_a_program_is_refused_until_the_library_is_built(root):
+    text = (root / "docs/add-an-op.md").read_text()
+    (promised,) = re.findall(r"refuses programs with the op: `(.*?)`", text)
+    assert (
+        targets.get("cpu").supports("leaky_relu", [TensorType("float32", (2,))], {"slope": 0.01}).startswith(promised)
+    )
+
+
+@pytest.mark.usefixtures("declared")
 def test_the_kernel_compiles_without_a_warning(root, page, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -91,7 +116,7 @@ def test_the_kernel_compiles_without_a_warning(root, page, tmp_path):
 
 
 def test_the_row_of_the_registry_has_the_form_of_the_others(root, page):
-    row = page[-2][1].strip()
+    (row,) = [text.strip() for _, text in page if text.startswith("EB_REFERENCE")]
     assert row.replace("leaky_relu", "relu") in (root / "csrc/kernels.inc").read_text().splitlines()
 
 
