@@ -21,6 +21,7 @@ from suites.cli.output import (
     JsonFlag,
     check_writable,
     console,
+    path_option,
     print_json,
     print_table,
     stdout_as_stderr,
@@ -45,7 +46,9 @@ def command(
     ] = DEFAULT_BACKENDS,
     recipe: Annotated[
         list[Path] | None,
-        typer.Option(help="TOML file with the precision of single layers; another row of the engine. Repeatable."),
+        path_option(
+            "--recipe", help="TOML file with the precision of single layers; another row of the engine. Repeatable."
+        ),
     ] = None,
     sensitivity: Annotated[
         str | None,
@@ -65,7 +68,9 @@ def command(
     ] = None,
     chosen: targets.SetOption = None,
     threads: Annotated[int, whole_number("--threads", 1, help="Threads of each backend.")] = 1,
-    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown, too.")] = None,
+    markdown: Annotated[
+        Path | None, path_option("--markdown", help="Write the table to this file as Markdown, too.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare outputs in lower precision with those of the float32 model, and with labels where the data has some.

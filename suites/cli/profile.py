@@ -10,13 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from engine.processors import count_processors
-from engine.runtime.report import Profile
+from engine.runtime.report import Profile, format_cell
 from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, stdout_as_stderr, whole_number
+from suites.cli.output import (
+    JsonFlag,
+    ResultsOption,
+    console,
+    count,
+    print_json,
+    print_table,
+    stdout_as_stderr,
+    whole_number,
+)
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
@@ -58,7 +67,8 @@ def command(
     With --backends, the engine and these take turns as in a run, which is stored: latency and share of the roof.
     With --record, the launches are stored, too: as a run of the suite nodes_MODEL, also beside --backends.
     """
-    fields = targets.config_options(config, of_case=backends is not None)
+    folder = store.results_folder(results)
+    fields = targets.config_options(config)
     arguments = targets.arguments_of(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
@@ -66,17 +76,17 @@ def command(
     _warn_of_excess_threads(threads)
     ref = BackendRef(ENGINE, fields)
     case, suite = _name_case(model, chosen or [], threads, precision)
-    new = _begin_record(case, suite, ref, results) if record else None
+    new = _begin_record(case, suite, ref, folder) if record else None
     answer = _profiled(model, arguments, threads, precision, fields)
     if not as_json:
-        print(answer)
+        _print_profile(answer)
     path = new.write(_list_nodes(answer, case, ref)) if new is not None else None
     if path is not None and not as_json:
         print(f"stored: {path}")
     outcome = None
     if asked is not None:
         with progress.reporter() as reporter:
-            outcome = runner.run(asked, store.results_folder(results), reporter, measure_roofs=roofs.measure)
+            outcome = runner.run(asked, folder, reporter, measure_roofs=roofs.measure)
     if as_json:
         beside = outcome.to_dict() if outcome is not None else None
         asked_for = {"model": model, "threads": threads, "precision": precision, "arguments": arguments}
@@ -86,6 +96,19 @@ def command(
         _show(outcome)
     if outcome is not None and not outcome.succeeded:
         raise typer.Exit(1)
+
+
+def _print_profile(answer: Profile) -> None:
+    """Print the profile as it writes itself, or where its lines are too long for the output, as other tables."""
+    printer, written = console(), str(answer)
+    if all(len(line) <= printer.width for line in written.splitlines()):
+        print(written)
+        return
+    for header, rows in answer.tabulate():
+        if rows:
+            print_table([dict(zip(header, map(format_cell, row), strict=True)) for row in rows])
+    for line in "\n\n".join(answer.describe()).splitlines():
+        overview_terminal.write_paragraph(printer, line)
 
 
 def _warn_of_excess_threads(threads: int) -> None:
@@ -132,11 +155,11 @@ def _name_case(model: str, chosen: Sequence[str], threads: int, precision: str) 
     return case, suite.name
 
 
-def _begin_record(case: Case, suite: str, ref: BackendRef, results: Path | None) -> launches.NewRun:
+def _begin_record(case: Case, suite: str, ref: BackendRef, folder: Path) -> launches.NewRun:
     """The run that the launches are stored as; its only backend is the engine."""
     asked = launches.make_plan(f"nodes_{suite}", f"launches of a profiled call of {case.id}", ref.label, [])
     backends = {ref.label: registry.record(ref, machine.versions())}
-    return launches.begin(store.results_folder(results), asked, case.threads, roofs.measure, backends)
+    return launches.begin(folder, asked, case.threads, roofs.measure, backends)
 
 
 def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord]:

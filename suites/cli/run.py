@@ -20,6 +20,7 @@ from suites.cli.output import (
     ResultsOption,
     console,
     count,
+    path_option,
     print_json,
     stdout_as_stderr,
     whole_number,
@@ -81,7 +82,9 @@ def command(
     config: targets.ConfigOption = None,
     recipe: Annotated[
         list[Path] | None,
-        typer.Option(help="TOML file with the precision of single layers; another row of the engine. Repeatable."),
+        path_option(
+            "--recipe", help="TOML file with the precision of single layers; another row of the engine. Repeatable."
+        ),
     ] = None,
     generations: Annotated[
         int | None,
@@ -106,6 +109,8 @@ def command(
     A name that is both a suite's and a model's means the suite, unless you give an option of models: --threads, --set,
     --size, --precision.
     """
+    if dry_run and with_timing:
+        raise UsageError("--timing is of a run, and --dry-run runs nothing; leave out one of the two")
     labels = targets.read_backends(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
     fields = targets.config_options(config)

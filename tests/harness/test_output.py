@@ -103,6 +103,45 @@ def test_a_reader_that_wants_no_more_does_not_change_the_exit_status(command, st
     assert "cannot be written" not in done.stderr
 
 
+MINI = """
+name = "mini"
+backends = ["eager"]
+threads = 1
+rounds = 3
+samples_per_round = 1
+[[models]]
+name = "mlp"
+shape = { batch = [1] }
+options = { widths = "16-16" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stored"),
+    [
+        (["run", "mini.toml"], 1),
+        (["ablate", "mlp", "--set", "widths=16-16", "--switches", "fuse_epilogue", "--generations", "2"], 1),
+        (["profile", "mlp", "--set", "widths=16-16", "--record"], 1),
+        (["accuracy", "mlp", "--set", "widths=16-16", "--precision", "fp32"], 0),
+        (["data", "list"], 0),
+        (["--help"], 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_without_a_reader_stores_its_records_and_ends_as_usual(arguments, stored, root, tmp_path):
+    (tmp_path / "mini.toml").write_text(MINI)
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-m", "suites.cli", *arguments]
+    done = subprocess.run(
+        command, stdout=writer, stderr=writer, timeout=300, check=False, cwd=tmp_path, env=environment
+    )
+    os.close(writer)
+    runs = [store.read(path) for path in store.all_run_files(tmp_path / "results")]
+    assert (done.returncode, len(runs), [run.unfinished for run in runs]) == (0, stored, [""] * stored)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", [["show", "none"], ["none"], ["show", "--none"]])
 def test_a_message_that_cannot_be_written_does_not_change_the_exit_status(arguments, root, tmp_path):
