@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -116,7 +116,7 @@ def command(
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
     given = targets.given_options(of_model)
-    with versions.without_building() if dry_run and not resume else nullcontext():
+    with _choose_building(dry_run=dry_run, resume=resume):
         if baseline is not None:
             targets.check_backend("--baseline", baseline)
         options = targets.list_options(
@@ -155,6 +155,13 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _choose_building(*, dry_run: bool, resume: bool) -> AbstractContextManager[None]:
+    """What to do with commits of the engine that are not built. Only a run that is not dry builds them."""
+    if not dry_run:
+        return nullcontext()
+    return versions.only_built() if resume else versions.without_building()
 
 
 def _list_namesakes(names: Sequence[str], given: Sequence[str]) -> list[str]:
