@@ -153,7 +153,12 @@ def _run(given: list[str]) -> None:
     with _ending_at_interrupt():
         from suites.cli.app import app
 
-    app(args=given, prog_name="enginebench")
+    try:
+        app(args=given, prog_name="enginebench")
+    except SystemExit as ended:
+        if ended.code == EXIT_INTERRUPTED:  # typer ends so at Ctrl-C, without a word
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None) -> Any:
@@ -181,6 +186,7 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
         print(f"interrupted; {text}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
 
 

@@ -12,7 +12,10 @@ import pytest
 
 from suites.cli import main
 from suites.cli.output import stdout_as_stderr
+from suites.harness.declare.spec import of_model
 from suites.harness.record import store
+from suites.harness.run import ablate, runner
+from suites.harness.run.reporter import Reporter
 from tests.harness import records
 
 
@@ -50,6 +53,35 @@ def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root
     command = [sys.executable, "-c", INTERRUPTED, module]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def interrupt(*_arguments, **_keywords):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_an_ablation_makes_its_programs_ends_with_one_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(ablate.Worker, "ask", interrupt)
+    told = "interrupted; nothing was stored\n"
+    assert call(capsys, "ablate", "mlp", "--results", str(tmp_path)) == (130, "", told)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_while_an_ablation_makes_pairs_names_what_is_stored(tmp_path, monkeypatch):
+    stored = ablate.Outcome([tmp_path / "run.jsonl"], records.environment(), [])
+    monkeypatch.setattr(ablate._Programs, "singles", lambda _: [])
+    monkeypatch.setattr(ablate, "_timed", lambda *_arguments, **_keywords: stored)
+    monkeypatch.setattr(ablate, "_make_pairs", interrupt)
+    suite = of_model("mlp", {}, backends=["engine"])
+    cases = [case for case, _ in suite.cases()]
+    request = ablate.Request(suite, cases, ablate.of_backend("engine", ["fuse_gelu"]), pairs=2)
+    with pytest.raises(runner.Interrupted) as stop:
+        ablate.run(request, tmp_path, Reporter())
+    assert (stop.value.path, stop.value.is_complete) == (tmp_path / "run.jsonl", False)
+
+
+def test_ctrl_c_in_a_command_that_stores_nothing_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("suites.cli.profile._profiled", interrupt)
+    assert call(capsys, "profile", "mlp") == (130, "", "interrupted\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
