@@ -31,9 +31,9 @@ from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
 from suites.harness.present import answer, progress, timing
 from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.record import store
+from suites.harness.record import machine, store
 from suites.harness.record.schema import HARMLESS, AccuracyRecord
-from suites.harness.run import plan, runner
+from suites.harness.run import plan, room, runner
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.stopwatch import Stopwatch
 
@@ -139,6 +139,8 @@ def command(
             print(line, file=sys.stderr)
         folder = store.results_folder(results)
         if dry_run:
+            for line in _list_too_large(plans):
+                print(line, file=sys.stderr)
             _dry_run(plans, _list_remaining(plans, folder) if resume else plans, folder, as_json=as_json)
             return
     stopwatch = Stopwatch()
@@ -179,6 +181,13 @@ def _list_excess_threads(plans: Sequence[plan.RunPlan]) -> list[str]:
     counts = sorted({case.threads for one in plans for case, _ in one.cases if case.threads > usable})
     may_use = f"this process may use {count(usable, 'processor')}"
     return [f"cases with {number} threads will be unavailable: {may_use}" for number in counts]
+
+
+def _list_too_large(plans: Sequence[plan.RunPlan]) -> list[str]:
+    """A note for each case that this machine has too little memory for; its rows would fail."""
+    memory = machine.facts()["memory_bytes"]
+    reasons = {case.id: room.explain_excess(case, memory) for one in plans for case, _ in one.cases}
+    return [f"{case} cannot run here: {reason}" for case, reason in reasons.items() if reason is not None]
 
 
 def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:
