@@ -28,9 +28,11 @@ from suites.cli.output import (
     whole_number,
     write_file,
 )
+from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
+from suites.harness.run.reporter import Reporter
 
 DEFAULT_PRECISIONS = "fp32,bf16,int8_weight"
 DEFAULT_BACKENDS = "engine"
@@ -102,6 +104,8 @@ def command(
     reason = spec.unavailable() or datasets.missing(spec.name)
     if reason is not None:
         raise UsageError(f"model {model} is unavailable: {reason}")
+    suite = targets.suite_of_model(model, chosen or [], threads, backends=[DEFAULT_BACKENDS], baseline=DEFAULT_BACKENDS)
+    check_recipes(recipe or (), {}, [case for case, _ in suite.cases()], suite.timeouts, Reporter())
     progress = console(stderr=True)
 
     def print_progress(line: str) -> None:

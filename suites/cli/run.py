@@ -25,6 +25,7 @@ from suites.cli.output import (
     stdout_as_stderr,
     whole_number,
 )
+from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
@@ -145,6 +146,9 @@ def command(
             return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
+        if not resume:
+            cases = [case for one in plans for case, _ in one.cases]
+            check_recipes(recipe or (), fields, cases, plans[0].suite.timeouts, reporter)
         for line in _list_missing_data(plans):
             reporter.say(f"accuracy will be missing: {line}")
         outcomes = _measure(plans, folder, reporter, stopwatch, resume=resume)

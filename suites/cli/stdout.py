@@ -33,7 +33,7 @@ def _replace_stream(stream: io.TextIOWrapper) -> TextIO:
         return stream
     is_unbuffered = isinstance(stream.buffer, io.RawIOBase)
     return io.TextIOWrapper(
-        raw if is_unbuffered else io.BufferedWriter(raw),  # type: ignore[arg-type]  # as Python does with -u
+        raw if is_unbuffered else io.BufferedWriter(raw),  # as Python does with -u
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,
