@@ -16,7 +16,7 @@ from suites.accuracy import datasets, evaluate, tables
 from suites.cli import guard
 from suites.cli.accuracy import DEFAULT_PRECISIONS, make_subjects
 from suites.cli.output import console
-from suites.cli.scripts import check_models, check_page, models_parser, positive
+from suites.cli.scripts import check_models, check_page, models_parser, positive, read_path
 from suites.harness.present import markdown
 from suites.harness.record import machine
 
@@ -34,7 +34,7 @@ def main() -> None:
     )
     parser.add_argument("--chunks", type=positive, help="calls of each model, otherwise as many as usual")
     parser.add_argument("--threads", type=positive, default=1)
-    parser.add_argument("--into", type=Path, help=f"write the tables between the markers {MARKER} of this file")
+    parser.add_argument("--into", type=read_path, help=f"write the tables between the markers {MARKER} of this file")
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
     recipes = [text.partition("=")[::2] for text in arguments.recipe]

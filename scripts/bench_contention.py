@@ -26,7 +26,7 @@ from typing import Any
 from engine.processors import allowed_processors
 from suites import backends
 from suites.cli import guard
-from suites.cli.scripts import check_page, positive
+from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
 from suites.harness.present import markdown
@@ -137,8 +137,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=positive, default=5, help="rounds for each model (5)")
     parser.add_argument("--only", nargs="+", metavar="BACKEND", help="these backends; default: all that are installed")
     parser.add_argument("--models", nargs="+", choices=[name for name, _, _ in MODELS], help="default: both")
-    parser.add_argument("--json", type=Path, help="write the rows here")
-    parser.add_argument("--into", type=Path, help="write the table between the markers `contention` of this file")
+    parser.add_argument("--json", type=read_path, help="write the rows here")
+    parser.add_argument("--into", type=read_path, help="write the table between the markers `contention` of this file")
     arguments = parser.parse_args()
     candidates = arguments.only or ["engine", "eager", "torch_compile", "onnxruntime", "openvino"]
     for name in candidates:

@@ -40,7 +40,7 @@ from torch.nn import functional
 
 from engine import dtypes, torch_ops
 from suites.cli import guard
-from suites.cli.scripts import check_page, read_folder
+from suites.cli.scripts import check_page, read_path
 from suites.harness.measure import roofs
 from suites.harness.present import markdown
 from suites.harness.present.launches import tabulate_kernels, write_markdown
@@ -78,7 +78,15 @@ class Case:
         _, op, name, flops, read, written, ints, operands = line.split("\t")
         numbers = tuple(int(i) for i in ints.split(",") if i)
         taken = written if op in INDEXED else read  # of a table as much as comes out
-        return cls(op, name, float(flops), float(taken), float(written), numbers, tuple(filter(None, operands.strip().split(";"))))
+        return cls(
+            op,
+            name,
+            float(flops),
+            float(taken),
+            float(written),
+            numbers,
+            tuple(filter(None, operands.strip().split(";"))),
+        )
 
     @property
     def bytes(self) -> float:
@@ -401,11 +409,11 @@ def read_options() -> argparse.Namespace:
         action=argparse.BooleanOptionalAction,
         help="store the run, or do not; by default a run of all kernels is stored and one with --filter is not",
     )
-    parser.add_argument("--results", type=read_folder, help="where runs lie, instead of results/")
+    parser.add_argument("--results", type=read_path, help="where runs lie, instead of results/")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--into", type=Path, help="write the Markdown between the markers of this file")
+    form.add_argument("--into", type=read_path, help="write the Markdown between the markers of this file")
     options = parser.parse_args()
     if options.into and options.filter:
         parser.error("--into replaces the whole table, so it needs all kernels: leave out --filter")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.cli import guard
-from suites.cli.scripts import check_models, check_page, positive
+from suites.cli.scripts import check_models, check_page, positive, read_path
 from suites.harness.present import markdown, units
 from suites.harness.record import store
 
@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=MODELS, help=f"names of models of the suites, with commas ({MODELS})")
     parser.add_argument("--rounds", type=positive, default=3, help="processes for each line (3)")
-    parser.add_argument("--into", type=Path, help="write the table between the markers `load` of this file")
+    parser.add_argument("--into", type=read_path, help="write the table between the markers `load` of this file")
     parser.add_argument("--one", nargs=3, metavar=("WAY", "MODEL", "PATH"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -14,11 +14,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import engine
 from suites import models
 from suites.cli import guard
+from suites.cli.scripts import read_path
 from suites.harness.judge import stats
 from suites.harness.present import markdown, units
 from suites.harness.record import store
@@ -79,7 +79,7 @@ def main() -> None:
     """Measure, then print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=500, help="of samples for each model (500)")
-    parser.add_argument("--into", type=Path, help="write the table between the markers `profile` of this file")
+    parser.add_argument("--into", type=read_path, help="write the table between the markers `profile` of this file")
     options = parser.parse_args()
     lines = ["| model | launches | plain run | counted / plain [95%] |", "|---|---|---|---|"]
     for label, name, shape in CASES:

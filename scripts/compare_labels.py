@@ -8,7 +8,6 @@ Needs what `enginebench data fetch` brings; a model without its weights or pictu
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 import engine
 from suites import models
 from suites.cli import guard
+from suites.cli.scripts import read_path
 from suites.harness.present import markdown
 from suites.harness.record import store
 from suites.models.nets import labelled
@@ -62,7 +62,7 @@ def row(name: str) -> list[str]:
 def main() -> None:
     """Print the table, or write it between its markers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, help="write the Markdown between the markers of this file")
+    parser.add_argument("--into", type=read_path, help="write the Markdown between the markers of this file")
     into = parser.parse_args().into
     lines = [list(HEADER), ["---"] * len(HEADER), *(row(name) for name in labelled.LABELLED)]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)

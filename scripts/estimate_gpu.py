@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -33,7 +32,7 @@ from engine.targets.triton import target
 from engine.targets.triton.executable import is_shared, launches_of
 from engine.targets.triton.launch import Launch
 from suites.cli import guard
-from suites.cli.scripts import check_page, positive
+from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.declare.precision import PRECISIONS, convert_model
 from suites.harness.present import markdown
 from suites.models.qwen3 import SMALL, TINY
@@ -276,7 +275,7 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("--bandwidth", type=_rate, default=Ceilings().bandwidth, help="of memory, TB/s")
     parser.add_argument("--flops", type=_rate, default=Ceilings().flops, help="of products of 16 bits, TFLOP/s")
     parser.add_argument("--plain-flops", type=_rate, default=Ceilings().plain_flops, help="of float32, TFLOP/s")
-    parser.add_argument("--into", type=Path, help=f"write the tables between the markers {MARKER} of this file")
+    parser.add_argument("--into", type=read_path, help=f"write the tables between the markers {MARKER} of this file")
     arguments = parser.parse_args()
     if not 2 <= arguments.tokens <= arguments.cache:
         parser.error("--tokens: expected at least 2, and at most as many as --cache")

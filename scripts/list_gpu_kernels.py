@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.ops import TABLE
 from engine.targets.triton import registry
 from suites.cli import guard
-from suites.cli.scripts import check_page
+from suites.cli.scripts import check_page, read_path
 from suites.harness.present import markdown
 
 MARKER = "kernels"
@@ -58,7 +58,7 @@ def write_list() -> str:
 def main() -> None:
     """Prints the list, or writes it to a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, help=f"write the list between the markers {MARKER} of this file")
+    parser.add_argument("--into", type=read_path, help=f"write the list between the markers {MARKER} of this file")
     into: Path | None = parser.parse_args().into
     check_page(into, MARKER)
     os.environ.setdefault("TRITON_INTERPRET", "1")  # importing kernels needs no GPU

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from suites.cli.scripts import read_path
 from suites.harness.record import store
 from suites.harness.record.facts import AllFacts
 from suites.harness.record.schema import (
@@ -192,7 +193,7 @@ _ABLATION = AblationRecord(
 def main() -> None:
     """Write the folder that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="results folder to write")
+    parser.add_argument("folder", type=read_path, help="results folder to write")
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--machines", type=int, default=20)
     parser.add_argument("--models", type=int, default=40)

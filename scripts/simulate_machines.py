@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from suites.cli import guard
-from suites.cli.scripts import check_page
+from suites.cli.scripts import check_page, read_path
 from suites.harness.judge import simulate, stats
 from suites.harness.present import markdown
 
@@ -181,8 +181,8 @@ def main() -> None:
     """Simulate, then print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=4000, help="comparisons for each line (4000)")
-    parser.add_argument("--into", type=Path, help="write the table between the markers `simulated` of this file")
-    parser.add_argument("--figures", type=Path, help="draw the pictures into this folder")
+    parser.add_argument("--into", type=read_path, help="write the table between the markers `simulated` of this file")
+    parser.add_argument("--figures", type=read_path, help="draw the pictures into this folder")
     options = parser.parse_args()
     if options.trials < FAMILY:
         parser.error(f"--trials: expected {FAMILY} or more, one family of comparisons, got {options.trials}")

@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 
 from engine.encodings import INT4, INT8_CHANNEL
 from suites.cli import guard
+from suites.cli.scripts import read_path
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge.verify import MOST_TOLERANCE, Reference
 from suites.harness.present import markdown
@@ -353,7 +353,9 @@ def main() -> None:
     """Simulate, print, and write the tables where they are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=10, help="networks per precision and width")
-    parser.add_argument("--into", type=Path, help="file with the markers <!-- tolerance --> and <!-- /tolerance -->")
+    parser.add_argument(
+        "--into", type=read_path, help="file with the markers <!-- tolerance --> and <!-- /tolerance -->"
+    )
     arguments = parser.parse_args()
     results = {}
     for name in (name for name, one in PRECISIONS.items() if one.refused is None):

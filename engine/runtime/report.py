@@ -13,7 +13,7 @@ from engine.config import Config
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Columns aligned by width; numbers to the right."""
-    texts = [list(header), *([_text(c) for c in row] for row in rows)]
+    texts = [list(header), *([format_cell(c) for c in row] for row in rows)]
     widths = [max(len(row[i]) for row in texts) for i in range(len(header))]
     right = [
         bool(rows) and all(isinstance(r[i], int | float) or r[i] is None for r in rows) for i in range(len(header))
@@ -35,7 +35,8 @@ def shortened(module: str) -> str:
     return module if len(module) <= MODULE_WIDTH else f"\u2026{module[1 - MODULE_WIDTH :]}"
 
 
-def _text(cell: Any) -> str:
+def format_cell(cell: Any) -> str:
+    """A value in a cell of a table: numbers with four digits, or with commas; ``-`` for None."""
     if cell is None:
         return "-"
     if isinstance(cell, float):
@@ -128,7 +129,7 @@ class Report:
         switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
         return "\n\n".join(
             [
-                "\n".join(f"{k:<24} {_text(v)}" for k, v in facts) + f"\n{'switches':<24} {switches}",
+                "\n".join(f"{k:<24} {format_cell(v)}" for k, v in facts) + f"\n{'switches':<24} {switches}",
                 table(("pass", "changes"), self.passes),
                 table(("kernel", "launches"), self.kernels),
                 *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
@@ -385,8 +386,9 @@ class Profile:
         cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None and node.has_known_work)
         return Attribution(least / total, shares, idle / total, cached / total)
 
-    def __str__(self) -> str:
-        rows = [
+    def tabulate(self) -> list[tuple[Sequence[str], list[Sequence[Any]]]]:
+        """Header and rows of a table of launches and of one of threads. `format_cell` writes a cell."""
+        rows: list[Sequence[Any]] = [
             (
                 n.op,
                 f"{n.kernel} {_REFERENCE_MARK}" if n.is_reference else n.kernel,
@@ -402,10 +404,14 @@ class Profile:
             for n in self.nodes
         ]
         header = ("op", "kernel", "output", "us", "time", "GFLOP/s", "GB/s", "of roof", "module", "source")
-        threads = [
+        threads: list[Sequence[Any]] = [
             (number, t.busy_seconds * 1e6, t.idle_seconds * 1e6, f"{t.busy_seconds / self.seconds:6.1%}")
             for number, t in enumerate(self.threads)
         ]
+        return [(header, rows), (("thread", "busy us", "idle us", "busy"), threads)]
+
+    def describe(self) -> list[str]:
+        """What the tables do not say: paragraphs with a line for each fact."""
         beside = (self.call_seconds - self.seconds) * 1e6
         facts = (
             f"{len(self.nodes)} launches, {self.seconds * 1e6:.1f} us in the native run of median length, by "
@@ -417,9 +423,10 @@ class Profile:
             rates = f"{self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
             facts += f"\nroofs of one core, measured now: {rates}"
         attribution = self.attribution()
-        parts = [table(header, rows), table(("thread", "busy us", "idle us", "busy"), threads), facts]
-        parts += [] if attribution is None else [str(attribution)]
-        return "\n\n".join([*parts, *self._describe_reference()])
+        return [facts, *([] if attribution is None else [str(attribution)]), *self._describe_reference()]
+
+    def __str__(self) -> str:
+        return "\n\n".join([*(table(header, rows) for header, rows in self.tabulate()), *self.describe()])
 
     def _describe_reference(self) -> list[str]:
         """A sentence about launches of reference kernels; none without such launches."""

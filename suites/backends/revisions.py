@@ -65,6 +65,13 @@ def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda
     return folder
 
 
+def find_prepared(repository: Path, commit: str) -> Path | None:
+    """The folder of the engine of a commit if `prepare` has made it and nothing in it was changed; otherwise None."""
+    folder = kept_folder() / _name_repository(repository) / commit[:12]
+    is_built = (folder / ".venv" / "bin" / "python").exists() and any((folder / "engine").glob("_native*"))
+    return folder if is_built and _is_clean_worktree(folder, commit) else None
+
+
 def clear(repository: Path) -> int:
     """Remove what was kept for the commits of `repository`, and all extensions. Returns the number of commits."""
     folder = kept_folder() / _name_repository(repository)
@@ -104,12 +111,16 @@ def _locked(folder: Path) -> Iterator[None]:
 def _check_out(repository: Path, commit: str, folder: Path) -> None:
     """Make `folder` a worktree of the commit, unless it is one without changes."""
     if folder.is_dir():
-        is_clean = _ask_git(folder, "status", "--porcelain") == ""
-        if is_clean and _ask_git(folder, "rev-parse", "HEAD") == commit:
+        if _is_clean_worktree(folder, commit):
             return
         shutil.rmtree(folder)
     _ask_git(repository, "worktree", "prune")
     _run(["git", "-C", str(repository), "worktree", "add", "--detach", "--force", str(folder), commit], "git worktree")
+
+
+def _is_clean_worktree(folder: Path, commit: str) -> bool:
+    is_clean = _ask_git(folder, "status", "--porcelain") == ""
+    return is_clean and _ask_git(folder, "rev-parse", "HEAD") == commit
 
 
 def _find_extension(folder: Path, commit: str, say: Callable[[str], object]) -> Path:

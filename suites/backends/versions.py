@@ -63,6 +63,9 @@ _named: dict[str, Version] = {}
 _unbuilt: ContextVar[set[str] | None] = ContextVar("_unbuilt", default=None)
 """Names of commits that `resolve` has not built; None outside of `without_building`."""
 
+_must_be_built: ContextVar[bool] = ContextVar("_must_be_built", default=False)
+"""True inside of `only_built`."""
+
 
 @contextmanager
 def without_building() -> Iterator[None]:
@@ -78,6 +81,16 @@ def without_building() -> Iterator[None]:
         _unbuilt.reset(token)
         for name in names:
             del _named[name]
+
+
+@contextmanager
+def only_built() -> Iterator[None]:
+    """Inside, `resolve` refuses a commit that is not built: which runs are of this commit depends on its build."""
+    token = _must_be_built.set(True)
+    try:
+        yield
+    finally:
+        _must_be_built.reset(token)
 
 
 def is_version(name: str) -> bool:
@@ -137,6 +150,12 @@ def _find_place(text: str, folder: Path) -> tuple[Path, str | None]:
 
 def _build(root: Path, commit: str) -> Path:
     """The folder in which the engine of a commit was built."""
+    if _must_be_built.get():
+        built = revisions.find_prepared(root, commit)
+        if built is None:
+            reason = "this commit is not built, so --dry-run cannot know what is left; leave out --resume or --dry-run"
+            raise UsageError(reason)
+        return built
     try:
         return revisions.prepare(root, commit, lambda line: sys.stderr.write(f"{line}\n"))
     except revisions.CannotBuild as error:

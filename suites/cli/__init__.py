@@ -3,12 +3,12 @@
 Importing the module imports nothing heavy, so that Ctrl-C has its meaning from the start.
 
 Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error or a package that is not installed,
-70 a defect of the engine, 130 interrupted.
+70 a defect of the engine, 130 interrupted. If the reader of the output ends early, as `head` does, every command goes
+on without that output, stores its records, and ends with the exit code that it has otherwise.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import signal
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from suites.cli.stdout import drop_errors, drop_output
+from suites.cli.stdout import drop_errors, drop_output, outlive_readers
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
@@ -55,6 +55,7 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
 
     A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
     error; a defect of the engine is a traceback there. If standard error cannot be written, the exit code is the same.
+    It is the same, too, if the reader of an output ends early.
 
     Args:
         call: what to do.
@@ -63,6 +64,7 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
     """
     if sys.stderr is None:  # it is closed, and `print` would write to standard output instead
         drop_errors()
+    outlive_readers()
     try:
         Path.cwd()  # torch needs it, too
     except FileNotFoundError:
@@ -85,8 +87,6 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
             sys.exit(EXIT_USAGE)
         if fault is None:
             raise
-        if fault.errno == errno.EPIPE and isinstance(ended, SystemExit):  # the reader wanted no more, as `head` does
-            sys.exit(ended.code)
         from suites.harness.errors import describe_os_error
 
         print(f"{program}: standard output: cannot be written: {describe_os_error(fault)}", file=sys.stderr)
@@ -153,7 +153,12 @@ def _run(given: list[str]) -> None:
     with _ending_at_interrupt():
         from suites.cli.app import app
 
-    app(args=given, prog_name="enginebench")
+    try:
+        app(args=given, prog_name="enginebench")
+    except SystemExit as ended:
+        if ended.code == EXIT_INTERRUPTED:  # typer ends so at Ctrl-C, without a word
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None) -> Any:
@@ -181,6 +186,7 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
         print(f"interrupted; {text}", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
 
 

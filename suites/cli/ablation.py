@@ -18,6 +18,7 @@ from suites.cli.output import (
     check_writable,
     console,
     count,
+    path_option,
     print_json,
     print_table,
     whole_number,
@@ -66,7 +67,7 @@ def command(
     ] = GENERATIONS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished ablation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the switches, and run nothing.")] = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the numbers into this CSV file too.")] = None,
+    csv: Annotated[Path | None, path_option("--csv", help="Write the numbers into this CSV file too.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
@@ -81,6 +82,9 @@ def command(
             "--resume with --dry-run: which switches are left is known only once the programs have been made; leave "
             "out one of the two"
         )
+    if markdown and (as_json or dry_run):
+        other = "--json" if as_json else "--dry-run"
+        raise UsageError(f"--markdown and {other}: each is another output; leave out one of the two")
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))

@@ -21,15 +21,18 @@ from suites.cli.output import (
     JsonFlag,
     check_writable,
     console,
+    path_option,
     print_json,
     print_table,
     stdout_as_stderr,
     whole_number,
     write_file,
 )
+from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
+from suites.harness.run.reporter import Reporter
 
 DEFAULT_PRECISIONS = "fp32,bf16,int8_weight"
 DEFAULT_BACKENDS = "engine"
@@ -45,7 +48,9 @@ def command(
     ] = DEFAULT_BACKENDS,
     recipe: Annotated[
         list[Path] | None,
-        typer.Option(help="TOML file with the precision of single layers; adds a row of the engine. Repeatable."),
+        path_option(
+            "--recipe", help="TOML file with the precision of single layers; adds a row of the engine. Repeatable."
+        ),
     ] = None,
     sensitivity: Annotated[
         str | None,
@@ -65,7 +70,9 @@ def command(
     ] = None,
     chosen: targets.SetOption = None,
     threads: Annotated[int, whole_number("--threads", 1, help="Threads of each backend.")] = 1,
-    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown, too.")] = None,
+    markdown: Annotated[
+        Path | None, path_option("--markdown", help="Write the table to this file as Markdown, too.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare outputs in lower precision with those of the float32 model, and with labels where the data has some.
@@ -97,6 +104,8 @@ def command(
     reason = spec.unavailable() or datasets.missing(spec.name)
     if reason is not None:
         raise UsageError(f"model {model} is unavailable: {reason}")
+    suite = targets.suite_of_model(model, chosen or [], threads, backends=[DEFAULT_BACKENDS], baseline=DEFAULT_BACKENDS)
+    check_recipes(recipe or (), {}, [case for case, _ in suite.cases()], suite.timeouts, Reporter())
     progress = console(stderr=True)
 
     def print_progress(line: str) -> None:

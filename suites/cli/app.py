@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site, tune
-from suites.cli.output import JsonFlag, ResultsOption, print_json, print_table, text, whole_number
+from suites.cli.output import JsonFlag, ResultsOption, list_given_options, print_json, print_table, text, whole_number
 from suites.harness.declare.device import CUDA
 from suites.harness.errors import UsageError
 from suites.harness.measure import device, handover, roofs
@@ -61,15 +61,16 @@ def main_(
 
 @app.command("list", epilog="Example: enginebench list models")
 def list_(
+    context: typer.Context,
     kind: Annotated[str, typer.Argument(metavar="models|suites|backends|switches|ops|runs", help="What to list.")],
     limit: Annotated[int | None, whole_number("--limit", 1, help="Print at most N lines; of runs the newest.")] = None,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs, newest first."""
+    if kind != "runs" and "--results" in list_given_options(context):
+        raise UsageError(f"--results is for list runs, and has no effect on list {kind}; leave it out")
     folder = store.results_folder(results)
-    if kind == "runs" and folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; expected the folder of results")
     rows = catalogue.rows(kind, folder, limit)
     if as_json:
         print_json(rows)

@@ -11,7 +11,7 @@ import typer
 
 from suites import backends
 from suites.cli import show
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
+from suites.cli.output import JsonFlag, ResultsOption, console, path_option, print_json, print_table
 from suites.harness.declare.spec import Suite, find, load, shipped
 from suites.harness.errors import UsageError
 from suites.harness.judge import compare, gate
@@ -52,8 +52,10 @@ def command(
     ] = None,
     baselines: Annotated[
         Path | None,
-        typer.Option(
-            help="Without RUN: the file of accepted counts.", show_default=f"{BASELINES} of the results folder"
+        path_option(
+            "--baselines",
+            help="Without RUN: the file of accepted counts.",
+            show_default=f"{BASELINES} of the results folder",
         ),
     ] = None,
     suite: Annotated[
@@ -67,6 +69,14 @@ def command(
     Of two runs, counts are compared exactly, and times relative to each run's own baseline. Without RUN nothing is
     timed: nodes, launches, memory, FLOPs and bytes of each program are compared with the file of accepted counts.
     """
+    if before is None and accept is not None and is_gate:
+        raise UsageError(
+            "--accept takes the counts as they are, and --gate fails if they differ; leave out one of them"
+        )
+    if before is None and baselines is not None and results is not None:
+        raise UsageError(
+            "--results only names the folder of the accepted counts, and --baselines their file; leave out one of them"
+        )
     if before is None:
         _compare_with_accepted(is_gate, accept, baselines, suite, store.results_folder(results), as_json=as_json)
         return

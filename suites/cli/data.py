@@ -1,4 +1,4 @@
-"""``enginebench data``: what real weights and data there are, and fetching them."""
+"""``enginebench data``: what real weights and data there are, fetching them, and what is kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-from suites import data
+from suites import data, kept_files
 from suites.cli.output import JsonFlag, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List and fetch real weights and real data.",
+    help="List and fetch real weights and real data; list and remove the files in the user's cache.",
     epilog="Example: enginebench data fetch resnet50-imagenet",
 )
 
@@ -27,6 +27,40 @@ def list_(as_json: JsonFlag = False) -> None:
         print_json(rows)
     else:
         print_table(rows)
+
+
+@app.command("cache", epilog="Example: enginebench data cache")
+def cache_(as_json: JsonFlag = False) -> None:
+    """List the kinds of files that are kept in the user's cache, with their sizes; data clear removes them."""
+    rows = [
+        {
+            "name": kind,
+            "summary": summary,
+            "megabytes": round(kept_files.measure_size(kind) / 1e6, 1),
+            "folder": str(kept_files.find_folder(kind)),
+        }
+        for kind, summary in kept_files.KINDS.items()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows)
+
+
+@app.command(epilog="Example: enginebench data clear gguf revisions")
+def clear(
+    names: Annotated[list[str], typer.Argument(help="What to remove: names of `enginebench data cache`.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove kept files. They are fetched, made or measured again when they are needed."""
+    for name in names:
+        kept_files.find_folder(name)  # so that nothing is removed if one of the names is unknown
+    removed = {name: kept_files.remove(name) for name in dict.fromkeys(names)}
+    if as_json:
+        print_json(removed)
+        return
+    for name, size in removed.items():
+        print(f"removed {name}: {size / 1e6:.1f} MB")
 
 
 def _row(source: data.Source) -> dict[str, Any]:

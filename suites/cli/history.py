@@ -10,7 +10,17 @@ import typer
 
 from suites.backends import revisions
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, print_table, whole_number
+from suites.cli.output import (
+    JsonFlag,
+    ResultsOption,
+    console,
+    count,
+    path_option,
+    print_json,
+    print_table,
+    refuse_beside,
+    whole_number,
+)
 from suites.harness.declare.spec import MOST_GENERATIONS, find, load
 from suites.harness.errors import UsageError
 from suites.harness.judge import steps
@@ -30,6 +40,7 @@ ASV = "asv"
 
 
 def command(
+    context: typer.Context,
     since: Annotated[
         str | None, typer.Option(metavar="REV", help="The first commit: a name, a tag, HEAD~20.", show_default=False)
     ] = None,
@@ -42,10 +53,22 @@ def command(
         int | None, whole_number("--generations", 2, MOST_GENERATIONS, help="Fresh sets of processes.")
     ] = None,
     repository: Annotated[
-        Path | None, typer.Option(help="Checkout whose commits are followed.", show_default="that of this harness")
+        Path | None,
+        path_option(
+            "--repository",
+            "path of a checkout",
+            help="Checkout whose commits are followed.",
+            show_default="that of this harness",
+        ),
     ] = None,
     asv: Annotated[
-        Path | None, typer.Option(help="Folder for asv's results.", show_default=f"{ASV}/ in the results folder")
+        Path | None,
+        path_option(
+            "--asv",
+            "path of a folder",
+            help="Folder for asv's results.",
+            show_default=f"{ASV}/ in the results folder",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished history.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the commits, and build nothing.")] = False,
@@ -64,12 +87,17 @@ def command(
     run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
     """
     if write_asv:
+        refuse_beside(context, "--write-asv", ("--asv", "--results", "--json"), "writes what is stored")
         _write_stored(store.results_folder(results), asv, as_json=as_json)
         return
-    place = find_repository(repository)
     if clear:
-        print(f"removed the builds of {count(revisions.clear(place), 'commit')}")
+        refuse_beside(context, "--clear", ("--repository", "--json"), "removes builds")
+        _clear(find_repository(repository), as_json=as_json)
         return
+    for option, is_given in (("--dry-run", dry_run), ("--counts-only", counts_only)):
+        if resume and is_given:
+            raise UsageError(f"--resume continues to time commits, and {option} times none; leave out one of the two")
+    place = find_repository(repository)
     folder = store.results_folder(results)
     if since is None:
         raise UsageError(_explain_missing(folder, is_resumed=resume))
@@ -104,6 +132,15 @@ def command(
     if all(point.word == "failed" for track in tracks for point in track.points):
         print("no commit has a program", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _clear(place: Path, *, as_json: bool) -> None:
+    """Remove the builds of the commits of a checkout."""
+    removed = revisions.clear(place)
+    if as_json:
+        print_json({"repository": str(place), "commits": removed})
+    else:
+        print(f"removed the builds of {count(removed, 'commit')}")
 
 
 def _write_stored(folder: Path, asv: Path | None, *, as_json: bool) -> None:

@@ -17,15 +17,25 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from suites.cli.stdout import drop_output
 from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.present import terminal
 
 
-def _read_folder(text: str) -> Path:
-    if not text:
-        raise UsageError("--results '': expected the path of a folder")
-    return Path(text)
+def path_option(option: str, what: str = "path of a file", **texts: Any) -> Any:
+    """A typer option that takes a path; an empty text, which `Path` reads as the current folder, is a UsageError.
+
+    Args:
+        option: name of the option.
+        what: what is expected, for the message.
+        texts: `help` and `show_default` of `typer.Option`.
+    """
+
+    def read(text: Any) -> Path:
+        if not str(text):
+            raise UsageError(f"{option} '': expected the {what}")
+        return Path(text)
+
+    return typer.Option(option, parser=read, metavar="PATH", **texts)
 
 
 def whole_number(option: str, least: int, most: int | None = None, *, help: str) -> Any:  # noqa: A002 - as typer calls it
@@ -41,13 +51,33 @@ def whole_number(option: str, least: int, most: int | None = None, *, help: str)
     return typer.Option(option, parser=read, metavar="N", help=f"{help} A whole number {wanted}.")
 
 
+def list_given_options(context: typer.Context) -> list[str]:
+    """The options that the command line gives, by their first names, in the order of the help."""
+    given = (one for one in context.command.params if one.param_type_name == "option" and one.name is not None)
+    sources = {one.opts[0]: context.get_parameter_source(str(one.name)) for one in given}
+    return [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
+def refuse_beside(context: typer.Context, option: str, used: Sequence[str], reason: str) -> None:
+    """UsageError if the command line gives an option that would be without effect beside `option`.
+
+    Args:
+        context: of the command.
+        option: the one that is given.
+        used: options that have an effect beside it.
+        reason: what follows its name in the message.
+    """
+    for other in list_given_options(context):
+        if other not in (option, *used):
+            raise UsageError(f"{option} {reason}, so {other} has no effect; leave out one of the two")
+
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ResultsOption = Annotated[
     Path | None,
-    typer.Option(
+    path_option(
         "--results",
-        parser=_read_folder,
-        metavar="PATH",
+        "path of a folder",
         help="Results folder.",
         show_default="results/ of the checkout, if the current folder is in it; otherwise of the current folder",
     ),
@@ -73,10 +103,7 @@ def write_file(path: Path, text: str, mode: str = "w") -> None:
 
 def print_json(answer: Any) -> None:
     """An answer for machines."""
-    try:
-        print(json.dumps(answer, indent=2))
-    except BrokenPipeError:
-        drop_output()
+    print(json.dumps(answer, indent=2))
 
 
 @contextmanager
@@ -98,15 +125,8 @@ def stdout_as_stderr() -> Iterator[None]:
 
 def console(*, stderr: bool = False) -> Console:
     """Standard output, or standard error: 180 columns wide unless it is a terminal or COLUMNS says how wide."""
-    found = _Console(stderr=stderr)
-    return found if found.is_terminal or "COLUMNS" in os.environ else _Console(width=180, stderr=stderr)
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Go on without output if the reader wants no more, as `head` does: the exit status is that of the command."""
-        self.quiet = True
-        drop_output()
+    found = Console(stderr=stderr)
+    return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=180, stderr=stderr)
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:

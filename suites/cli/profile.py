@@ -10,13 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from engine.processors import count_processors
-from engine.runtime.report import Profile
+from engine.runtime.report import Profile, format_cell
 from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, ResultsOption, console, count, print_json, stdout_as_stderr, whole_number
+from suites.cli.output import (
+    JsonFlag,
+    ResultsOption,
+    console,
+    count,
+    print_json,
+    print_table,
+    stdout_as_stderr,
+    whole_number,
+)
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import CPU, CUDA
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
@@ -64,7 +73,8 @@ def command(
     With --backends, the engine and these backends take turns in a run, which is stored; a table has latency and share
     of the roof of each. With --record, the launches are stored as a run of the suite nodes_MODEL, also with --backends.
     """
-    fields = targets.config_options(config, of_case=backends is not None)
+    folder = store.results_folder(results)
+    fields = targets.config_options(config)
     if device != CPU:
         _check_device(device, is_alone=backends is None and not record)
     arguments = targets.arguments_of(model, chosen or [])
@@ -74,17 +84,17 @@ def command(
     _warn_of_excess_threads(threads)
     ref = BackendRef(ENGINE, fields)
     case, suite = _name_case(model, chosen or [], threads, precision)
-    new = _begin_record(case, suite, ref, results) if record else None
+    new = _begin_record(case, suite, ref, folder) if record else None
     answer = _profiled(model, arguments, threads, precision, fields, device)
     if not as_json:
-        print(answer)
+        _print_profile(answer)
     path = new.write(_list_nodes(answer, case, ref)) if new is not None else None
     if path is not None and not as_json:
         print(f"stored: {path}")
     outcome = None
     if asked is not None:
         with progress.reporter() as reporter:
-            outcome = runner.run(asked, store.results_folder(results), reporter, measure_roofs=roofs.measure)
+            outcome = runner.run(asked, folder, reporter, measure_roofs=roofs.measure)
     if as_json:
         beside = outcome.to_dict() if outcome is not None else None
         asked_for = {"model": model, "threads": threads, "precision": precision, "arguments": arguments}
@@ -94,6 +104,19 @@ def command(
         _show(outcome)
     if outcome is not None and not outcome.succeeded:
         raise typer.Exit(1)
+
+
+def _print_profile(answer: Profile) -> None:
+    """Print the profile as it writes itself, or where its lines are too long for the output, as other tables."""
+    printer, written = console(), str(answer)
+    if all(len(line) <= printer.width for line in written.splitlines()):
+        print(written)
+        return
+    for header, rows in answer.tabulate():
+        if rows:
+            print_table([dict(zip(header, map(format_cell, row), strict=True)) for row in rows])
+    for line in "\n\n".join(answer.describe()).splitlines():
+        overview_terminal.write_paragraph(printer, line)
 
 
 def _warn_of_excess_threads(threads: int) -> None:
@@ -155,11 +178,11 @@ def _name_case(model: str, chosen: Sequence[str], threads: int, precision: str) 
     return case, suite.name
 
 
-def _begin_record(case: Case, suite: str, ref: BackendRef, results: Path | None) -> launches.NewRun:
+def _begin_record(case: Case, suite: str, ref: BackendRef, folder: Path) -> launches.NewRun:
     """The run that the launches are stored as; its only backend is the engine."""
     asked = launches.make_plan(f"nodes_{suite}", f"launches of a profiled call of {case.id}", ref.label, [])
     backends = {ref.label: registry.record(ref, machine.versions())}
-    return launches.begin(store.results_folder(results), asked, case.threads, roofs.measure, backends)
+    return launches.begin(folder, asked, case.threads, roofs.measure, backends)
 
 
 def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord]:

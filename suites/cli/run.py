@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,19 +20,21 @@ from suites.cli.output import (
     ResultsOption,
     console,
     count,
+    path_option,
     print_json,
     stdout_as_stderr,
     whole_number,
 )
+from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.measure import roofs
 from suites.harness.present import answer, progress, timing
 from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.record import store
+from suites.harness.record import machine, store
 from suites.harness.record.schema import HARMLESS, AccuracyRecord
-from suites.harness.run import plan, runner
+from suites.harness.run import plan, room, runner
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.stopwatch import Stopwatch
 
@@ -81,7 +83,9 @@ def command(
     config: targets.ConfigOption = None,
     recipe: Annotated[
         list[Path] | None,
-        typer.Option(help="TOML file with the precision of single layers; adds a row of the engine. Repeatable."),
+        path_option(
+            "--recipe", help="TOML file with the precision of single layers; adds a row of the engine. Repeatable."
+        ),
     ] = None,
     generations: Annotated[
         int | None,
@@ -106,12 +110,14 @@ def command(
     If a suite and a model have the same name, it means the suite, unless you give an option of models: --threads,
     --set, --size, --precision.
     """
+    if dry_run and with_timing:
+        raise UsageError("--timing is of a run, and --dry-run runs nothing; leave out one of the two")
     labels = targets.read_backends(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
     given = targets.given_options(of_model)
-    with versions.without_building() if dry_run and not resume else nullcontext():
+    with _choose_building(dry_run=dry_run, resume=resume):
         if baseline is not None:
             targets.check_backend("--baseline", baseline)
         options = targets.list_options(
@@ -134,10 +140,15 @@ def command(
             print(line, file=sys.stderr)
         folder = store.results_folder(results)
         if dry_run:
+            for line in _list_too_large(plans):
+                print(line, file=sys.stderr)
             _dry_run(plans, _list_remaining(plans, folder) if resume else plans, folder, as_json=as_json)
             return
     stopwatch = Stopwatch()
     with progress.reporter() as reporter:
+        if not resume:
+            cases = [case for one in plans for case, _ in one.cases]
+            check_recipes(recipe or (), fields, cases, plans[0].suite.timeouts, reporter)
         for line in _list_missing_data(plans):
             reporter.say(f"accuracy will be missing: {line}")
         outcomes = _measure(plans, folder, reporter, stopwatch, resume=resume)
@@ -150,6 +161,13 @@ def command(
         timing.print_timing(console(stderr=as_json), stopwatch)
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _choose_building(*, dry_run: bool, resume: bool) -> AbstractContextManager[None]:
+    """What to do with commits of the engine that are not built. Only a run that is not dry builds them."""
+    if not dry_run:
+        return nullcontext()
+    return versions.only_built() if resume else versions.without_building()
 
 
 def _list_namesakes(names: Sequence[str], given: Sequence[str]) -> list[str]:
@@ -167,6 +185,13 @@ def _list_excess_threads(plans: Sequence[plan.RunPlan]) -> list[str]:
     counts = sorted({case.threads for one in plans for case, _ in one.cases if case.threads > usable})
     may_use = f"this process may use {count(usable, 'processor')}"
     return [f"cases with {number} threads will be unavailable: {may_use}" for number in counts]
+
+
+def _list_too_large(plans: Sequence[plan.RunPlan]) -> list[str]:
+    """A note for each case that this machine has too little memory for; its rows would fail."""
+    memory = machine.facts()["memory_bytes"]
+    reasons = {case.id: room.explain_excess(case, memory) for one in plans for case, _ in one.cases}
+    return [f"{case} cannot run here: {reason}" for case, reason in reasons.items() if reason is not None]
 
 
 def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:

@@ -59,10 +59,10 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def read_folder(text: str) -> Path:
-    """An argument that is the path of a folder."""
+def read_path(text: str) -> Path:
+    """An argument that is a path. An empty text is refused, because `Path` reads it as the current folder."""
     if not text:
-        raise argparse.ArgumentTypeError("expected the path of a folder, got an empty text")
+        raise argparse.ArgumentTypeError("expected a path, got an empty text")
     return Path(text)
 
 
@@ -71,8 +71,8 @@ def output_parser(description: str | None, marker: str) -> argparse.ArgumentPars
     parser = models_parser(description)
     stored = f"a stored run {lookup.HELP}: measure nothing; may be given several times"
     parser.add_argument("--stored", metavar="RUN", action="append", help=stored)
-    parser.add_argument("--into", type=Path, help=f"write the Markdown between the markers {marker} of this file")
-    parser.add_argument("--results", type=read_folder, help="where runs lie, instead of results/")
+    parser.add_argument("--into", type=read_path, help=f"write the Markdown between the markers {marker} of this file")
+    parser.add_argument("--results", type=read_path, help="where runs lie, instead of results/")
     return parser
 
 

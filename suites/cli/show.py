@@ -14,7 +14,7 @@ import typer
 from engine.suggest import unknown
 from suites.accuracy import tables, tradeoff
 from suites.cli import ablation
-from suites.cli.output import JsonFlag, ResultsOption, console, print_json, print_table
+from suites.cli.output import JsonFlag, ResultsOption, console, list_given_options, path_option, print_json, print_table
 from suites.harness.errors import UsageError
 from suites.harness.judge import growth, standing, steps
 from suites.harness.judge.machine_noise import MachineNoise
@@ -43,6 +43,7 @@ from suites.harness.run import runner
 
 
 def command(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="RUN", help=f"A run {lookup.HELP}.")] = "last",
     with_details: Annotated[
         bool, typer.Option("--details", help="Print everything that was measured, case by case.")
@@ -54,26 +55,34 @@ def command(
         bool, typer.Option("--plot", help="Plot the engine's lead in every case, with intervals.")
     ] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    into: Annotated[Path | None, typer.Option(help="Write the Markdown between the markers of this file.")] = None,
+    into: Annotated[
+        Path | None, path_option("--into", help="Write the Markdown between the markers of this file.")
+    ] = None,
     marker: Annotated[str, typer.Option(help="Name of the markers: <!-- NAME --> ... <!-- /NAME -->.")] = "table",
     svg: Annotated[
         Path | None,
-        typer.Option(help="Draw the engine's leads into this SVG file, and for dark pages into NAME-dark.svg."),
+        path_option("--svg", help="Draw the engine's leads into this SVG file, and for dark pages into NAME-dark.svg."),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every row as CSV.")] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Print a stored run again: the overview, or with --details or --case all measurements of each case."""
-    _check_forms(
-        {
-            "--json": as_json,
-            "--csv": as_csv,
-            "--plot": as_plot,
-            "--svg": svg is not None,
-            "--markdown or --into": as_markdown or into is not None,
-        }
-    )
+    forms = {
+        "--json": as_json,
+        "--csv": as_csv,
+        "--plot": as_plot,
+        "--svg": svg is not None,
+        "--markdown or --into": as_markdown or into is not None,
+    }
+    _check_forms(forms)
+    form = next((option for option, is_given in forms.items() if is_given), None)
+    if with_details and form is not None:
+        raise UsageError(
+            f"--details is for the tables of a terminal, and {form} is another form; leave out one of them"
+        )
+    if into is None and "--marker" in list_given_options(context):
+        raise UsageError("--marker is for --into, the file that has the markers")
     if case == "":
         raise UsageError("--case '': expected a part of the name of a case")
     if svg is not None and svg.suffix != ".svg":
@@ -91,8 +100,7 @@ def command(
         _check_forms_of(found, of_rows | (of_history if lookup.is_history(found) else {}))
     if as_csv:
         _warn_of_missing_rows(found)
-        kind = lookup.get_launch_kind(found) or (AblationRecord if found.of(AblationRecord) else Summary)
-        print(frame.of_run(found, kind).to_csv(index=False), end="")
+        _print_csv(found, case)
         return
     warn_of_faults(found)
     if is_other:
@@ -113,6 +121,15 @@ def command(
         print(_write_markdown(chosen, found, None))
     else:
         _print_rows(chosen, found, as_plot=as_plot, is_short=not with_details and case is None)
+
+
+def _print_csv(run: store.Run, case: str | None) -> None:
+    """Print a line for each row, only of the cases that `case` chooses, or for each line of a run without rows."""
+    kind = lookup.get_launch_kind(run) or (AblationRecord if run.of(AblationRecord) else Summary)
+    rows = frame.of_run(run, kind)
+    if case is not None:
+        rows = rows[rows["case"].isin({row.case for row in choose_cases(run.summaries(), case)})]
+    print(rows.to_csv(index=False), end="")
 
 
 def _print_rows(chosen: Sequence[Summary], run: store.Run, *, as_plot: bool, is_short: bool) -> None:

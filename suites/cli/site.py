@@ -7,9 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from suites.cli.output import JsonFlag, ResultsOption, count, print_json
+from suites.cli.output import JsonFlag, ResultsOption, count, path_option, print_json
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.collection import collect
@@ -17,17 +15,19 @@ from suites.site.build import build_site
 
 
 def command(
-    out: Annotated[Path, typer.Option(help="Folder to write; an earlier site in it is replaced.")] = Path("site"),
+    out: Annotated[
+        Path, path_option("--out", "path of a folder", help="Folder to write; an earlier site in it is replaced.")
+    ] = Path("site"),
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Build the results site: static pages of all stored runs, which open from disk and from any web server."""
     folder = store.results_folder(results)
     collection = collect(folder)
-    if not collection.runs and not collection.problems:
-        raise UsageError(f"{folder}: no runs; measure something first, for example with: enginebench run default")
     for problem in collection.problems:
         sys.stderr.write(f"left out or doubtful: {problem}\n")
+    if not collection.runs:
+        raise UsageError(f"{folder}: no runs; measure something first, for example with: enginebench run default")
     built = build_site(collection, out, folder / "asv")
     if built.asv.problem:
         what = "incomplete" if built.asv.page else "left out"

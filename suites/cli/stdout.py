@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+def outlive_readers() -> None:
+    """Replace standard output and standard error by streams that outlive their readers.
+
+    When the reader of a pipe ends, as `head` does, a command goes on without this output: it stores what it measures,
+    and its exit status is the usual one. Streams that are not those of the process, as in tests, are left as they are.
+    """
+    for name, original in (("stdout", sys.__stdout__), ("stderr", sys.__stderr__)):
+        stream = getattr(sys, name)
+        if stream is original and isinstance(stream, io.TextIOWrapper):
+            setattr(sys, name, _replace_stream(stream))
+
+
+def _replace_stream(stream: io.TextIOWrapper) -> TextIO:
+    """A stream to the same file with the same settings that outlives its reader."""
+    try:
+        stream.flush()
+        raw = _OutlivingFile(stream.fileno(), "w", closefd=False)
+    except OSError:  # it cannot be written, which `guard` says at the end
+        return stream
+    is_unbuffered = isinstance(stream.buffer, io.RawIOBase)
+    return io.TextIOWrapper(
+        raw if is_unbuffered else io.BufferedWriter(raw),  # as Python does with -u
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+class _OutlivingFile(io.FileIO):
+    """A file that swallows what is written once nobody reads it any longer."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            _discard(self.fileno())
+            return memoryview(data).nbytes
 
 
 def drop_output() -> None:
     """Let what is written to standard output from now on, and what is in its buffer, go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    _discard(sys.stdout.fileno())
 
 
 def drop_errors() -> None:
     """Let what is written to standard error from now on go nowhere."""
     sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
+
+
+def _discard(descriptor: int) -> None:
+    """Let what is written to this file descriptor from now on go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -230,12 +230,12 @@ def name_command(command: str, target: str, results: Path | None) -> list[str]:
     return [command, target, *(["--results", str(results)] if results is not None else [])]
 
 
-def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapping[str, str]:
+def config_options(texts: Sequence[str] | None, *, threads: str | None = None) -> Mapping[str, str]:
     """Field -> value, of the texts of ``--config``.
 
     Args:
         texts: ``field=value`` each.
-        of_case: True if a case says the threads, so that ``--config`` must not.
+        threads: why no threads can be given, for a command without ``--threads``.
 
     Raises:
         UsageError: text that is not ``field=value``, or a field that is unknown, given twice or a part of the case.
@@ -247,11 +247,10 @@ def config_options(texts: Sequence[str] | None, *, of_case: bool = True) -> Mapp
             raise UsageError(f"--config {text!r}: expected field=value, such as fallback=torch or disable=a+b")
         if field == "precision":
             raise UsageError(f"--config {text!r}: the precision is a part of the case; use --precision {value}")
-        if of_case and field == "threads":
-            raise UsageError(
-                f"--config {text!r}: every backend has the threads of the case; use enginebench run --threads {value}"
-            )
-        said_by_case = ("precision", "threads") if of_case else ("precision",)
+        if field == "threads":
+            remedy = threads or f"the threads are a part of the case; use --threads {value}"
+            raise UsageError(f"--config {text!r}: {remedy}")
+        said_by_case = ("precision", "threads")
         known = [name for name in backends.BACKENDS["engine"].switches if name not in said_by_case]
         if not any(field == name or (name.endswith(".") and field.startswith(name)) for name in known):
             if field in _CONFIG_ONLY:

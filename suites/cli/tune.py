@@ -16,7 +16,7 @@ from suites import models
 from suites.backends import stepwise
 from suites.backends.engine import Engine
 from suites.cli import targets
-from suites.cli.output import JsonFlag, print_json, print_table, stdout_as_stderr, whole_number
+from suites.cli.output import JsonFlag, path_option, print_json, print_table, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import CUDA
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
@@ -38,8 +38,10 @@ def command(
     rounds: Annotated[int, whole_number("--rounds", 1, help="How many times to measure each configuration.")] = ROUNDS,
     into: Annotated[
         Path | None,
-        typer.Option(
-            "--into", metavar="PATH", help="Folder for the table (default: the user's cache, which programs read)."
+        path_option(
+            "--into",
+            "path of a folder",
+            help="Folder for the table (default: the user's cache, which programs read).",
         ),
     ] = None,
     as_json: JsonFlag = False,
@@ -49,7 +51,7 @@ def command(
     Programs that are compiled afterwards use them on GPUs of this kind. A model that generates text is measured with
     its prompt and with one more token.
     """
-    fields = targets.config_options(config, of_case=False)
+    fields = targets.config_options(config, threads="kernels of a GPU have no threads of the CPU")
     arguments = targets.arguments_of(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")

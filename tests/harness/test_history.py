@@ -336,6 +336,12 @@ def test_resuming_names_the_options_that_it_needs(tmp_path, capfd):
         ),
         ("csrc/a.c: In function f:\ncsrc/a.c:3:5: error: expected ;\nERROR: no", "csrc/a.c:3:5: error: expected ;"),
         ("Traceback\n  File x\nSyntaxError: expected ':'\nend", "SyntaxError: expected ':'"),
+        (
+            "error: subprocess-exited-with-error\na.c:(.text+0x5): undefined reference to `g'\ncollect2: error: ld",
+            "a.c:(.text+0x5): undefined reference to `g'",
+        ),
+        ("ninja: error: loading 'build.ninja': No such file", "ninja: error: loading 'build.ninja': No such file"),
+        ("fatal: 'x' is already checked out\nmore", "fatal: 'x' is already checked out"),
         ("the build ended with exit status 1:", None),
     ],
 )
@@ -344,11 +350,16 @@ def test_the_line_that_says_what_is_wrong_is_found(text, cause):
 
 
 def test_a_build_that_fails_says_in_its_first_line_what_is_wrong(tmp_path):
-    text = "CMake Error at CMakeLists.txt:1 (message):\\n  planted\\n" + "more\\n" * 40
-    with pytest.raises(revisions.CannotBuild) as refused:
-        revisions._run([sys.executable, "-c", f"print('{text}'); raise SystemExit(1)"], "the build")
-    first = str(refused.value).splitlines()[0]
-    assert first == "the build ended with exit status 1: CMake Error at CMakeLists.txt:1: planted"
+    errors = {
+        "CMake Error at CMakeLists.txt:1 (message):\\n  planted": "CMake Error at CMakeLists.txt:1: planted",
+        "ld: cannot find -lplanted: No such file\\nld: error: second": "ld: cannot find -lplanted: No such file",
+    }
+    for said, cause in errors.items():
+        text = f"{said}\\n" + "more\\n" * 40
+        with pytest.raises(revisions.CannotBuild) as refused:
+            revisions._run([sys.executable, "-c", f"print('{text}'); raise SystemExit(1)"], "the build")
+        first, *others = str(refused.value).splitlines()
+        assert (first, others) == (f"the build ended with exit status 1: {cause}", ["more"] * 12)
 
 
 def test_a_build_that_fails_says_how_it_ended(toy, tmp_path, monkeypatch):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
+from suites.cli import scripts
 from tests.harness.test_command_line import call
 
 
@@ -32,10 +34,19 @@ def test_an_ablation_of_no_switches_is_refused(switches, ways, capsys, tmp_path)
         (["profile", "mlp", "--results", ""], "--results '': expected the path of a folder"),
         (["accuracy", "mlp", "--precision", ""], "--precision '': expected values separated by commas"),
         (["accuracy", "mlp", "--sensitivity", ""], "--sensitivity: unknown precision ''"),
-        (["accuracy", "mlp", "--markdown", ""], "--markdown: . is a folder"),
+        (["accuracy", "mlp", "--markdown", ""], "--markdown '': expected the path of a file"),
         (["show", "--results", ""], "--results '': expected the path of a folder"),
         (["show", "--case", ""], "--case '': expected a part of the name of a case"),
-        (["run", "mlp", "--recipe", "", "--dry-run"], "recipe: .: Is a directory"),
+        (["run", "mlp", "--recipe", "", "--dry-run"], "--recipe '': expected the path of a file"),
+        (["accuracy", "mlp", "--recipe", ""], "--recipe '': expected the path of a file"),
+        (["ablate", "mlp", "--csv", "", "--dry-run"], "--csv '': expected the path of a file"),
+        (["show", "--into", ""], "--into '': expected the path of a file"),
+        (["show", "--svg", ""], "--svg '': expected the path of a file"),
+        (["compare", "--baselines", ""], "--baselines '': expected the path of a file"),
+        (["history", "--repository", "", "--since", "HEAD~1"], "--repository '': expected the path of a checkout"),
+        (["history", "--asv", "", "--write-asv"], "--asv '': expected the path of a folder"),
+        (["site", "--out", ""], "--out '': expected the path of a folder"),
+        (["tune", "gpt2", "--into", ""], "--into '': expected the path of a folder"),
         (["compare", "last", "--results", ""], "--results '': expected the path of a folder"),
         (["list", "runs", "--results", ""], "--results '': expected the path of a folder"),
     ],
@@ -120,3 +131,39 @@ def test_a_dry_ablation_counts_one_as_one(capsys, tmp_path):
     switches = ["--switches", "fuse_gelu", "--results", str(tmp_path)]
     out = call(capsys, "ablate", "mlp", *switches, "--dry-run")[1]
     assert "ablate_mlp: 1 case, 1 switch, 4 generations; about 1.4 minutes if each" in out
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "default", "--dry-run"],
+        ["run", "default"],
+        ["ablate", "mlp"],
+        ["profile", "mlp", "--record"],
+        ["profile", "mlp", "--backends", "eager"],
+        ["show", "last"],
+        ["list", "runs"],
+        ["compare", "last"],
+        ["compare"],
+        ["history", "--write-asv"],
+        ["history", "--since", "HEAD~1"],
+        ["site"],
+    ],
+    ids=" ".join,
+)
+def test_a_results_folder_that_is_a_file_is_refused_as_such(arguments, place, capsys, tmp_path, monkeypatch, root):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    checkout = ["--repository", str(root)] if "--since" in arguments else []
+    told = "enginebench: file: is a file; expected the folder of results\n"
+    assert call(capsys, *arguments, *checkout, "--results", place) == (2, "", told)
+
+
+@pytest.mark.parametrize("option", ["--into", "--results"])
+def test_a_script_refuses_an_empty_path(option, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["script.py", option, ""])
+    with pytest.raises(SystemExit) as ended:
+        scripts.output_parser("A table.", "marker").parse_args()
+    assert ended.value.code == 2
+    assert f"argument {option}: expected a path, got an empty text" in capsys.readouterr().err

@@ -12,7 +12,10 @@ import pytest
 
 from suites.cli import main
 from suites.cli.output import stdout_as_stderr
+from suites.harness.declare.spec import of_model
 from suites.harness.record import store
+from suites.harness.run import ablate, runner
+from suites.harness.run.reporter import Reporter
 from tests.harness import records
 from tests.harness.commands import call
 
@@ -43,6 +46,35 @@ def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root
     command = [sys.executable, "-c", INTERRUPTED, module]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def interrupt(*_arguments, **_keywords):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_an_ablation_makes_its_programs_ends_with_one_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(ablate.Worker, "ask", interrupt)
+    told = "interrupted; nothing was stored\n"
+    assert call(capsys, "ablate", "mlp", "--results", str(tmp_path)) == (130, "", told)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_while_an_ablation_makes_pairs_names_what_is_stored(tmp_path, monkeypatch):
+    stored = ablate.Outcome([tmp_path / "run.jsonl"], records.environment(), [])
+    monkeypatch.setattr(ablate._Programs, "singles", lambda _: [])
+    monkeypatch.setattr(ablate, "_timed", lambda *_arguments, **_keywords: stored)
+    monkeypatch.setattr(ablate, "_make_pairs", interrupt)
+    suite = of_model("mlp", {}, backends=["engine"])
+    cases = [case for case, _ in suite.cases()]
+    request = ablate.Request(suite, cases, ablate.of_backend("engine", ["fuse_gelu"]), pairs=2)
+    with pytest.raises(runner.Interrupted) as stop:
+        ablate.run(request, tmp_path, Reporter())
+    assert (stop.value.path, stop.value.is_complete) == (tmp_path / "run.jsonl", False)
+
+
+def test_ctrl_c_in_a_command_that_stores_nothing_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("suites.cli.profile._profiled", interrupt)
+    assert call(capsys, "profile", "mlp") == (130, "", "interrupted\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -94,6 +126,45 @@ def test_a_reader_that_wants_no_more_does_not_change_the_exit_status(command, st
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert "cannot be written" not in done.stderr
+
+
+MINI = """
+name = "mini"
+backends = ["eager"]
+threads = 1
+rounds = 3
+samples_per_round = 1
+[[models]]
+name = "mlp"
+shape = { batch = [1] }
+options = { widths = "16-16" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stored"),
+    [
+        (["run", "mini.toml"], 1),
+        (["ablate", "mlp", "--set", "widths=16-16", "--switches", "fuse_epilogue", "--generations", "2"], 1),
+        (["profile", "mlp", "--set", "widths=16-16", "--record"], 1),
+        (["accuracy", "mlp", "--set", "widths=16-16", "--precision", "fp32"], 0),
+        (["data", "list"], 0),
+        (["--help"], 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_without_a_reader_stores_its_records_and_ends_as_usual(arguments, stored, root, tmp_path):
+    (tmp_path / "mini.toml").write_text(MINI)
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-m", "suites.cli", *arguments]
+    done = subprocess.run(
+        command, stdout=writer, stderr=writer, timeout=300, check=False, cwd=tmp_path, env=environment
+    )
+    os.close(writer)
+    runs = [store.read(path) for path in store.all_run_files(tmp_path / "results")]
+    assert (done.returncode, len(runs), [run.unfinished for run in runs]) == (0, stored, [""] * stored)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -11,6 +11,7 @@ from torch import nn
 
 from suites import models
 from suites.cli import main
+from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import of_model
 from suites.harness.errors import UsageError
@@ -20,6 +21,7 @@ from suites.harness.measure import job
 from suites.harness.measure.job import Job
 from suites.harness.record import outputs
 from suites.harness.run import ablate, checks
+from suites.harness.run.reporter import Reporter
 from suites.harness.run.single import SingleRuns
 
 CASE = Case("mlp", {"batch": 2}, options={"widths": "64-96-64"})
@@ -195,15 +197,48 @@ def test_an_ablation_keeps_the_path_of_a_pass_and_stores_its_name():
     assert ablate._find_ref(label, base).options == {"disable": "fuse_gelu", "passes": "/home/a/p.py:run"}
 
 
-def test_run_has_a_further_row_for_each_recipe_and_one_that_fails_leaves_the_others_alone(
-    tmp_path, capsys, monkeypatch
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["run", "mixed.toml", "--recipe", "unknown.toml"], "--recipe"),
+        (["run", "mixed.toml", "--config", "recipe=unknown.toml"], "--config recipe"),
+        (["accuracy", "mlp", "--recipe", "unknown.toml"], "--recipe"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_recipe_with_a_layer_that_no_model_has_is_refused_before_anything_is_measured(
+    arguments, option, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mixed.toml").write_text(SUITE)
+    write_recipe(tmp_path, {"layers.7": "int8_weight"}).rename("unknown.toml")
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    told = f"enginebench: {option} unknown.toml: mlp: no layer matches 'layers.7'; did you mean 'layers."
+    assert (ended.value.code, out, err.startswith(told), err.count("\n")) == (2, "", True, 1), err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_recipe_need_not_fit_every_model(tmp_path):
+    path = write_recipe(tmp_path, {"layers.2": "int8_weight"})
+    cases = [Case("mlp", {"batch": 1}, options={"widths": widths}) for widths in ("16-16", "16-16-16")]
+    timeouts = of_model("mlp", {}, backends=["engine"]).timeouts
+    check_recipes([path], {}, cases, timeouts, Reporter())
+    with pytest.raises(UsageError, match=r"mlp: no layer matches 'layers.2'"):
+        check_recipes([path], {}, cases[:1], timeouts, Reporter())
+
+
+def test_run_has_a_further_row_for_a_recipe_and_a_row_of_the_suite_that_fails_leaves_the_others_alone(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    second = '"engine", "engine[recipe=unknown.toml]"'
+    (tmp_path / "mixed.toml").write_text(SUITE.replace('backends = ["engine"]', f"backends = [{second}]"))
     write_recipe(tmp_path, {"no.such.layer": "int8_weight"}).rename("unknown.toml")
     write_recipe(tmp_path, {"*": "int8_weight"})
     with pytest.raises(SystemExit) as ended:
-        main(["run", "mixed.toml", "--recipe", str(tmp_path / "recipe.toml"), "--recipe", "unknown.toml", "--json"])
+        main(["run", "mixed.toml", "--recipe", str(tmp_path / "recipe.toml"), "--json"])
     assert ended.value.code == 1
     (outcome,) = json.loads(capsys.readouterr().out)
     rows = {row["backend"]: row for row in outcome["summaries"]}

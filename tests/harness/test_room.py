@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from suites import models
 from suites.harness.declare import spec
+from suites.harness.declare.case import Case
 from suites.harness.judge import reference
-from suites.harness.record import store
+from suites.harness.record import machine, store
 from suites.harness.record.schema import Samples
 from suites.harness.run import checks, plan, room, runner
 from suites.harness.run.reporter import Reporter
+from suites.torch_internals import count_bytes
+from tests.harness.test_command_line import call
 
 FAKES = Path(__file__).with_name("fakes.py")
 WEIGHTS = 4 * (16 * 16 + 16)
@@ -108,3 +112,47 @@ def test_a_weight_that_two_modules_share_is_counted_once():
     second = torch.nn.Linear(4, 4, bias=False)
     second.weight = first.weight
     assert reference._count_bytes(torch.nn.Sequential(first, second)) == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["mlp", "--set", "batch=1000000000"],
+            "its weights and inputs take 256 GB, and this machine has 16 GB of memory",
+        ),
+        (
+            ["mlp", "--set", "widths=1000000-1000000"],
+            "its weights and inputs take 4,000 GB, and this machine has 16 GB",
+        ),
+        (["transformer", "--set", "sequence=1000000000000"], "and this machine has 16 GB of memory"),
+        (["resnet18", "--set", "size=10000000000"], "its weights or inputs have more elements than can be counted"),
+        (["mlp", "--set", "batch=100000"], None),
+        (["mlp"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_dry_run_names_the_cases_that_are_too_large_for_memory(arguments, told, capsys, monkeypatch, tmp_path):
+    facts = {**machine.facts(), "memory_bytes": 16 * 10**9}
+    monkeypatch.setattr(machine, "facts", lambda: facts)
+    asked = ["run", *arguments, "--threads", "1", "--dry-run", "--results", str(tmp_path)]
+    status, out, err = call(capsys, *asked)
+    assert (status, f"{arguments[0]}: 1 case, " in out) == (0, True)
+    if told is None:
+        assert err == ""
+    else:
+        assert err.startswith(f"{arguments[0]}/b")
+        assert " cannot run here: " in err
+        assert told in err
+
+
+def test_the_bytes_of_a_model_are_counted_without_its_memory():
+    model, inputs = models.get("mlp").build(widths="16-32-8", batch=3)
+    expected = sum(one.numel() * one.element_size() for one in (*model.parameters(), *inputs))
+    assert expected == 4 * (16 * 32 + 32 + 32 * 8 + 8 + 3 * 16)
+    assert count_bytes(lambda: models.get("mlp").build(widths="16-32-8", batch=3)) == expected
+
+
+def test_a_dry_run_executes_no_file_of_a_user_to_know_its_size():
+    case = Case("mine.py:factory", {"batch": 10**12}, 1, "fp32")
+    assert room.explain_excess(case, 1) is None

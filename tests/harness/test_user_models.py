@@ -209,7 +209,7 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "mlp", "--config", "fallback=torhc"], "did you mean 'torch'"),
         (["run", "mlp", "--config", "foo=1"], "passes, pipeline, planner, recipe, tf32, variant., verify\n"),
         (["run", "mlp", "--config", "fallback"], "expected field=value"),
-        (["run", "mlp", "--config", "threads=2"], "use enginebench run --threads 2"),
+        (["run", "mlp", "--config", "threads=2"], "the threads are a part of the case; use --threads 2"),
         (["run", "mine.py:limit"], "limit is no function; known: counting"),
         (["run", "junk.toml"], "junk.toml: not a text in UTF-8"),
         (["show", "mine.py"], "mine.py: no record"),

@@ -417,6 +417,31 @@ def test_a_dry_run_names_a_commit_and_builds_nothing(tmp_path, monkeypatch, caps
     assert "no commit of this checkout has this name" in capsys.readouterr().err
 
 
+def test_a_dry_run_that_resumes_builds_nothing_and_takes_a_commit_that_is_built(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    checkout = make_checkout(tmp_path / "checkout")
+    shutil.rmtree(checkout / ".venv")
+    (checkout / ".gitignore").write_text("*.so\n.venv\n__pycache__\n")
+    git(checkout, "init", "-q")
+    git(checkout, "add", "--all")
+    git(checkout, "commit", "-q", "-m", "x")
+    commit = git(checkout, "rev-parse", "HEAD")
+    monkeypatch.setattr(versions.machine, "checkout", lambda: checkout)
+    built = []
+    monkeypatch.setattr(versions.revisions, "_find_extension", lambda *_: built.append(1) or Path(_native.__file__))
+    asked = ["run", "mlp", "--threads", "1", "--dry-run", "--resume", "--results", str(tmp_path / "results")]
+    told = []
+    for _ in range(2):
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, "--backends", "engine,engine@HEAD"])
+        told.append((ended.value.code, capsys.readouterr().err))
+        assert len(built) == len(told) - 1, "only this test has built it"
+        versions.revisions.prepare(checkout, commit)
+    assert "this commit is not built, so --dry-run cannot know what is left" in told[0][1]
+    assert "no unfinished run" in told[1][1] or "nothing to resume" in told[1][1]
+    assert [status for status, _ in told] == [2, 2]
+
+
 def compare_engines(root, old, *names):
     command = [sys.executable, str(root / "scripts" / "compare_engines.py"), str(old), *names]
     environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "1000"}

@@ -294,3 +294,17 @@ def test_lines_without_times_are_named(results, build):
         f"{path}: the row of {where} has no latency, so it is in no comparison",
     ]
     assert entries["mlp/b1/t1/fp32"]["best"]
+
+
+@pytest.mark.parametrize("name", ["report.json", "20261121T120604Z_abc_tiny.jsonl"])
+def test_a_folder_without_a_readable_run_makes_no_site_and_the_files_in_it_are_named(tmp_path, capsys, name):
+    stray = tmp_path / "results" / "runs" / "cpu-2c" / name
+    stray.parent.mkdir(parents=True)
+    stray.write_text("{}")
+    with pytest.raises(SystemExit) as ended:
+        main(["site", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "site")])
+    problem, told = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert problem.startswith(f"left out or doubtful: {stray}")
+    assert told.startswith(f"enginebench: {tmp_path / 'results'}: no runs; measure something first")
+    assert not (tmp_path / "site").exists()

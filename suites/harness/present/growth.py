@@ -12,7 +12,7 @@ from suites.harness.judge.growth import Growth
 from suites.harness.present.names import describe_case
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.present.ranked import explain_labels, shorten_labels
-from suites.harness.present.terminal import draw_bar, is_ascii, print_table
+from suites.harness.present.terminal import draw_bar, is_ascii, measure_width, print_table
 
 BAR = 16
 """Characters of the longest bar."""
@@ -31,7 +31,11 @@ def print_growth(console: Console, found: Sequence[Growth]) -> None:
         console.print()
         write_paragraph(console, f"{title}: latency grows as {members[0].axis}^exponent", style="bold")
         labels = shorten_labels([one.row.backend for one in members])
-        print_table(console, _make_table(console, members, labels), indent=2)
+        for with_bars in (True, False):
+            table = _make_table(console, members, labels, with_bars=with_bars)
+            if measure_width(console, table) + 2 <= console.width:
+                break
+        print_table(console, table, indent=2)
         for text in explain_labels(labels):
             write_paragraph(console, text, indent=2, style="dim")
     if sweeps:
@@ -44,13 +48,13 @@ def _describe_sweep(one: Growth) -> str:
     return f"{one.row.model}  {one.axis} {one.sizes[0]} to {one.sizes[-1]}, {rest}"
 
 
-def _make_table(console: Console, members: Sequence[Growth], labels: Mapping[str, str]) -> Table:
+def _make_table(console: Console, members: Sequence[Growth], labels: Mapping[str, str], *, with_bars: bool) -> Table:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("", "exponent", ""):
+    for heading in ("", "exponent", *([""] if with_bars else [])):
         table.add_column(heading, no_wrap=True)
     most = max(one.exponent for one in members)
     for one in sorted(members, key=lambda one: one.exponent):
         bar = draw_bar(one.exponent / most, BAR, ascii_only=is_ascii(console)) if one.exponent > 0 else ""
         text = f"{one.exponent:.2f} [{one.low:.2f}, {one.high:.2f}]"
-        table.add_row(Text(labels[one.row.backend]), Text(text), bar)
+        table.add_row(Text(labels[one.row.backend]), Text(text), *([bar] if with_bars else []))
     return table

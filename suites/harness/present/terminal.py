@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from rich.box import SIMPLE_HEAD, Box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from suites.harness.record.schema import Ratio
 
@@ -62,8 +63,42 @@ class _Stripped:
 
 
 def print_table(console: Console, table: Table, indent: int = 0) -> None:
-    """Print a table `indent` columns from the left, without blanks at the ends of its lines."""
-    console.print(_Stripped(table, indent), end="")
+    """Print a table `indent` columns from the left, without blanks at the ends of its lines.
+
+    A table of cells that do not wrap and that is too wide becomes a block for each row, so that nothing is cut off.
+    """
+    if all(column.no_wrap for column in table.columns) and measure_width(console, table) + indent > console.width:
+        _print_blocks(console, table, indent)
+    else:
+        console.print(_Stripped(table, indent), end="")
+
+
+def _print_blocks(console: Console, table: Table, indent: int) -> None:
+    """The first cell of each row, then a line for each further one and for the cells without a heading that follow."""
+    headings = [str(column.header) for column in table.columns]
+    for first, *others in zip(*(column.cells for column in table.columns), strict=True):
+        _print_line(console, Text.assemble(_to_text(first)), indent)
+        line = Text()
+        for heading, cell in zip(headings[1:], map(_to_text, others), strict=True):
+            if heading and line:
+                _print_line(console, line, indent + 2)
+                line = Text()
+            if cell:
+                line = (
+                    Text.assemble(line, "  ", cell) if line else Text.assemble(f"{heading}: " if heading else "", cell)
+                )
+        if line:
+            _print_line(console, line, indent + 2)
+
+
+def _print_line(console: Console, text: Text, indent: int) -> None:
+    for line in text.wrap(console, max(console.width - indent, 1), overflow="fold"):
+        line.rstrip()
+        console.print(Text(" " * indent) + line, soft_wrap=True, highlight=False)
+
+
+def _to_text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else Text(str(cell))
 
 
 def choose_box(console: Console) -> Box:

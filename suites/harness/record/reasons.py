@@ -45,13 +45,20 @@ _CAUSES = (
     re.compile(r"(?P<place>[^\s:]+:\d+(?::\d+)?): (?P<said>(?:fatal )?error: [^\n]+)"),
 )
 """How CMake and compilers say where they failed; CMake may say why in the line below."""
+_ERROR = re.compile(
+    r"^(?!.*(?:subprocess-exited-with-error|Failed building))"  # pip says so of every build that fails
+    r"(?:FAILED: |fatal: |.*\b(?:error: |undefined reference to |cannot find -l)).*\S",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A line of another tool, such as a linker, ninja or git, that says what is wrong."""
 _EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
 
 
 def find_cause(text: str) -> str | None:
     """The one line of a failed build that says what is wrong; None if no line of `text` looks like that.
 
-    What CMake says comes first, then what a compiler says, then the last exception of Python.
+    What CMake says comes first, then what a compiler says, then the last exception of Python, then the first error of
+    any other tool.
     """
     plain = clean(text)
     cmake, compiler = (pattern.search(plain) for pattern in _CAUSES)
@@ -60,7 +67,10 @@ def find_cause(text: str) -> str | None:
     if compiler is not None:
         return f"{compiler['place']}: {compiler['said']}"
     exceptions = _EXCEPTION.findall(plain)
-    return str(exceptions[-1]) if exceptions else None
+    if exceptions:
+        return str(exceptions[-1])
+    other = _ERROR.search(plain)
+    return None if other is None else other[0].strip()
 
 
 def shorten(text: str, limit: int = LIMIT) -> str:

@@ -92,9 +92,19 @@ def results_folder(given: Path | None) -> Path:
     Returns:
         `given`; without it, ``results/`` of the checkout if the current folder is inside of it, otherwise ``results/``
         of the current folder: what somebody measures elsewhere is no result of the checkout.
+
+    Raises:
+        UsageError: the folder, or what exists of the path to it, is a file.
     """
-    if given is not None:
-        return given
+    folder = given if given is not None else _choose_results_folder()
+    for existing in (path for path in (folder, *folder.parents) if path.exists()):
+        if not existing.is_dir():
+            raise UsageError(f"{existing}: is a file; expected the folder of results")
+        break
+    return folder
+
+
+def _choose_results_folder() -> Path:
     root, here = machine.checkout(), Path.cwd()
     return (root if root is not None and here.resolve().is_relative_to(root) else here) / "results"
 

@@ -139,13 +139,19 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
     """
     with run_folder() as folder:
         programs = {case.id: _Programs(request, case, folder, reporter) for case in request.cases}
-        singles = {case.id: programs[case.id].singles() for case in request.cases}
+        try:
+            singles = {case.id: programs[case.id].singles() for case in request.cases}
+        except KeyboardInterrupt:
+            raise runner.Interrupted(None) from None
         first = _timed(request, request.suite.name, singles, programs, results, reporter, resume=resume)
         if not request.pairs:
             return first
-        pairs = {
-            case.id: _make_pairs(request, case, programs[case.id], first.lines, reporter) for case in request.cases
-        }
+        try:
+            pairs = {
+                case.id: _make_pairs(request, case, programs[case.id], first.lines, reporter) for case in request.cases
+            }
+        except KeyboardInterrupt:
+            raise runner.Interrupted(first.paths[0]) from None
         if not any(pairs.values()):
             return first
         second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, resume=resume)
@@ -230,7 +236,11 @@ class _Programs:
     def _worker(self) -> Worker:
         scratch = scratch_folder(self._folder, f"worker_{len(self._facts)}")
         found = Worker(self._case, self._request.ablation.base, scratch, self._folder)
-        found.ask("load", self._request.suite.timeouts.load)
+        try:
+            found.ask("load", self._request.suite.timeouts.load)
+        except BaseException:  # such as Ctrl-C, after which nobody else ends the process
+            found.close()
+            raise
         return found
 
 
