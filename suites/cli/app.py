@@ -68,10 +68,10 @@ def list_(
     as_json: JsonFlag = False,
 ) -> None:
     """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs, newest first."""
-    if kind != "runs" and "--results" in list_given_options(context):
-        raise UsageError(f"--results is for list runs, and has no effect on list {kind}; leave it out")
     folder = store.results_folder(results)
     rows = catalogue.rows(kind, folder, limit)
+    if kind != "runs" and "--results" in list_given_options(context):
+        raise UsageError(f"--results is for list runs, and has no effect on list {kind}; leave it out")
     if as_json:
         print_json(rows)
         return
