@@ -68,6 +68,13 @@ def test_links_to_files_of_the_checkout_are_not_broken(root, name):
         assert (path.parent / link).exists(), f"{name} links to {link}"
 
 
+def test_the_block_of_the_page_of_torch_compile_computes_what_the_model_computes(root):
+    (code,) = re.findall(r"```python\n(.*?)```", (root / "docs/torch-compile.md").read_text(), re.DOTALL)
+    names = {"model": torch.nn.Linear(8, 4), "x": torch.randn(2, 8)}
+    exec(code, names)
+    torch.testing.assert_close(names["y"], names["model"](names["x"]).detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_the_readme_links_to_the_examples(root):
     text = (root / "README.md").read_text()
     assert {"examples/", "CONTRIBUTING.md", "docs/troubleshooting.md"} <= set(re.findall(r"\]\(([^)]+)\)", text))
