@@ -36,12 +36,6 @@ MOST = 1 << 48
 """Every size of a call is smaller."""
 UNBOUNDED = 1 << 31
 """Upper bound of a size without another bound: larger sizes do not fit the attributes of every kernel."""
-# Limits of a formula in a file. Without them a short file could contain numbers of millions of digits, and products of
-# n atoms, for which `Scope._from_end` makes 2**n terms. The largest formula of all models in the tests has products of
-# 3 atoms, 9 atoms in all, and quotients nested 5 deep.
-_MOST_FACTORS = 8
-_MOST_ATOMS = 128
-_MOST_DEPTH = 8
 
 
 class Symbol(NamedTuple):
@@ -67,7 +61,8 @@ class Guard(NamedTuple):
 # --- formulas --------------------------------------------------------------------------------------------------------
 
 
-def _terms(sums: Mapping[Monomial, int]) -> Terms:
+def canonical(sums: Mapping[Monomial, int]) -> Terms:
+    """The formula with these monomials and factors, whatever their order."""
     return tuple(sorted(((m, f) for m, f in sums.items() if f), key=repr))
 
 
@@ -96,7 +91,7 @@ def add(a: Terms, b: Terms, factor: int = 1) -> Terms:
     sums = dict(a)
     for monomial, coefficient in b:
         sums[monomial] = sums.get(monomial, 0) + factor * coefficient
-    return _terms(sums)
+    return canonical(sums)
 
 
 def multiply(a: Terms, b: Terms) -> Terms:
@@ -106,7 +101,7 @@ def multiply(a: Terms, b: Terms) -> Terms:
         for right, g in b:
             monomial = tuple(sorted((*left, *right), key=repr))
             sums[monomial] = sums.get(monomial, 0) + f * g
-    return _terms(sums)
+    return canonical(sums)
 
 
 def _quotient(a: Terms, b: Terms) -> Terms | None:
@@ -124,7 +119,7 @@ def _quotient(a: Terms, b: Terms) -> Terms | None:
         if factor % divisor:
             return None
         sums[tuple(rest)] = factor // divisor
-    return _terms(sums)
+    return canonical(sums)
 
 
 def divide(a: Terms, b: Terms) -> Terms:
@@ -520,85 +515,3 @@ def in_scope(value: Any, scope: Scope) -> Any:
     if isinstance(value, Size):
         return scope.size(value.terms)
     return tuple(in_scope(one, scope) for one in value) if isinstance(value, tuple) else value
-
-
-# --- in files --------------------------------------------------------------------------------------------------------
-
-
-def encode(value: Any) -> Any:
-    """`value` as JSON-able values: ``{"size": formula}`` for a Size."""
-    if isinstance(value, Size):
-        return {"size": encode_terms(value.terms)}
-    return [encode(one) for one in value] if isinstance(value, tuple | list) else value
-
-
-def encode_terms(terms: Terms) -> list[Any]:
-    """A formula as JSON-able values."""
-    return [
-        [[a if isinstance(a, str) else [a[0], encode_terms(a[1]), encode_terms(a[2])] for a in monomial], factor]
-        for monomial, factor in terms
-    ]
-
-
-def scope_of(symbols: Any, guards: Any) -> Scope:
-    """The scope that a file describes. ValueError if it is malformed."""
-    scope = Scope()
-    for name, numbers in symbols.items():
-        low, high, example = numbers
-        if not all(type(n) is int for n in numbers) or not 0 <= low <= example <= high < MOST:
-            raise ValueError(f"not a range of sizes: {name} {numbers!r}")
-        scope.symbols[str(name)] = Symbol(low, high, example)
-    for relation, terms, holds in guards:
-        if relation not in ("==", "<") or not isinstance(holds, bool):
-            raise ValueError(f"not a guard: {relation!r} {holds!r}")
-        scope.guards[Guard(relation, decode_terms(terms, scope), holds)] = None
-    return scope
-
-
-def decode(value: Any, scope: Scope) -> Any:
-    """The value that `encode` encoded. ValueError if a formula is malformed or has a symbol that is not in `scope`."""
-    if isinstance(value, dict):
-        if set(value) != {"size"}:
-            raise ValueError(f"not a size: {value!r}")
-        return scope.size(decode_terms(value["size"], scope))
-    return tuple(decode(one, scope) for one in value) if isinstance(value, list) else value
-
-
-def decode_terms(data: Any, scope: Scope) -> Terms:
-    """Terms from their JSON form. ValueError if they are malformed or exceed the limits above."""
-    terms = _decode_sum(data, scope, 0)
-    if _count_atoms(terms) > _MOST_ATOMS:
-        raise ValueError(f"a formula of over {_MOST_ATOMS} sizes")
-    return terms
-
-
-def _decode_sum(data: Any, scope: Scope, depth: int) -> Terms:
-    if depth > _MOST_DEPTH or not isinstance(data, list):
-        raise ValueError("not a formula")
-    sums: dict[Monomial, int] = {}
-    for monomial, factor in data:
-        if not isinstance(factor, int) or isinstance(factor, bool) or abs(factor) >= MOST:
-            raise ValueError(f"not a factor: {factor!r}")
-        if len(monomial) > _MOST_FACTORS:
-            raise ValueError(f"a product of over {_MOST_FACTORS} sizes")
-        atoms = tuple(sorted((_decode_atom(atom, scope, depth) for atom in monomial), key=repr))
-        sums[atoms] = sums.get(atoms, 0) + factor
-    return _terms(sums)
-
-
-def _count_atoms(terms: Terms) -> int:
-    """Number of symbols, quotients and remainders in a formula, including those inside of quotients and remainders."""
-    atoms = [atom for monomial, _ in terms for atom in monomial]
-    inner = (_count_atoms(part) for atom in atoms if not isinstance(atom, str) for part in atom[1:])
-    return len(atoms) + sum(inner)
-
-
-def _decode_atom(atom: Any, scope: Scope, depth: int) -> Atom:
-    if isinstance(atom, str):
-        if atom not in scope.symbols:
-            raise ValueError(f"unknown size {atom!r}")
-        return atom
-    operation, a, b = atom
-    if operation not in ("//", "%"):
-        raise ValueError(f"not an operation on sizes: {operation!r}")
-    return operation, _decode_sum(a, scope, depth + 1), _decode_sum(b, scope, depth + 1)

@@ -23,7 +23,7 @@ from engine.graph.origin import common_module
 from engine.ops import TABLE, TensorType
 from engine.ops.check import bounded_type
 from engine.ops.table import Types
-from engine.program import container, origins
+from engine.program import container, formulas, origins
 from engine.program.container import StoredTensor
 from engine.program.versions import FORMAT, VERSION
 
@@ -309,16 +309,16 @@ class Artifact:
         for position, i in enumerate(self.instructions):
             inputs = tuple(None if v is None else type_of[v] for v in i.inputs)
             outputs = tuple(type_of[v] for v in i.outputs)
-            saying = _canonical([i.op, {name: sizes.encode(value) for name, value in i.attributes.items()}])
+            saying = _canonical([i.op, {name: formulas.encode(value) for name, value in i.attributes.items()}])
             number = known.setdefault((saying, inputs, outputs), len(kinds))
             if number == len(kinds):
                 names = tuple(name for name, value in i.attributes.items() if not sizes.is_fixed(value))
                 kinds.append(_Kind(i.op, inputs, i.attributes, outputs, names))
             if kinds[number].varying:
                 varying.append((position, number))
-        formulas = [number for number, t in enumerate(distinct) if not sizes.is_fixed(t.shape)]
+        with_formulas = [number for number, t in enumerate(distinct) if not sizes.is_fixed(t.shape)]
         _check_sizes(t for t in distinct if sizes.is_fixed(t.shape))
-        return _Kinds(tuple(distinct), tuple(formulas), tuple(type_of), tuple(kinds), tuple(varying))
+        return _Kinds(tuple(distinct), tuple(with_formulas), tuple(type_of), tuple(kinds), tuple(varying))
 
     def at(self, values: Mapping[str, int]) -> Artifact:
         """The artifact for these sizes. Checks every rule of the op table; the constants are shared.
@@ -360,7 +360,7 @@ class Artifact:
             "name": self.name,
             "lowered": self.lowered,
             "sizes": {name: list(symbol) for name, symbol in self.scope.symbols.items()},
-            "guards": [[g.relation, sizes.encode_terms(g.terms), g.holds] for g in self.scope.guards],
+            "guards": [[g.relation, formulas.encode_terms(g.terms), g.holds] for g in self.scope.guards],
             "states": [list(slot) for slot in self.states],
             "types": [_encode_type(t) for t in self.types],
             "names": list(self.names),
@@ -370,7 +370,7 @@ class Artifact:
                 {
                     "op": i.op,
                     "inputs": list(i.inputs),
-                    "attributes": {name: sizes.encode(value) for name, value in i.attributes.items()},
+                    "attributes": {name: formulas.encode(value) for name, value in i.attributes.items()},
                     "outputs": list(i.outputs),
                 }
                 for i in self.instructions
@@ -437,7 +437,7 @@ def tensor_name(value: int) -> str:
 def _encode_type(type_: TensorType) -> list[Any]:
     """Element type and shape, and the encoding where there is one, as JSON-able values."""
     encoding = [] if type_.encoding is None else [str(type_.encoding)]
-    return [type_.dtype, sizes.encode(type_.shape), *encoding]
+    return [type_.dtype, formulas.encode(type_.shape), *encoding]
 
 
 def _canonical(data: Any) -> bytes:

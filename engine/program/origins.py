@@ -11,6 +11,7 @@ from typing import Any
 from engine import sizes
 from engine.graph.origin import MOST_STEPS, Origin, Step, Steps
 from engine.ops import TABLE, Op
+from engine.program import formulas
 
 Origins = Mapping[int, Origin]
 """Value -> origin; a value that equals no exported value is not a key."""
@@ -30,7 +31,7 @@ def encode(origins: Origins) -> dict[str, Any]:
     views: list[Any] = []
     values = []
     for value, origin in sorted(origins.items(), key=lambda item: item[0]):
-        view = [[op, {name: sizes.encode(v) for name, v in attributes.items()}] for op, attributes in origin.view]
+        view = [[op, {name: formulas.encode(v) for name, v in attributes.items()}] for op, attributes in origin.view]
         number = numbers.setdefault(repr(view), len(views))
         if number == len(views):
             views.append(view)

@@ -23,6 +23,7 @@ from engine.program import (
     Signature,
     Slot,
     container,
+    formulas,
     origins,
     tensor_name,
     with_modules,
@@ -99,7 +100,7 @@ def find_constants(
 
 def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
     """The artifact that a document describes. A broken rule raises one of many errors; `convert_errors` converts it."""
-    s, scope = header["signature"], sizes.scope_of(header["sizes"], header["guards"])
+    s, scope = header["signature"], formulas.scope_of(header["sizes"], header["guards"])
     artifact = Artifact(
         name=str(header["name"]),
         types=tuple(_type(*parts, scope=scope) for parts in header["types"]),
@@ -160,7 +161,7 @@ def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:
 
 def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str, Any]:
     """Attributes from their JSON form. ValueError for a value that `op` or no program can have."""
-    decoded = {name: sizes.decode(value, scope) for name, value in data.items()}
+    decoded = {name: formulas.decode(value, scope) for name, value in data.items()}
     # The checks of other kinds compare formulas, which can add guards and is done only when compiling.
     varying = [name for name, value in decoded.items() if not sizes.is_fixed(value)]
     if any(name not in op.attributes or op.attributes[name].kind not in ("int", "shape") for name in varying):
@@ -177,7 +178,7 @@ def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str
 
 def _extent(data: Any, scope: sizes.Scope) -> int:
     """A number or a formula. A formula that can be negative is refused later, when the sizes are known."""
-    size: int = sizes.decode(data, scope) if isinstance(data, dict) else _size(data)
+    size: int = formulas.decode(data, scope) if isinstance(data, dict) else _size(data)
     return size
 
 

@@ -16,7 +16,7 @@ import safetensors.numpy
 import engine
 from engine import sizes
 from engine.errors import ProgramError
-from engine.program import container, reader
+from engine.program import container, formulas, reader
 from engine.targets.cpu import native
 from tests.files import saved_with
 from tests.golden import models as golden
@@ -84,8 +84,8 @@ def test_formulas_beyond_what_programs_have_are_refused(formula, message, tmp_pa
     [(product(8), 50**8), (nested(1), 0), (nested(8), 0), (wide(64), sum(50 // (n + 2) for n in range(64)))],
 )
 def test_formulas_up_to_the_limits_are_read(formula, number):
-    scope = sizes.scope_of({"batch": [1, 64, 2]}, [])
-    assert sizes.at(sizes.decode(formula, scope), {"batch": 50}) == number
+    scope = formulas.scope_of({"batch": [1, 64, 2]}, [])
+    assert sizes.at(formulas.decode(formula, scope), {"batch": 50}) == number
 
 
 def test_formulas_of_a_file_are_compared_with_nothing(tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine import sizes
 from engine.errors import ShapeError, UndecidedSizeError
+from engine.program import formulas
 
 
 def scope(**symbols):
@@ -24,7 +25,7 @@ def size(found, name):
 
 
 @st.composite
-def formulas(draw):
+def computations(draw):
     """The same arithmetic on anything: operations applied one after the other to a stack of operands."""
     steps = draw(st.lists(st.tuples(st.sampled_from("+-*/%"), st.integers(1, 12) | st.sampled_from("st")), max_size=6))
 
@@ -48,15 +49,15 @@ def formulas(draw):
     return run
 
 
-@given(formulas(), st.integers(2, 40), st.integers(2, 40))
+@given(computations(), st.integers(2, 40), st.integers(2, 40))
 def test_a_formula_is_what_python_computes_at_every_size(run, s, t):
     found = scope(s=(2, 40, 7), t=(2, 40, 5))
     value = run(size(found, "s"), size(found, "t"))
     assert sizes.at(value, {"s": s, "t": t}) == run(s, t)
     assert not found.guards
     assert eval(repr(value), {"s": s, "t": t}) == run(s, t)  # the text is in Python's notation
-    data = json.loads(json.dumps(sizes.encode(value)))
-    assert sizes.at(sizes.decode(data, found), {"s": s, "t": t}) == run(s, t)
+    data = json.loads(json.dumps(formulas.encode(value)))
+    assert sizes.at(formulas.decode(data, found), {"s": s, "t": t}) == run(s, t)
 
 
 def test_equal_formulas_are_equal_without_a_guard():
@@ -182,7 +183,7 @@ def test_text_is_for_people():
 )
 def test_a_damaged_formula_is_refused(data):
     with pytest.raises(ValueError, match=r"size|formula|factor|operation"):
-        sizes.decode(data, scope(s=(2, 9, 3)))
+        formulas.decode(data, scope(s=(2, 9, 3)))
 
 
 def test_sums_that_cancel_are_numbers():

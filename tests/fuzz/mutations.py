@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from engine import dtypes, sizes
+from engine import dtypes
 from engine.ops import TABLE, TensorType
+from engine.program import formulas
 from tests.fuzz.extremes import INTS, MISSING, Extreme, of_attribute
 from tests.fuzz.programs import Draft
 
@@ -49,12 +50,12 @@ def infer_again(document: Document) -> bool:
     would be reached.
     """
     try:
-        scope = sizes.scope_of(document["sizes"], document["guards"])
-        types = [TensorType(dtype, sizes.decode(shape, scope)) for dtype, shape in document["types"]]
+        scope = formulas.scope_of(document["sizes"], document["guards"])
+        types = [TensorType(dtype, formulas.decode(shape, scope)) for dtype, shape in document["types"]]
         with scope.deciding():
             for instruction in document["instructions"]:
                 op = TABLE[instruction["op"]]
-                given = {name: sizes.decode(value, scope) for name, value in instruction["attributes"].items()}
+                given = {name: formulas.decode(value, scope) for name, value in instruction["attributes"].items()}
                 inputs = [None if value is None else types[value] for value in instruction["inputs"]]
                 for value, inferred in zip(
                     instruction["outputs"], op.infer_types(inputs, op.complete(given)), strict=True
@@ -62,8 +63,8 @@ def infer_again(document: Document) -> bool:
                     types[value] = inferred
     except Exception:  # noqa: BLE001  # the op's rule refuses it, or breaks: loading must find that out by itself
         return False
-    document["types"] = [[t.dtype, sizes.encode(t.shape)] for t in types]
-    document["guards"] = [[g.relation, sizes.encode_terms(g.terms), g.holds] for g in scope.guards]
+    document["types"] = [[t.dtype, formulas.encode(t.shape)] for t in types]
+    document["guards"] = [[g.relation, formulas.encode_terms(g.terms), g.holds] for g in scope.guards]
     return True
 
 
