@@ -38,6 +38,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import engine
 from engine import dtypes, torch_ops
 from suites.cli import guard
 from suites.cli.scripts import check_page, read_path
@@ -417,6 +418,7 @@ def read_options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.into and options.filter:
         parser.error("--into replaces the whole table, so it needs all kernels: leave out --filter")
+    engine.Config(isa=options.isa)  # refuses an unknown name before the kernels are built
     check_page(options.into, MARKER.format(isa=options.isa))
     if options.record is None:
         options.record = not options.filter

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from suites.cli import guard
 from suites.cli.output import console
-from suites.cli.scripts import check_models, models_parser
+from suites.cli.scripts import check_models, models_parser, positive
 from suites.harness.declare.spec import of_model
 from suites.harness.judge.summary import PHASES
 from suites.harness.present import rows, units
@@ -67,7 +67,7 @@ def compare(model: str, repeats: int) -> list[list[str]]:
 def main() -> None:
     """Compare both for each model."""
     parser = models_parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each kind (default: 3)")
+    parser.add_argument("--repeats", type=positive, default=3, help="runs of each kind (default: 3)")
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
     for model in arguments.model or ("minilm",):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import engine
 from suites import models
 from suites.cli import guard
-from suites.cli.scripts import read_path
+from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.judge import stats
 from suites.harness.present import markdown, units
 from suites.harness.record import store
@@ -78,9 +78,10 @@ def row(label: str, launches: int, seconds: float, logs: list[float]) -> str:
 def main() -> None:
     """Measure, then print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=500, help="of samples for each model (500)")
+    parser.add_argument("--pairs", type=positive, default=500, help="of samples for each model (500)")
     parser.add_argument("--into", type=read_path, help="write the table between the markers `profile` of this file")
     options = parser.parse_args()
+    check_page(options.into, "profile")
     lines = ["| model | launches | plain run | counted / plain [95%] |", "|---|---|---|---|"]
     for label, name, shape in CASES:
         (plain, counted), launches, _alive = calls(name, shape)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from suites import models
 from suites.cli import guard
-from suites.cli.scripts import check_models, check_page, positive
+from suites.cli.scripts import check_models, check_page, positive, read_path
 from suites.harness.judge import stats
 from suites.harness.present import markdown
 from suites.harness.record import store
@@ -135,7 +135,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=MODELS, help=f"names with commas ({MODELS})")
     parser.add_argument("--rounds", type=positive, default=40, help="turns of each contestant (40)")
-    parser.add_argument("--into", type=Path, help="write the table between the markers `scaling` of this file")
+    parser.add_argument("--into", type=read_path, help="write the table between the markers `scaling` of this file")
     options = parser.parse_args()
     names = options.models.split(",")
     check_models(parser, [model for model, _ in map(split, names)])

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from suites.cli.scripts import read_path
+from suites.cli.scripts import positive, read_path
 from suites.harness.record import store
 from suites.harness.record.facts import AllFacts
 from suites.harness.record.schema import (
@@ -194,9 +194,9 @@ def main() -> None:
     """Write the folder that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=read_path, help="results folder to write")
-    parser.add_argument("--lines", type=int, default=100_000)
-    parser.add_argument("--machines", type=int, default=20)
-    parser.add_argument("--models", type=int, default=40)
+    parser.add_argument("--lines", type=positive, default=100_000)
+    parser.add_argument("--machines", type=positive, default=20)
+    parser.add_argument("--models", type=positive, default=40)
     arguments = parser.parse_args()
     runs = write_results(arguments.folder, arguments.lines, arguments.machines, arguments.models)
     print(f"{arguments.folder}: {arguments.lines:,} lines in {runs} runs")

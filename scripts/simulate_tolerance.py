@@ -20,7 +20,7 @@ import numpy as np
 
 from engine.encodings import INT4, INT8_CHANNEL
 from suites.cli import guard
-from suites.cli.scripts import read_path
+from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge.verify import MOST_TOLERANCE, Reference
 from suites.harness.present import markdown
@@ -352,11 +352,12 @@ def fault_rows(results: dict[tuple[str, int], Found]) -> list[list[str]]:
 def main() -> None:
     """Simulate, print, and write the tables where they are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=10, help="networks per precision and width")
+    parser.add_argument("--trials", type=positive, default=10, help="networks per precision and width")
     parser.add_argument(
         "--into", type=read_path, help="file with the markers <!-- tolerance --> and <!-- /tolerance -->"
     )
     arguments = parser.parse_args()
+    check_page(arguments.into, "tolerance")
     results = {}
     for name in (name for name, one in PRECISIONS.items() if one.refused is None):
         for width in WIDTHS:

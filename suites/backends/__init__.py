@@ -220,6 +220,8 @@ def check(ref: BackendRef) -> None:
 
     The name of another version of the engine has to be resolved.
     """
+    if ref.copy > 1:
+        raise UsageError(f"backend {ref.label!r}: a run adds the second copy of the baseline itself; leave out the #")
     if _own(ref.name) is not None:
         return
     declared = _known(ref.name)

@@ -174,8 +174,8 @@ def _find_suite(name: str, path: Path) -> Suite:
     """The suite of that name, or in the file of that path, which is relative to the baselines file."""
     if name in shipped():
         return load(find(name))
-    given = Path(name).expanduser()
-    return load(given if given.is_absolute() else path.parent / given)
+    file = path.parent / Path(name).expanduser()
+    return load(file if file.suffix == ".toml" or file.is_file() else find(name))
 
 
 def _count(suite: Suite) -> dict[tuple[str, str], gate.Found]:

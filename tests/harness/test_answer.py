@@ -45,6 +45,14 @@ def test_a_competitor_that_is_the_fastest_is_named():
     assert answer.write_answer(rows).startswith("Fastest: openvino, 1.25x ahead of engine")
 
 
+def test_a_lead_that_paired_rounds_do_not_confirm_is_not_called_ahead():
+    reverse = Compared(backend="eager", ratio=Ratio(1.25, 0.5, 4.0), verdict="inconclusive")
+    rows = [row("engine", 0.95, runner_up=reverse), row("eager", 1.0)]
+    assert answer.write_answer(rows).startswith(
+        "Fastest: engine by median latency, but 0.80x as fast as eager in paired rounds [0.25, 2.00], within noise."
+    )
+
+
 def test_what_is_not_sure_says_how_to_become_surer():
     rows = [
         row("engine", 0.8, 1, over("openvino")),

@@ -167,6 +167,11 @@ def test_options_of_accepted_counts_are_refused_beside_a_run(capfd, option):
     assert (code, f"{option[0]} is for accepted counts" in err) == (2, True)
 
 
+def test_an_unknown_suite_gets_the_nearest_name(capfd, tmp_path):
+    code, _, err = run(capfd, "--accept", "x", "--suite", "cuonts", "--baselines", str(tmp_path / "b.toml"))
+    assert (code, "unknown suite 'cuonts'; did you mean 'counts'?" in err) == (2, True)
+
+
 def test_a_suite_without_an_engine_is_refused(capfd, tmp_path):
     (tmp_path / "peers.toml").write_text(SUITE.replace('["engine", "engine[isa=neon]"]', '["onnxruntime"]'))
     code, _, err = run(capfd, "--accept", "x", "--suite", "peers.toml", "--baselines", str(tmp_path / "b.toml"))

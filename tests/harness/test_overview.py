@@ -371,6 +371,19 @@ def test_a_block_ranks_the_rows_and_says_who_leads_by_how_much():
     assert "[a] without=SkipLayerNormFusion" in text
 
 
+def test_a_block_says_when_medians_and_paired_rounds_give_different_orders():
+    def compared(value):
+        peer = Compared(backend="eager", ratio=Ratio(value, value / 2, value * 2), verdict="inconclusive")
+        return {"best_peer": peer}
+
+    first = [row("eager", 1.02e-3), row("engine", 1e-3, **compared(1.25))]
+    expected = "engine first by median latency, but 0.80x as fast as eager in paired rounds [0.40, 1.60]: within noise"
+    assert expected in block(first, 160)
+    second = [row("eager", 1e-3), row("engine", 1.02e-3, **compared(0.8))]
+    expected = "eager first by median latency, but engine 1.25x as fast in paired rounds [0.62, 2.50]: within noise"
+    assert expected in block(second, 160)
+
+
 def test_a_block_says_when_the_engine_is_behind_or_not_told_from_noise():
     assert "onnxruntime[a] first, engine 1.58x behind [1.42, 1.74]" in block(case(engine=3e-3, word="behind"), 160)
     assert block(case(word="unclear"), 160).splitlines()[0].endswith("[1.73, 2.11]: within noise")

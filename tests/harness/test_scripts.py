@@ -48,6 +48,27 @@ def test_a_mistake_is_told_before_anything_is_measured(name, root, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("bench_kernels", ["--isa", "avx51"], "unknown isa 'avx51'"),
+        ("bench_phases", ["mlp", "--repeats", "0"], "--repeats: expected a whole number of at least 1, got '0'"),
+        ("bench_profile", ["--pairs", "0"], "--pairs: expected a whole number of at least 1, got '0'"),
+        ("bench_profile", ["--into", "missing.md"], "bench_profile: missing.md: No such file"),
+        ("make_results", ["folder", "--lines", "x"], "--lines: expected a whole number of at least 1, got 'x'"),
+        ("simulate_tolerance", ["--trials", "0"], "--trials: expected a whole number of at least 1, got '0'"),
+        ("simulate_tolerance", ["--into", "missing.md"], "simulate_tolerance: missing.md: No such file"),
+    ],
+)
+def test_values_of_options_are_checked_before_anything_is_measured(
+    name, arguments, told, root, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(root, monkeypatch, name, *arguments) == 2
+    assert told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_script_ends_at_ctrl_c_without_a_traceback(root, monkeypatch, capsys):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt

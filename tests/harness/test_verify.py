@@ -78,6 +78,21 @@ def test_integers_must_agree_exactly():
     assert verify.check([np.array([1, 2, 4])], ["int64"], expected).reason is not None
 
 
+def test_imaginary_parts_are_compared():
+    expected = Reference([np.array([3 + 4j])], ["complex64"], [0.0], None)
+    assert verify.check([np.complex64([3 + 4j])], ["complex64"], expected).reason is None
+    verdict = verify.check([np.complex64([3 + 4.5j])], ["complex64"], expected)
+    assert (verdict.relative, verdict.max_abs) == (0.1, 0.5)  # half a unit of a vector of length 5
+    assert verdict.reason is not None
+    not_a_number = verify.check([np.complex64([complex(3, np.nan)])], ["complex64"], expected)
+    assert "NaN where the reference has none" in not_a_number.reason
+
+
+def test_complex_numbers_may_be_off_by_a_few_units_in_the_last_place_of_their_parts():
+    expected = Reference([np.array([1 + 0j])], ["complex64"], [0.0], None)
+    assert expected.tolerance(0) == verify.TOLERANCE_ULPS * 2.0**-23
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_must_be_at_the_same_places(value):
     expected = reference([1.0, value])

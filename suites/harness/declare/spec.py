@@ -18,8 +18,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PositiveFloat,
-    PositiveInt,
     StrictBool,
     ValidationError,
     model_validator,
@@ -62,6 +60,7 @@ Sizes = Annotated[list[Annotated[int, Field(ge=0, strict=True)]], *_EACH_ONCE]
 Choices = Annotated[list[str | int | float | bool], *_EACH_ONCE]
 Threads = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], *_EACH_ONCE]
 Names = Annotated[list[str], *_EACH_ONCE]
+Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
 class _Strict(BaseModel):
@@ -71,12 +70,12 @@ class _Strict(BaseModel):
 class Timeouts(_Strict):
     """Seconds that one phase of one worker may take; then it is killed and its row reads `timeout`."""
 
-    load: PositiveFloat = 120.0
-    prepare: PositiveFloat = 300.0
-    verify: PositiveFloat = 120.0
-    warm: PositiveFloat = 60.0
-    sample: PositiveFloat = 60.0
-    reference: PositiveFloat = 300.0
+    load: Seconds = 120.0
+    prepare: Seconds = 300.0
+    verify: Seconds = 120.0
+    warm: Seconds = 60.0
+    sample: Seconds = 60.0
+    reference: Seconds = 300.0
 
 
 class ModelSweep(_Strict):
@@ -147,12 +146,12 @@ class Suite(_Strict):
     precision: Names = ["fp32"]
     device: Names = [device.CPU]
     rounds: Annotated[int, Field(ge=3, strict=True)] = 15
-    samples_per_round: PositiveInt = 3
+    samples_per_round: Annotated[int, Field(ge=1, strict=True)] = 3
     generations: Annotated[int, Field(ge=2, le=MOST_GENERATIONS, strict=True)] = 2
-    generation_budget_s: PositiveFloat = 20.0
-    same_within: Annotated[float, Field(gt=0, lt=0.5)] = SAME_WITHIN
+    generation_budget_s: Seconds = 20.0
+    same_within: Annotated[float, Field(gt=0, lt=0.5, strict=True)] = SAME_WITHIN
     accuracy: StrictBool = False
-    worker_s: PositiveFloat | None = None
+    worker_s: Seconds | None = None
     timeouts: Timeouts = Timeouts()
 
     def cases(self) -> Iterator[tuple[Case, list[BackendRef]]]:
@@ -314,7 +313,7 @@ def _unknown_names(suite: Suite, folder: Path) -> Iterator[str]:
     labels = [("baseline", suite.baseline), *(("backends", label) for label in suite.backends)]
     for position, sweep in enumerate(suite.models):
         labels += [(f"models[{position}].backends", label) for label in sweep.backends or []]
-        yield from (f"models[{position}].{line}" for line in _model_problems(sweep))
+        yield from (f"models[{position}]{line}" for line in _model_problems(sweep))
     for key, label in labels:
         try:
             registry.check(BackendRef.parse(versions.resolve(label, folder)))
@@ -338,32 +337,36 @@ def _place_problems(owner: Suite | ModelSweep) -> Iterator[str]:
 
 
 def _model_problems(sweep: ModelSweep) -> Iterator[str]:
+    """What is wrong with `sweep`: ``.key: reason``, or ``: reason`` where several keys together are wrong."""
     try:
         spec = models.get(sweep.name)
     except models.ModelError as error:
-        yield f"name: {error}"
+        yield f".name: {error}"
         return
     wrong = [
-        f"{kind}: {_unknown_key(kind, key, known, spec)}"
+        f".{kind}: {_unknown_key(kind, key, known, spec)}"
         for kind, given, known in (("shape", sweep.shape, spec.shape_keys), ("options", sweep.options, spec.options))
         for key in given
         if key not in known and (kind == "shape" or spec.option(key) is None)
     ]
     yield from wrong
-    yield from (f"io: {unknown('io', io, IO)}" for io in sweep.io if io not in IO)
+    yield from (f".io: {unknown('io', io, IO)}" for io in sweep.io if io not in IO)
     if not wrong:
-        yield from dict.fromkeys(_value_problems(sweep, spec))
+        yield from dict.fromkeys(f": {problem}" for problem in _value_problems(sweep, spec))
     for switches in sweep.switches:
         try:
             registry.check_switches(switches)
         except EngineError as error:
-            yield f"switches: {error}"
+            yield f".switches: {error}"
 
 
 def _unknown_key(kind: str, key: str, known: Mapping[str, Any], spec: models.ModelSpec) -> str:
     text = unknown("key", key, known)
-    is_option = kind == "shape" and spec.option(key) is not None
-    return f"{text}. {key} is an option: options = {{ {key} = ... }}" if is_option else text
+    if kind == "shape" and spec.option(key) is not None:
+        return f"{text}. {key} is an option: options = {{ {key} = ... }}"
+    if kind == "options" and key in spec.shape_keys:
+        return f"{text}. {key} is a size: shape = {{ {key} = ... }}"
+    return text
 
 
 def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:
@@ -413,6 +416,7 @@ _EXPECTED = {
     "int_from_float": "a whole number",
     "float_type": "a number",
     "float_parsing": "a number",
+    "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "a text",
     "list_type": "a list",

@@ -109,8 +109,8 @@ RULES: dict[str, Rule] = {
 """Name of a rule -> the rule. `suites.harness.declare.precision.choose_rule` gives one to each precision and to
 recipes. The rules ``own ...`` are for `apply_rule`: they are for backends that quantise in ways of their own."""
 
-_EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
-"""Spacing of floating-point numbers near 1."""
+_EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "complex64": 2.0**-23}
+"""Spacing of floating-point numbers near 1; of complex numbers, that of their parts."""
 _EXACT = 2.0**-52
 """The same of float64, in which other outputs compare exactly."""
 
@@ -179,9 +179,14 @@ class Verdict:
 
 
 def compare(output: np.ndarray, reference: np.ndarray) -> Difference:
-    """Difference of two arrays of the same meaning; places where both are NaN, or the same Inf, agree."""
+    """Difference of two arrays of the same meaning; places where both are NaN, or the same Inf, agree.
+
+    The real and the imaginary parts of complex numbers are compared as two numbers.
+    """
     if output.shape != reference.shape:
         return Difference(np.inf, np.inf, f"shape {output.shape}, expected {reference.shape}")
+    if np.iscomplexobj(output) or np.iscomplexobj(reference):
+        output, reference = _split_complex(output), _split_complex(reference)
     out = output.astype(np.float64)
     ref = reference.astype(np.float64)
     for name, test in (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf)):
@@ -195,6 +200,11 @@ def compare(output: np.ndarray, reference: np.ndarray) -> Difference:
     distance, size = float(np.linalg.norm(gap)), float(np.linalg.norm(ref[finite]))
     relative = distance / size if size else (np.inf if distance else 0.0)
     return Difference(relative, float(np.abs(gap).max(initial=0.0)))
+
+
+def _split_complex(array: np.ndarray) -> np.ndarray:
+    """Real and imaginary parts of `array` along a new last axis of 2."""
+    return np.stack([array.real, array.imag], axis=-1)
 
 
 def apply_rule(reference: Reference, rule: str | None) -> Reference:

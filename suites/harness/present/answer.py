@@ -49,4 +49,7 @@ def _describe(one: Standing, place: str) -> str:
     certainty = _CERTAINTY.get(lead.word, "within noise")
     if one.is_doubtful and _is_sure(one):
         certainty += " of this run, but its times are noisy or were disturbed: run it again on an idle machine"
-    return f"{text}, {units.times(lead.speed.value)} ahead of {lead.other} {units.interval(lead.speed)}, {certainty}"
+    value, interval = units.times(lead.speed.value), units.interval(lead.speed)
+    if round(lead.speed.value, 2) < 1:  # medians and paired rounds give different orders
+        return f"{text} by median latency, but {value} as fast as {lead.other} in paired rounds {interval}, {certainty}"
+    return f"{text}, {value} ahead of {lead.other} {interval}, {certainty}"

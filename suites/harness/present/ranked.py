@@ -66,6 +66,8 @@ def explain_labels(labels: Mapping[str, str]) -> list[str]:
 def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str]:
     """Who is first and by how much, and the word of it: ``engine first, 1.10x ahead of openvino [1.03, 1.17]``.
 
+    The median latencies say who is first. The paired rounds may give the other order; then the text says both.
+
     Args:
         one: the case.
         labels: label of a backend -> how to write it.
@@ -75,9 +77,13 @@ def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str
     if one.engine is None or one.lead is None:
         return f"{labels[one.timed[0].backend]} first", ""
     lead, engine, other = one.lead, labels[one.engine.backend], labels[one.lead.other]
-    if one.is_first:
-        value, interval = units.times(lead.speed.value), units.interval(lead.speed)
+    value, interval = units.times(lead.speed.value), units.interval(lead.speed)
+    if one.is_first and round(lead.speed.value, 2) < 1:
+        text = f"{engine} first by median latency, but {value} as fast as {other} in paired rounds {interval}"
+    elif one.is_first:
         text = f"{engine} first, {value} ahead of {other} {interval}"
+    elif round(lead.speed.value, 2) > 1:
+        text = f"{other} first by median latency, but {engine} {value} as fast in paired rounds {interval}"
     else:
         slower = units.inverse(lead.speed)
         value, interval = units.times(slower.value), units.interval(slower)
