@@ -159,6 +159,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "enginebench_case measures: a model by name or path.py:factory (with its sizes and options in `arguments`), or "
         "a suite by name or path. Relative paths are relative to the file of the test.",
     )
+    asked = config.getoption("--enginebench-suite")
+    if asked is not None:
+        from engine.errors import EngineError
+        from suites.harness.declare import spec
+
+        try:
+            spec.find(asked)
+        except EngineError as error:  # also where no test needs a suite
+            raise pytest.UsageError(f"--enginebench-suite: {error}") from None
     config.stash[_PAIRS] = {}
     config.stash[_PROBLEMS] = []
 

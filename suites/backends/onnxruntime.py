@@ -283,6 +283,7 @@ def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shape
             )
             if program is None:
                 raise RuntimeError("torch.onnx.export gave no program")
+            _check_outputs(program.exported_program)
             if program.model.graph.num_nodes() <= MOST_REWRITTEN:
                 program.optimize()
             program.save(path, external_data=True)
@@ -290,6 +291,15 @@ def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shape
         raise Refused(f"torch.onnx cannot export the model: {_describe_cause(error)}") from error
     finally:
         noise.setLevel(level)
+
+
+def _check_outputs(exported: Any) -> None:
+    """Refuse complex outputs: torch.onnx writes their real and imaginary parts as one more axis of a real tensor."""
+    *_, end = exported.graph.nodes
+    for node in end.args[0]:
+        value = getattr(node, "meta", {}).get("val")
+        if getattr(value, "is_complex", bool)():
+            raise Unavailable("ONNX has no complex numbers, and an output of the model is complex")
 
 
 def _describe_cause(error: BaseException) -> str:

@@ -92,6 +92,8 @@ def command(
         )
     if sensitivity is not None and sensitivity not in config.PRECISIONS:
         raise UsageError(f"--sensitivity: {unknown('precision', sensitivity, config.PRECISIONS)}")
+    if sensitivity == EXACT[1]:
+        raise UsageError(f"--sensitivity {sensitivity}: layers are compared with {sensitivity}; name another precision")
     if sensitivity is None and layers != "*":
         raise UsageError("--layers is for --sensitivity")
     if markdown is not None:

@@ -109,6 +109,8 @@ def command(
     cases = [case for case, _ in make(chosen, only).cases]
     if has_changes(place):
         sys.stderr.write(f"{place}: the engine has uncommitted changes, which are in no row\n")
+    for written_to in (folder, asv or folder / ASV):
+        store.check_writable_folder(written_to)  # before builds, which take minutes
     if dry_run:
         rows = [{"commit": one.name[:12], "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
         if as_json:

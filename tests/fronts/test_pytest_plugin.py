@@ -125,6 +125,13 @@ def test_benchmarks_are_collected_only_where_nothing_else_is_asked_for(root, arg
     assert "test_latency" not in ended.stdout
 
 
+def test_an_unknown_suite_is_refused_where_no_test_needs_one(root, tmp_path):
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    ended = run_pytest(root, str(tmp_path), "--enginebench-suite=mpl")
+    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--enginebench-suite: unknown suite 'mpl'; did you mean 'mlp'" in ended.stderr
+
+
 def test_a_path_that_pytest_would_take_for_its_root_is_explained(root, tiny_suite):
     ended = run_pytest(root, "--benchmark-only", "--collect-only", "--enginebench-suite", str(tiny_suite))
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR

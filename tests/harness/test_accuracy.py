@@ -281,6 +281,11 @@ def test_a_model_that_is_not_float32_is_not_called_so(capsys):
         assert "compared with eager in float32" in out or "compared with the engine's float32 program" in out
 
 
+def test_layers_are_not_compared_in_the_precision_that_they_are_compared_with(capsys):
+    assert call("accuracy", "mlp", "--sensitivity", "fp32") == 2
+    assert "--sensitivity fp32: layers are compared with fp32; name another precision" in capsys.readouterr().err
+
+
 def test_a_layer_without_lower_precision_has_no_sensitivity(capsys):
     assert call("accuracy", f"{__file__}:upsampling", "--sensitivity", "int8_weight", "--chunks", "1", "--json") == 0
     answer = json.loads(capsys.readouterr().out)

@@ -245,6 +245,7 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
         (["--suite", "transfomer", "--dry-run"], "did you mean 'transformer'"),
         (["--only", "thread == 1", "--dry-run"], "did you mean 'threads'"),
         (["--only", "threads == 99", "--dry-run"], "leaves no case of suite history"),
+        (["--asv", f"{__file__}/asv", "--dry-run"], f"{__file__}/asv: cannot be written: {__file__} is a file"),
         (["--counts-only", "--generations", "5"], "--generations is for times, and --counts-only takes none"),
     ],
 )

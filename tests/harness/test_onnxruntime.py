@@ -12,7 +12,7 @@ from suites import models
 from suites.backends import _onnxruntime_graph as graph
 from suites.backends.base import NotApplicable
 from suites.backends.onnxruntime import FAMILIES, OnnxRuntime
-from suites.harness.errors import Refused
+from suites.harness.errors import Refused, Unavailable
 
 
 class Gelu(torch.nn.Module):
@@ -109,6 +109,19 @@ def test_the_reason_of_a_model_that_torch_cannot_export_is_its_cause_in_one_line
         backend.prepare(model().eval(), (torch.rand(3, 4),))
     assert re.fullmatch(f"torch.onnx cannot export the model: {cause}", str(refused.value))
     assert refused.value.status == "failed"
+
+
+class Complex(torch.nn.Module):
+    def forward(self, x):
+        return x, torch.fft.fft(x)
+
+
+def test_a_model_with_a_complex_output_has_no_row():
+    """torch.onnx would return its parts along one more axis, which is not the model's result."""
+    backend = OnnxRuntime(1, {})
+    backend.load()
+    with pytest.raises(Unavailable, match="ONNX has no complex numbers, and an output of the model is complex"):
+        backend.prepare(Complex().eval(), (torch.rand(3, 4),))
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,19 @@ def results_folder(given: Path | None) -> Path:
     return folder
 
 
+def check_writable_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to, before anything is measured. Makes nothing.
+
+    Raises:
+        UsageError: what exists of the path is no folder, or this user may not write to it.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise UsageError(f"{folder}: cannot be written: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(f"{folder}: cannot be written: no permission to write to {existing}")
+
+
 def _choose_results_folder() -> Path:
     root, here = machine.checkout(), Path.cwd()
     return (root if root is not None and here.resolve().is_relative_to(root) else here) / "results"
