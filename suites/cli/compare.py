@@ -116,9 +116,9 @@ def _is_comparable(earlier: store.Run, run: store.Run) -> bool:
 def _show_comparison(found: compare.Comparison) -> None:
     printer = console()
     if found.surroundings:
-        printer.print("Not the same surroundings, so times say nothing of the code:", markup=False)
+        write_paragraph(printer, "Not the same surroundings, so times say nothing of the code:")
         for line in compare.surroundings(found.surroundings):
-            printer.print(f"  {line}", markup=False, highlight=False)
+            write_paragraph(printer, line, indent=2)
     print_table(list(compare.lines(found)))
     for name, keys in (
         ("only before", found.gone),
@@ -126,8 +126,8 @@ def _show_comparison(found: compare.Comparison) -> None:
         ("planned and missing after", found.missing),
     ):
         for case, backend in keys:
-            printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
-    printer.print(LEGEND, markup=False)
+            write_paragraph(printer, f"{name}: {case}  {backend}")
+    write_paragraph(printer, LEGEND)
 
 
 def _compare_with_accepted(
