@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -400,3 +401,28 @@ def test_convolution_networks_with_symbolic_batch(name):
         flat = torch.utils._pytree.tree_leaves
         for one, other in zip(flat(program(x)), flat(model(x)), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+class AddsInput(nn.Module):
+    """A convolution of images of one pixel, to which its input is added: the sum looks like a bias where batch is 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 1)
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return x * self.norm(self.conv(x)) + x
+
+
+def test_a_rewrite_that_is_refused_restricts_no_size():
+    torch.manual_seed(0)
+    model = AddsInput().eval()
+    example = (torch.randn(3, 4, 1, 1),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = engine.compile(model, example, dynamic_shapes=({0: Dim("batch", min=1, max=8)},))
+    assert program.report().guards == ()
+    for batch in (1, 2, 8):
+        x = torch.randn(batch, 4, 1, 1)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
