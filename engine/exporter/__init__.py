@@ -107,6 +107,7 @@ class TorchExport:
         dynamic: the sizes that differ from call to call.
         seconds: spent in torch.export, decomposition included.
         watch: tells which weights of the user's model change later.
+        assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
     """
 
     program: ExportedProgram
@@ -114,16 +115,17 @@ class TorchExport:
     dynamic: DynamicShapes
     seconds: float
     watch: WeightWatch
+    assigned: tuple[str, ...] = ()
 
 
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program, dynamic = run_torch_export(model, args, kwargs, dynamic_shapes)
+    program, dynamic, assigned = run_torch_export(model, args, kwargs, dynamic_shapes)
     seconds = time.perf_counter() - begin
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
-    return TorchExport(program, type(model).__name__, dynamic, seconds, watch)
+    return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned)
 
 
 def translate(model: TorchExport) -> Exported:
