@@ -195,7 +195,7 @@ def _substitute(expression: Any, symbol: Any, value: Any) -> int:
 def _get_expression(node: Node, axis: int) -> Any:
     """Torch's formula of the size of an axis of an input; None if it is a number."""
     value = node.meta.get("val")
-    size = value.shape[axis] if isinstance(value, torch.Tensor) else None
+    size: Any = value.shape[axis] if isinstance(value, torch.Tensor) else None
     return size.node.expr if isinstance(size, torch.SymInt) else None
 
 
