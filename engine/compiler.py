@@ -27,7 +27,7 @@ from engine.runtime.decoder import ENTRIES, FACTS, Decoder
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
-from engine.runtime.warn import warn, warn_of_decoded, warn_of_left
+from engine.runtime.warn import warn, warn_of_assigned, warn_of_decoded, warn_of_left
 from engine.suggest import unknown
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
     from engine import exporter
     from engine.exporter import trees
 
+    warn_of_assigned(model.name, model.assigned)
     exported = exporter.translate(model)
     started = time.perf_counter() - exported.translate_seconds
     signature = program.Signature(

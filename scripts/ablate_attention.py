@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 import suites
 from suites.cli import guard
@@ -33,8 +32,8 @@ def fired(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} x{count}" for name, count in made.items()) or "none"
 
 
-def show() -> Table:
-    """The table: a form a row."""
+def show() -> None:
+    """Print the table: a form a row."""
     sweep = {"name": "attention", "options": {"form": list(FORMS)}}
     found = rows.read_rows(suites.load_runs(measured("ablate_attention", LABELS, [sweep]).path))
     lines = [["form", "fired", "nodes", *LABELS]]
@@ -42,9 +41,9 @@ def show() -> Table:
         of = {row["backend"]: row for row in found if json.loads(row["options"])["form"] == form}
         cells = ["\n".join((rows.write_latency(of[label]), rows.write_speed(of[label]))) for label in LABELS]
         lines.append([form, fired({"form": form}), str(of["engine"]["nodes"]), *cells])
-    return rows.make_table(lines, "attention, 12 heads of 64, 128 tokens", CAPTION)
+    rows.print_rows(Console(width=190), lines, "attention, 12 heads of 64, 128 tokens", CAPTION)
 
 
 if __name__ == "__main__":
     no_arguments(__doc__)
-    guard(lambda: Console(width=190).print(show()), "ablate_attention")
+    guard(show, "ablate_attention")

@@ -18,7 +18,6 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 import engine
 import suites
@@ -80,10 +79,10 @@ def against(seconds: Sequence[float], base: Sequence[float]) -> Ratio:
     return stats.within_process([math.log(a / b) for a, b in zip(seconds, base, strict=True)])
 
 
-def by_layer(model: str) -> Table:
-    """The table of the layers, in the order of the network."""
+def print_layers(console: Console, model: str) -> None:
+    """Print the table of the layers, in the order of the network."""
     times, count, chosen = measured(model)
-    found = Table("layer", "times", *VARIANTS, title=f"{model}: each layer, one thread, time over direct [95%]")
+    lines = [["layer", "times", *VARIANTS]]
     for name, variants in times.items():
         if "direct" not in variants:
             continue
@@ -95,24 +94,24 @@ def by_layer(model: str) -> Table:
             ratio = "{value:.2f} [{low:.2f}, {high:.2f}]".format(**asdict(spans[v])) if v in spans else "-"
             time = f"{units.seconds(statistics.median(variants[v]))}  " if v == "direct" else ""
             mark = (" *!" if beaten else " *") if v == chosen[name] else ""
-            cells.append(f"{time}{ratio if v != 'direct' else ''}{mark}".replace("[", "\\["))
-        found.add_row(name, str(count[name]), *cells)
-    return found
+            cells.append(f"{time}{ratio if v != 'direct' else ''}{mark}")
+        lines.append([name, str(count[name]), *cells])
+    rows.print_rows(console, lines, f"{model}: each layer, one thread", "time over direct [95%]")
 
 
-def whole(model: str) -> Table:
-    """The network by each variant, measured as in a suite."""
+def print_whole(console: Console, model: str) -> None:
+    """Print the network by each variant, measured as in a suite."""
     labels = ["engine", *(f"engine[variant.conv={v}]" for v in VARIANTS)]
     outcome = scripts.measured("ablate_conv", [*labels, "eager"], [{"name": model}], baseline="engine")
     lines = rows.write_lines(rows.read_rows(suites.load_runs(outcome.path)), CELLS)
-    return rows.make_table(lines, f"{model}: the whole", CAPTION)
+    rows.print_rows(console, lines, f"{model}: the whole", CAPTION)
 
 
 def main() -> None:
     """Take each model apart and print its table."""
     for chosen_model in scripts.chosen_models(__doc__, ("resnet18", "resnet50")):
-        Console(width=120).print(by_layer(chosen_model))
-        Console(width=120).print(whole(chosen_model))
+        print_layers(Console(width=120), chosen_model)
+        print_whole(Console(width=120), chosen_model)
 
 
 if __name__ == "__main__":

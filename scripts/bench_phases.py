@@ -71,7 +71,7 @@ def main() -> None:
     arguments = parser.parse_args()
     check_models(parser, arguments.model)
     for model in arguments.model or ("minilm",):
-        console().print(rows.make_table(compare(model, arguments.repeats), model, "less is better; ratio: about 1"))
+        rows.print_rows(console(), compare(model, arguments.repeats), model, "less is better; ratio: about 1")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from engine.exporter import aten as _handlers  # noqa: F401  # imported to regis
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.dynamic import DynamicShapes
 from engine.exporter.registry import Refusal
-from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.symbols import Symbols, describe_excluded, names_of
 from engine.exporter.torch_export import run_torch_export
 from engine.exporter.torch_internals import TreeSpec
 from engine.exporter.walk import Translated, Walk
@@ -107,6 +107,7 @@ class TorchExport:
         dynamic: the sizes that differ from call to call.
         seconds: spent in torch.export, decomposition included.
         watch: tells which weights of the user's model change later.
+        assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
     """
 
     program: ExportedProgram
@@ -114,16 +115,19 @@ class TorchExport:
     dynamic: DynamicShapes
     seconds: float
     watch: WeightWatch
+    assigned: tuple[str, ...] = ()
 
 
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program, dynamic = run_torch_export(model, args, kwargs, dynamic_shapes)
+    program, dynamic, assigned = run_torch_export(model, args, kwargs, dynamic_shapes)
+    excluded = describe_excluded(dynamic.shapes, user_inputs(program), program.range_constraints)
+    dynamic = dynamic._replace(fixed=(*dynamic.fixed, *excluded))
     seconds = time.perf_counter() - begin
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
-    return TorchExport(program, type(model).__name__, dynamic, seconds, watch)
+    return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned)
 
 
 def translate(model: TorchExport) -> Exported:
@@ -181,7 +185,7 @@ class _Conversion:
     def __init__(self, program: ExportedProgram, name: str, dynamic_shapes: Any) -> None:
         self.program = program
         graph, inputs = Graph(name), user_inputs(program)
-        names = names_of(dynamic_shapes, [node.name for node in inputs])
+        names = names_of(dynamic_shapes, inputs)
         self.walk = Walk(graph, Symbols(graph.scope, program.range_constraints, inputs, names))
         self.input_names: list[str] = []
         self.input_slots: list[Slot] = []

@@ -27,7 +27,8 @@ class DynamicShapes(NamedTuple):
         shapes: by name of the input, with axes counted from 0: torch ignores axes that are counted from the last one.
             None if all sizes are fixed.
         fixed: a text such as ``x.shape[0] = 1 (...)`` for each size that is left to torch (`Dim.AUTO`) and that torch
-            takes as fixed, because it is 0 or 1 in the example input.
+            takes as fixed, because it is 0 or 1 in the example input, and for each size of which torch took a smaller
+            range than its Dim has.
     """
 
     shapes: dict[str, Any] | None = None
@@ -247,11 +248,17 @@ def _write_limits(place: str, dim: Any, size: int) -> str:
     return limits
 
 
-_CONSTRAINTS = ("Constraints violated", "Found the following conflicts between user-specified ranges")
+_CONSTRAINTS = (
+    "Constraints violated",
+    "Found the following conflicts between user-specified ranges",
+    "Specializations unexpectedly required",
+)
 _FIXED = (
     re.compile(r"You marked (?P<size>.+?) as dynamic but your code specialized it to be a constant \((?P<value>\d+)\)"),
+    re.compile(r"guards generated for (?P<size>.+?)(?: = .+)? resulted in a specialized value of (?P<value>\d+)"),
     re.compile(r"export 0/1 specialized due to hint of (?P<value>\d+) for dimension (?P<size>\S+?)\.?$"),
 )
+_SPECIALISED = re.compile(r"Specializations unexpectedly required \((?P<names>.+?)\)!.*")
 _SIZE = re.compile(r"(?:L|inputs)\['(\w+)'\]((?:\[[^\]]*\])*)\.(?:size\(\)|shape)\[(\d+)\]")
 """How torch names a size of an input: ``L['x'].size()[0]`` or ``inputs['x'].shape[0]``."""
 
@@ -265,19 +272,26 @@ def describe_constraints(lines: Sequence[str]) -> str | None:
     if not lines[0].startswith(_CONSTRAINTS):
         return None
     reasons = dict.fromkeys(_describe_reason(line[2:]) for line in lines if line.startswith("- "))
+    if not reasons:
+        reasons = dict.fromkeys(_describe_reason(line) for line in lines if _SPECIALISED.search(line))
     return "; ".join(["dynamic_shapes do not fit the model", *reasons])
 
 
 def _describe_reason(text: str) -> str:
     fixed = next((found for pattern in _FIXED if (found := pattern.search(text))), None)
     if fixed is None:
-        return _name_sizes(text)
+        return _name_sizes(_SPECIALISED.sub(r"the model's code allows only one value of \g<names>", text))
     size, value = _name_sizes(fixed["size"]), int(fixed["value"])
     dim, least = _find_dim(size, value)
     if least < 2:
         return (
             f"{dim} is {least} in the example input, and torch takes sizes of 0 and 1 as fixed: use an example input "
             f"in which {dim} is 2 or more"
+        )
+    if value < 2:
+        return (
+            f"{size} is {value} in the example input, and torch takes sizes of 0 and 1 as fixed: use an example input "
+            f"in which {size} is 2 or more"
         )
     return (
         f"{size} can only be {value}, because the model's code fixes it, or combines it with a size of {value} of an "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import sys
 import threading
 import warnings
@@ -26,25 +27,46 @@ _CHATTY_LOGGERS = (
     "torch.export.dynamic_shapes",
     "torch._export.non_strict_utils",
 )
-# torch.export warns that a module assigns attributes while it runs, which a program would not do. Recurrent layers of
-# torch assign their list of weights, which does not change.
-_CHATTY_WARNING = r"The tensor attributes( self\.\S*_flat_weights\[\d+\],?)+ were assigned during export"
+# torch.export warns that a module assigns attributes while it runs, which a program does not do.
+_ASSIGNED = r"The tensor attributes? (.+?) (?:was|were) assigned during export"
+# Recurrent layers of torch assign their list of weights, which does not change.
+_UNCHANGED = re.compile(r"self\.(\S*\.)?_flat_weights\[\d+\]")
 _capture_lock = threading.RLock()  # reentrant: a model may compile another one while it is captured
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> Iterator[list[str]]:
     """Hide log records, deprecation warnings and printed graphs of torch that this thread causes in the block.
 
     Other output of the thread to `sys.stderr`, such as that of the model, appears when the block ends.
+
+    Yields:
+        a list that gets the names of the attributes to which the model assigns tensors, such as ``layers.0.state``.
     """
     with _capture_lock, _hidden_records(), warnings.catch_warnings(), _held_stderr():
         # Python 3.11 has no warning filters for one thread: in the block the filter applies to all threads. It only
         # hides warnings that torch calls its own deprecated functions; torch.export itself often uses `catch_warnings`.
         for category in (FutureWarning, DeprecationWarning):
             warnings.filterwarnings("ignore", category=category, module=r"torch\.|copyreg")
-        warnings.filterwarnings("ignore", message=_CHATTY_WARNING)
-        yield
+        assigned: list[str] = []
+        _collect_assigned(assigned)
+        yield assigned
+
+
+def _collect_assigned(assigned: list[str]) -> None:
+    """Add names to `assigned` in place of torch's warning. The enclosing `catch_warnings` restores what this sets."""
+    show = warnings.showwarning
+
+    def collect(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        found = re.match(_ASSIGNED, str(message))
+        if found is None:
+            show(message, category, *place, **more)
+            return
+        names = (name for name in found[1].split(", ") if not _UNCHANGED.fullmatch(name))
+        assigned.extend(name.removeprefix("self.") for name in names)
+
+    warnings.filterwarnings("always", message=_ASSIGNED)
+    warnings.showwarning = collect
 
 
 @contextlib.contextmanager

@@ -44,10 +44,15 @@ _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for
 
 
 class Captured(NamedTuple):
-    """A functional program of ATen calls, and the dynamic shapes for which torch captured it."""
+    """A functional program of ATen calls, and the dynamic shapes for which torch captured it.
+
+    Attributes:
+        assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
+    """
 
     program: ExportedProgram
     dynamic: DynamicShapes
+    assigned: tuple[str, ...] = ()
 
 
 def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> Captured:
@@ -67,17 +72,17 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
-        program, dynamic = model, DynamicShapes()
+        program, dynamic, assigned = model, DynamicShapes(), []
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
         _check_one_device(model, args, kwargs)
         dynamic = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
-        with _errors_as_one_sentence(), capturing():
+        with _errors_as_one_sentence() as assigned, capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
-    return Captured(_decomposed(program), dynamic)
+    return Captured(_decomposed(program), dynamic, tuple(assigned))
 
 
 def check_module(model: Any) -> None:
@@ -225,11 +230,14 @@ def _mutates(target: OpOverload) -> bool:
 
 
 @contextlib.contextmanager
-def _errors_as_one_sentence() -> Iterator[None]:
-    """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence."""
+def _errors_as_one_sentence() -> Iterator[list[str]]:
+    """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence.
+
+    Yields what `quiet` yields.
+    """
     try:
-        with quiet(), torch.no_grad():
-            yield
+        with quiet() as assigned, torch.no_grad():
+            yield assigned
     except Exception as error:
         raise _sentence(error) from error
 

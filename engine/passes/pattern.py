@@ -203,7 +203,9 @@ def _rewrite(graph: Graph, root: Node, rule: Rule, users: Mapping[Value, list[No
         inner = {id(n) for n in found.nodes}
         if not all(_private(graph, n, inner, users) for n in found.nodes if n is not root):
             continue
+        known = dict(graph.scope.guards)
         if not all(guard(found) for guard in rule.guards):
+            graph.scope.guards = known  # the graph stays as it is, which is right for every size
             continue
         new = rule.rewrite(graph, found)
         if new is not None:

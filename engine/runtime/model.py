@@ -167,7 +167,8 @@ class CompiledModel(ABC, Generic[Runner]):
             *args: as for a call.
             **kwargs: as for a call.
             runs: how many runs to measure, one or more; the run with the median time is shown.
-            roofs: measure the machine's roofs too (0.1 s), for the share that each launch reaches.
+            roofs: measure the machine's roofs too, for the share that each launch reaches (0.3 s; about 1 s on a busy
+                machine).
 
         Raises:
             ConfigError: `runs` or `roofs` has another value, or the target has no clock of its own, such as the

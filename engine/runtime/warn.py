@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import DecodedWeightsWarning, PlainWeightsWarning
+from engine.errors import DecodedWeightsWarning, LostStateWarning, PlainWeightsWarning
 
 _ENGINE = str(Path(__file__).parents[1])
 _ISSUED: set[type[Warning]] = set()
@@ -47,6 +47,17 @@ def warn_of_decoded(name: str, weights: Sequence[str]) -> None:
             "for integers, or because the engine does not recognise how the model decodes them: "
             f"{name_some(weights)}. Results do not change; these weights use the memory of unquantised ones.",
             DecodedWeightsWarning,
+        )
+
+
+def warn_of_assigned(name: str, attributes: Sequence[str]) -> None:
+    """A `LostStateWarning` for the attributes to which model `name` assigns tensors while it runs, if any."""
+    if attributes:
+        warn(
+            f"{name} assigns tensors to attributes while it runs: {name_some(attributes)}. The program does not: a "
+            "call that reads them gets what they held when the model was compiled, not what an earlier call has "
+            "assigned. A tensor that calls keep must be a buffer (register_buffer) that forward changes in place.",
+            LostStateWarning,
         )
 
 

@@ -162,9 +162,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
     """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes."""
     program, scope = model.program, Scope()
     inputs = exporter.user_inputs(program)
-    symbols = Symbols(
-        scope, program.range_constraints, inputs, names_of(model.dynamic.shapes, [n.name for n in inputs])
-    )
+    symbols = Symbols(scope, program.range_constraints, inputs, names_of(model.dynamic.shapes, inputs))
     types, names, slots = [], list[str](), list[Any]()
     for node in inputs:
         value = node.meta.get("val")

@@ -32,6 +32,7 @@ from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
+from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.run.reporter import Reporter
 
 DEFAULT_PRECISIONS = "fp32,bf16,int8_weight"
@@ -111,7 +112,7 @@ def command(
     progress = console(stderr=True)
 
     def print_progress(line: str) -> None:
-        progress.print(line, style="dim", markup=False, highlight=False)
+        write_paragraph(progress, line, style="dim")
 
     with stdout_as_stderr():
         print_progress("reading the data")
@@ -136,7 +137,7 @@ def command(
     else:
         print_table(lines)
         for line in below:
-            console().print(line, markup=False, highlight=False)
+            write_paragraph(console(), line)
     if markdown is not None:  # last: if it cannot be written after all, the answer is not lost
         write_file(markdown, f"{tables.write_markdown(lines, below)}\n")
     if sensitivity is None and any(row.status == "failed" for row in rows):

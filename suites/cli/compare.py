@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -115,9 +116,9 @@ def _is_comparable(earlier: store.Run, run: store.Run) -> bool:
 def _show_comparison(found: compare.Comparison) -> None:
     printer = console()
     if found.surroundings:
-        printer.print("Not the same surroundings, so times say nothing of the code:", markup=False)
+        write_paragraph(printer, "Not the same surroundings, so times say nothing of the code:")
         for line in compare.surroundings(found.surroundings):
-            printer.print(f"  {line}", markup=False, highlight=False)
+            write_paragraph(printer, line, indent=2)
     print_table(list(compare.lines(found)))
     for name, keys in (
         ("only before", found.gone),
@@ -125,8 +126,8 @@ def _show_comparison(found: compare.Comparison) -> None:
         ("planned and missing after", found.missing),
     ):
         for case, backend in keys:
-            printer.print(f"{name}: {case}  {backend}", markup=False, highlight=False)
-    printer.print(LEGEND, markup=False)
+            write_paragraph(printer, f"{name}: {case}  {backend}")
+    write_paragraph(printer, LEGEND)
 
 
 def _compare_with_accepted(
@@ -137,20 +138,32 @@ def _compare_with_accepted(
         raise UsageError("--accept '': expected the reason, which the file records")
     accepted = _find_accepted(path, suite, is_first=why is not None)
     found = gate.judge(accepted, _count(_find_suite(accepted.suite, path)))
+    if why is not None:
+        _accept(accepted, found, why.strip(), path, as_json=as_json)
+        return
     if as_json:
         print_json({"baselines": str(path), **found.to_dict()})
     else:
-        _show_judgement(found, is_first=not accepted.counts)
-    if why is not None:
-        if found.differences:
-            gate.write(path, gate.accept(accepted, found, why.strip(), datetime.now(UTC).date()))
-        if not as_json:
-            print(f"accepted: {path}" if found.differences else f"nothing to accept: {path} is as it was")
-        return
+        _show_differences(found)
+        _write_lines(gate.summarise(found))
     if not found.passes and not as_json:
         print(_describe_next_step(found, path, folder))
     if is_gate and not found.passes:
         raise typer.Exit(1)
+
+
+def _accept(accepted: gate.Baselines, found: gate.Judgement, why: str, path: Path, *, as_json: bool) -> None:
+    """Write the current counts in place of those that differ, and print what changed and what is accepted now."""
+    is_first = not accepted.counts
+    if not as_json and not is_first:
+        _show_differences(found)
+    if found.differences:
+        gate.write(path, gate.accept(accepted, found, why, datetime.now(UTC).date()))
+    if as_json:
+        print_json({"baselines": str(path), "accepted": bool(found.differences), **found.to_dict()})
+    else:
+        _write_lines(gate.describe_acceptance(found, is_first=is_first))
+        print(f"The accepted counts are in {path}")
 
 
 def _find_accepted(path: Path, suite: str | None, *, is_first: bool) -> gate.Baselines:
@@ -197,13 +210,15 @@ def _count(suite: Suite) -> dict[tuple[str, str], gate.Found]:
     return found
 
 
-def _show_judgement(found: gate.Judgement, *, is_first: bool) -> None:
-    """Print the rows that differ; for a first acceptance, print only their number."""
-    rows = list(gate.list_rows(found))
-    if rows and not is_first:
+def _show_differences(found: gate.Judgement) -> None:
+    """Print the rows that differ."""
+    if rows := list(gate.list_rows(found)):
         print_table(rows)
-    first = "1 row is" if len(rows) == 1 else f"{len(rows)} rows are"
-    for line in [f"{first} counted for the first time."] if is_first else gate.summarise(found):
+
+
+def _write_lines(lines: Sequence[str]) -> None:
+    """Print each line as a paragraph."""
+    for line in lines:
         write_paragraph(console(), line)
 
 

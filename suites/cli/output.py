@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -161,9 +160,9 @@ def _measure_longest_word(cells: Iterable[str]) -> int:
 def _print_blocks(printer: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A block for each row: its first cell, then a line for each further one."""
     for first, *others in rows:
-        printer.print(Text(first))
+        terminal.print_text(printer, Text(first))
         for name, cell in zip(names[1:], others, strict=True):
-            printer.print(Padding(Text(f"{name}: {cell}"), (0, 0, 0, 2), expand=False))
+            terminal.print_text(printer, Text(f"{name}: {cell}"), 2)
         printer.print()
 
 

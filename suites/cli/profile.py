@@ -73,6 +73,11 @@ def command(
     With --backends, the engine and these backends take turns in a run, which is stored; a table has latency and share
     of the roof of each. With --record, the launches are stored as a run of the suite nodes_MODEL, also with --backends.
     """
+    if results is not None and backends is None and not record:
+        raise UsageError(
+            "--results is the folder in which --record and --backends store a run, and has no effect without one of "
+            "them; leave it out"
+        )
     folder = store.results_folder(results)
     fields = targets.config_options(config)
     if device != CPU:

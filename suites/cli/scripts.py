@@ -149,7 +149,7 @@ def show_rows(
         return
     printer = console()
     for case, part in load_latest(paths).groupby("case", sort=False):
-        printer.print(rows.make_table(rows.write_lines(rows.read_rows(part), cells), str(case), legend))
+        rows.print_rows(printer, rows.write_lines(rows.read_rows(part), cells), str(case), legend)
 
 
 def measured(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from torch import nn
 from torch.export import Dim
 
 import engine
-from engine.errors import ConfigError, ProgramError, ShapeError
+from engine.errors import ConfigError, EngineError, ProgramError, ShapeError
+from engine.exporter.dynamic import describe_constraints
 from suites import models
 from tests.files import saved_with
 
@@ -400,3 +402,91 @@ def test_convolution_networks_with_symbolic_batch(name):
         flat = torch.utils._pytree.tree_leaves
         for one, other in zip(flat(program(x)), flat(model(x)), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+class AddsInput(nn.Module):
+    """A convolution of images of one pixel, to which its input is added: the sum looks like a bias where batch is 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 1)
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return x * self.norm(self.conv(x)) + x
+
+
+def test_a_rewrite_that_is_refused_restricts_no_size():
+    torch.manual_seed(0)
+    model = AddsInput().eval()
+    example = (torch.randn(3, 4, 1, 1),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = engine.compile(model, example, dynamic_shapes=({0: Dim("batch", min=1, max=8)},))
+    assert program.report().guards == ()
+    for batch in (1, 2, 8):
+        x = torch.randn(batch, 4, 1, 1)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def compile_linear(dim, size):
+    """A linear layer that takes sizes of `dim`, compiled for an example of `size`."""
+    model = nn.Sequential(nn.Linear(4, 4, bias=False)).eval()
+    return engine.compile(model, (torch.ones(size, 4),), dynamic_shapes=({0: dim},))
+
+
+def test_a_size_without_a_symbol_of_its_dim_has_the_name_of_its_own_formula():
+    program = compile_linear(Dim("b", min=2, max=4) - 1, 2)
+    assert program.report().sizes == ("(b - 1)=2 of 1..3",)
+    assert [len(program(torch.ones(size, 4))) for size in (1, 2, 3)] == [1, 2, 3]
+    with pytest.raises(ShapeError, match=r"\(b - 1\) = 4: compiled for 1 to 3"):
+        program(torch.ones(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("dim", "size", "told"),
+    [
+        (Dim("b", max=2) + 1, 3, r"b \+ 1 = 3 \(torch.export excludes"),
+        (Dim("b", max=5) + 1, 3, r"b \+ 1 from 3 to 6 \(torch.export excludes"),
+        (Dim("b", min=1) * 2, 4, r"2\*b from 4 on \(torch.export excludes"),
+    ],
+)
+def test_sizes_that_torch_excludes_are_warned_of(dim, size, told):
+    with pytest.warns(engine.GuardWarning, match=f"not take all sizes that dynamic_shapes allow, only {told}"):
+        program = compile_linear(dim, size)
+    least = 3 if size == 3 else 4
+    assert len(program(torch.ones(least, 4))) == least
+    with pytest.raises(ShapeError):
+        program(torch.ones(least - 1, 4))
+
+
+@pytest.mark.parametrize(
+    "dim", [Dim("b", max=9), Dim("b", min=1), Dim("b", min=2, max=9) + 1, 2 * Dim("b", min=2), Dim("b", min=3) - 1]
+)
+def test_sizes_that_the_program_takes_are_not_warned_of(dim):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile_linear(dim, 4)
+
+
+def test_an_example_of_a_derived_size_of_1_is_named_as_the_cause():
+    with pytest.raises(EngineError, match="b - 1 is 1 in the example input, and torch takes sizes of 0 and 1 as fixed"):
+        compile_linear(Dim("b", min=2, max=4) - 1, 1)
+
+
+SPECIALISED = 'Specializations unexpectedly required (b)! For more information, run with TORCH_LOGS="+dynamic".'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [SPECIALISED, "- solving the guards generated for b = L['x'].size()[0] resulted in a specialized value of 3."],
+        ["Constraints violated (b)!", f"- {SPECIALISED}"],
+        [SPECIALISED],
+    ],
+)
+def test_a_specialisation_is_told_in_the_engines_words(lines):
+    text = describe_constraints(lines)
+    assert "pecializations" not in text
+    assert "For more" not in text
+    assert "b can only be 3, because" in text or "the model's code allows only one value of b" in text

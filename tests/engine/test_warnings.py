@@ -294,3 +294,25 @@ def test_no_change_is_said_of_models_that_are_gone_loaded_or_write_to_their_own_
     with torch.inference_mode():
         engine.compile(make_model(), (X,)).report()  # tensors of inference mode have no count of writes
     assert issued == []
+
+
+class Counts(nn.Module):
+    """Keeps the sum of the inputs of all calls in an attribute that is no buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.total = torch.zeros(8)
+
+    def forward(self, x):
+        self.total = self.total + x.sum(0)
+        return x + self.total
+
+
+def test_an_attribute_that_a_model_assigns_is_named_in_the_engines_words(issued):
+    program = engine.compile(Counts().eval(), (X,))
+    (one,) = issued
+    assert one.category is engine.LostStateWarning
+    assert one.filename == __file__
+    assert str(one.message).startswith("Counts assigns tensors to attributes while it runs: total. The program does")
+    for _ in range(2):  # as the message says: no call reads what an earlier one has assigned
+        torch.testing.assert_close(program(X), X + X.sum(0))

@@ -187,7 +187,7 @@ def test_listing_backends_imports_none_of_them(root):
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
-    where = ["--results", str(tmp_path)] if arguments[0] not in ("data", "accuracy") else []
+    where = ["--results", str(tmp_path)] if arguments[0] not in ("data", "accuracy", "profile") else []
     status, out, err = call(capsys, *arguments, *where)
     assert status == 2
     assert told in err

@@ -137,7 +137,9 @@ def test_a_project_gates_its_own_suite(capfd, tmp_path, monkeypatch):
     assert (code, "no accepted counts; make them with: enginebench compare --accept WHY" in err) == (2, True)
     assert "--suite must say" in run(capfd, "--accept", "first", *own)[2]
     assert "Is a directory" in run(capfd, "--gate", "--baselines", str(tmp_path))[2]
-    assert run(capfd, "--accept", "first", "--suite", "mine.toml", *own)[0] == 0
+    code, out, _ = run(capfd, "--accept", "first", "--suite", "mine.toml", *own)
+    assert (code, out.splitlines()[0]) == (0, "Accepted: 1 row, counted for the first time.")
+    assert out.endswith(f"The accepted counts are in {path}\n")
     code, out, _ = run(capfd, "--gate", *own)
     assert (code, "1 of 1 rows are as accepted." in out) == (0, True)
     assert "Not compared: engine[isa=neon] in 1 of the cases: isa neon needs another processor" in out
@@ -156,9 +158,23 @@ def test_a_project_gates_its_own_suite(capfd, tmp_path, monkeypatch):
     code, out, _ = run(capfd, *own, "--json")
     assert (code, json.loads(out)["passes"]) == (0, False)
     assert "expected the reason" in run(capfd, "--accept", " ", *own)[2]
-    assert run(capfd, "--accept", "One launch more, for a test", *own)[0] == 0
+    code, out, _ = run(capfd, "--accept", "One launch more, for a test", *own)
+    assert (code, out.count(change), out.lower().count("accepted:")) == (0, 1, 1)
+    assert "Accepted: 1 row changed, and the only row is as accepted now." in out
+    assert "0 of 1" not in out
     assert gate.read(path).accepted[-1].changes == [f"{case} engine: worse: {change}"]
     assert run(capfd, "--gate", *own)[0] == 0
+    assert "Nothing was accepted: no row has changed." in run(capfd, "--accept", "Again", *own)[1]
+    told = json.loads(run(capfd, "--accept", "Again", *own, "--json")[1])
+    assert (told["accepted"], told["passes"]) == (False, True)
+
+
+def test_an_acceptance_counts_the_rows_that_are_accepted_now():
+    told = judged({KEY: Found({**ROW, "launches": 20}), (KEY[0], "engine[isa=avx512]"): Found(ROW)})
+    (line,) = gate.describe_acceptance(told, is_first=False)
+    assert line == "Accepted: 2 rows changed, and all 2 rows are as accepted now."
+    (line,) = gate.describe_acceptance(judged({}), is_first=False)
+    assert line == "Accepted: 1 row changed, and no row is left."
 
 
 @pytest.mark.parametrize("option", [("--accept", "x"), ("--baselines", "b.toml"), ("--suite", "counts")])

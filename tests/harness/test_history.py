@@ -291,6 +291,20 @@ def test_stored_histories_are_written_for_asv_again(measured, tmp_path, capfd):
     assert "no stored history" in run_command(capfd, "--write-asv", "--results", str(tmp_path / "empty")).err
 
 
+def test_clear_removes_the_builds_of_one_repository_and_counts_them_also_in_json(toy, tmp_path, monkeypatch, capfd):
+    folder, _names = toy
+    monkeypatch.setattr(revisions, "kept_folder", lambda: tmp_path)
+    mine = tmp_path / revisions._name_repository(folder)
+    for commit in ("one", "two"):
+        (mine / commit).mkdir(parents=True)
+    (tmp_path / "other" / "three").mkdir(parents=True)
+    answer = run_command(capfd, "--clear", "--repository", str(folder), "--json")
+    assert (json.loads(answer.out), answer.err) == ({"repository": str(folder), "commits": 2}, "")
+    assert not mine.exists()
+    assert (tmp_path / "other" / "three").exists()
+    assert run_command(capfd, "--clear", "--repository", str(folder)).out == "removed the builds of 0 commits\n"
+
+
 def run_command(capfd, *arguments):
     with pytest.raises(SystemExit):
         main(["history", *arguments])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 
 import pytest
 from rich.console import Console
 
-from suites.harness.present import timing
+from suites.cli import compare
+from suites.harness.judge import gate
+from suites.harness.present import rows, timing
 from suites.harness.present.ablation_terminal import print_ablation
-from suites.harness.record import store
+from suites.harness.record import lookup, store
 from suites.harness.record.schema import AblationRecord
 from suites.harness.run.stopwatch import Stopwatch
 from tests.harness.test_command_line import call
@@ -55,3 +58,76 @@ def test_the_times_of_phases_fit_a_narrow_output():
     timing.print_timing(Console(file=stream, width=COLUMNS, color_system=None), watch)
     assert max(map(len, stream.getvalue().splitlines())) <= COLUMNS
     assert "once a machine, and a phase of a long name time: 30.0 s share: 75%" in " ".join(stream.getvalue().split())
+
+
+def _name_runs(root):
+    """The newest stored run of each kind."""
+    found = {}
+    for path in sorted(store.all_run_files(root / "results"), key=lambda path: path.stem):
+        run = store.read(path)
+        found[lookup.describe_kind(run)] = run.name
+    return found
+
+
+def _check_ends(out):
+    assert out
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, 110, 180])
+def test_no_line_of_a_stored_run_ends_with_blanks(columns, root, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = 0
+    for name in _name_runs(root).values():
+        for options in ([], ["--details"]):
+            status, out, _err = call(capsys, "show", name, *options, "--results", str(root / "results"))
+            if status == 0 and out:  # some kinds have no details, and some runs no table
+                _check_ends(out)
+                shown += 1
+    assert shown > 4
+    measured = [path.stem for path in store.all_run_files(root / "results") if path.stem.endswith("_quick")]
+    _check_ends(call(capsys, "show", measured[-1], "--plot", "--results", str(root / "results"))[1])
+    _check_ends(call(capsys, "show", measured[-1], "--case", "attention", "--results", str(root / "results"))[1])
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, 180])
+@pytest.mark.parametrize("command", [["list", "models"], ["list", "backends"], ["list", "runs"], ["machine"]])
+def test_no_line_of_a_list_ends_with_blanks(command, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _check_ends(call(capsys, *command)[1])
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, 180])
+def test_no_line_of_a_comparison_ends_with_blanks(columns, root, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    accepted = gate.read(root / "results" / "baselines.toml")
+    found = {
+        (case, label): gate.Found({**row, "launches": row.get("launches", 0) + 1, "arena_bytes": 1})
+        for case, rows in accepted.counts.items()
+        for label, row in rows.items()
+    }
+    found["mlp/b1/t1/fp32", "engine[isa=neon]"] = gate.Found(None, "unavailable", "isa neon needs another processor")
+    monkeypatch.setattr(compare, "_count", lambda _suite: found)
+    status, out, _err = call(capsys, "compare", "--gate", "--results", str(root / "results"))
+    assert status == 1
+    _check_ends(out)
+
+
+def test_a_table_of_a_script_has_no_blanks_at_the_ends_of_its_lines():
+    stream = io.StringIO()
+    console = Console(file=stream, width=COLUMNS, color_system=None)
+    rows.print_rows(console, [["backend", "latency"], ["engine", "1.0 ms"]], "mlp", "a caption that is longer " * 4)
+    _check_ends(stream.getvalue())
+    assert re.search(r"^engine +1.0 ms$", stream.getvalue(), re.MULTILINE)
+
+
+def test_only_one_function_lets_rich_print_lines(root):
+    """rich fills wrapped and padded lines up with blanks, so every printer uses `print_text` or `print_table`."""
+    found = []
+    for path in (root / "suites").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "print":
+                is_whole = any(one.arg in ("soft_wrap", "end") for one in node.keywords)
+                if node.args and not is_whole:
+                    found.append(f"{path.relative_to(root)}: {ast.unparse(node)}")
+    assert found == []

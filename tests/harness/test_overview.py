@@ -104,6 +104,27 @@ def test_the_sentence_counts_who_is_first_and_what_is_told_from_noise():
     assert described(case("a"), missing).closing.endswith("1 further without a comparison.")
 
 
+def test_the_lead_of_another_form_is_not_that_of_an_engine_that_failed():
+    rows = case()
+    other = row("engine_dynamo", 0.3, best_peer=rows[-1].best_peer)
+    rows[-1] = row("engine", None, status="failed", reason="no room", case=rows[0].case, model="mlp")
+    rows.append(other.model_copy(update={"case": rows[0].case}))
+    found = described(rows)
+    assert (found.leads, found.lines[0].leads) == ((), ())
+    assert found.closing == "No case has a time of the engine and of a competitor."
+    for text in (printed(found, 200), overview_markdown.write_markdown(found, records.environment(), "guide")):
+        assert "vs best other" not in text
+        assert "1.90x" not in text
+    ran = described(case("bert"), rows)
+    assert ran.lines[1].leads == (overview.LeadCell(),)
+    assert ran.closing == "Engine first in 1 of 1 case, beyond noise in 1. 1 further without a comparison."
+
+
+def test_where_only_another_form_was_planned_the_lead_is_that_of_it():
+    rows = [one.model_copy(update={"backend": one.backend.replace("engine", "engine_dynamo")}) for one in case()]
+    assert described(rows).lines[0].leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "ahead"),)
+
+
 def test_without_the_engine_there_is_no_lead_and_no_sentence():
     found = described(case()[:-1])
     assert (found.leads, found.closing) == ((), "")

@@ -205,10 +205,20 @@ def test_the_launches_are_a_run_of_their_own_beside_that_of_other_backends(capsy
     assert f"stored: {run.path}" in capsys.readouterr().out
 
 
-def test_nothing_is_stored_unless_it_is_asked_for(capsys, tmp_path):
-    with pytest.raises(SystemExit):
-        main(["profile", "mlp", "--set", "widths=16-16", "--results", str(tmp_path / "results")])
+def test_nothing_is_stored_unless_it_is_asked_for(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "mlp", "--set", "widths=16-16"])
+    assert not ended.value.code
     assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_for_results_is_refused_where_nothing_is_stored(capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "mlp", "--set", "widths=16-16", "--results", str(tmp_path / "results")])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "--results is the folder in which --record and --backends store a run, and has no effect without" in err
 
 
 def test_more_threads_than_processors_are_told(capsys, measured, monkeypatch):

@@ -18,7 +18,7 @@ from suites.harness.judge.standing import WORDS
 from suites.harness.judge.summary import log_ratios
 from suites.harness.record import store
 from suites.harness.record.collection import collect
-from suites.harness.record.schema import Compared, Latency, Ratio, Samples
+from suites.harness.record.schema import Compared, Latency, Ratio, Samples, Summary
 from suites.site import build
 from suites.site.places import choose_places
 from tests.harness import records
@@ -98,6 +98,25 @@ def test_the_engine_is_compared_with_every_backend_and_not_with_the_best_alone(t
     assert place.leads["eager"].speed.low == pytest.approx(1 / expected.high)
     assert place.leads["eager"].word == "ahead"
     assert set(place.leads) == {"eager", "openvino"}
+
+
+def test_the_site_claims_no_lead_of_an_engine_that_failed_beside_another_form_of_it(tmp_path):
+    name = "20261121T120604Z"
+    write_run(tmp_path / "results", name, backends={"engine_dynamo": 0.001, "openvino": 0.0015, "eager": 0.002})
+    (path,) = store.all_run_files(tmp_path / "results")
+    run = store.read(path)
+    lines = [run.environment, *run.records]
+    (other,) = [one for one in lines if isinstance(one, Summary) and one.backend == "engine_dynamo"]
+    other.best_peer = Compared(backend="openvino", ratio=Ratio(0.625, 0.6, 0.7), verdict="faster", detectable=0.04)
+    failed = records.summary(backend="engine", status="failed", reason="no room")
+    path.unlink()
+    with store.Writer(path) as writer:
+        writer.append(*lines, failed)
+    build.build_site(collect(tmp_path / "results"), tmp_path / "site")
+    (entry,) = read_data(tmp_path / "site" / "index.html")["entries"]
+    assert (entry["engine"], entry["best"], entry["first"]) == (None, None, False)
+    assert {label for label, cell in entry["cells"].items() if cell["lead"] is not None} == set()
+    assert "No case has a time of the engine and of a competitor." in (tmp_path / "site" / "index.html").read_text()
 
 
 def read_recorded_speeds(run, case, engine):

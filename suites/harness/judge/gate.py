@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -231,13 +231,41 @@ def list_rows(found: Judgement) -> Iterator[dict[str, str]]:
         yield {"case": one.case, "backend": one.backend, "verdict": one.kind, "accepted -> now": one.describe()}
 
 
-def summarise(found: Judgement) -> Sequence[str]:
+def summarise(found: Judgement) -> list[str]:
     """Lines below the table: how many rows are equal, and which were left out."""
-    reasons = Counter((label, reason) for _, label, reason in found.skipped)
     return [
         f"{found.equal} of {found.equal + len(found.differences)} rows are as accepted.",
-        *(f"Not compared: {label} in {number} of the cases: {why}" for (label, why), number in reasons.items()),
+        *_describe_skipped(found),
     ]
+
+
+def describe_acceptance(found: Judgement, *, is_first: bool) -> list[str]:
+    """Lines below the table once the current counts are accepted: what was done, and which rows were left out.
+
+    Args:
+        found: what was judged before.
+        is_first: True if no counts were accepted before.
+    """
+    number = len(found.differences)
+    total = found.equal + sum(one.kind != "gone" for one in found.differences)
+    rows = _count_rows(number)
+    if not number:
+        done = "Nothing was accepted: no row has changed."
+    elif is_first:
+        done = f"Accepted: {rows}, counted for the first time."
+    else:
+        now = {0: "no row is left", 1: "the only row is as accepted now"}
+        done = f"Accepted: {rows} changed, and {now.get(total, f'all {total} rows are as accepted now')}."
+    return [done, *_describe_skipped(found)]
+
+
+def _describe_skipped(found: Judgement) -> list[str]:
+    reasons = Counter((label, reason) for _, label, reason in found.skipped)
+    return [f"Not compared: {label} in {number} of the cases: {why}" for (label, why), number in reasons.items()]
+
+
+def _count_rows(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}"
 
 
 def _number(value: int | None) -> str:

@@ -143,10 +143,15 @@ def _judge_case(case: str, rows: Mapping[str, Summary]) -> Standing:
 
 
 def _find_engine(rows: Mapping[str, Summary]) -> Summary | None:
-    """The row of the engine without options; without such a row, the fastest one of this checkout's engine."""
+    """The row of the engine without options; where none was planned, the fastest one of this checkout's engine.
+
+    None if that row has no time: the time of another form, such as `engine_dynamo`, is not that of the engine.
+    """
+    plain = rows.get(ENGINE)
+    if plain is not None:
+        return plain if plain.latency else None
     ours = [row for row in rows.values() if row.role == "engine" and row.latency]
-    plain = [row for row in ours if row.backend == ENGINE]
-    return min(plain or ours, key=get_latency, default=None)
+    return min(ours, key=get_latency, default=None)
 
 
 def lead_over(compared: Compared) -> Lead | None:

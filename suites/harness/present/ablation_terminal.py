@@ -21,6 +21,7 @@ from suites.harness.present.terminal import (
     is_ascii,
     measure_width,
     print_table,
+    print_text,
 )
 from suites.harness.record.schema import AblationRecord, Environment
 
@@ -54,7 +55,8 @@ def print_ablation(
     for case, own in ablation_table.group_cases(records).items():
         whole = ablation_table.get_whole(own)
         console.print()
-        console.print(Text.assemble((case, "bold"), f"  {whole} taken apart; {ablation_table.describe_floor(own)}"))
+        title = f"  {whole} taken apart; {ablation_table.describe_floor(own)}"
+        print_text(console, Text.assemble((case, "bold"), title))
         for rows, heading in (
             (ablation_table.list_switches(own), "left out"),
             (ablation_table.list_pairs(own), "interaction"),

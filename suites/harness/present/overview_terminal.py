@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from suites.harness.present.overview import BEST_OTHER, GUIDE, LeadCell, Line, Overview, Time, fold_label
-from suites.harness.present.terminal import choose_box, is_plain, measure_width, print_table
+from suites.harness.present.terminal import choose_box, is_plain, measure_width, print_table, print_text
 
 WORD_STYLES = {"ahead": "green", "behind": "red", "level": "", "unclear": "dim"}
 STAR = "*"
@@ -35,9 +34,7 @@ def print_overview(console: Console, overview: Overview) -> None:
 
 def write_paragraph(console: Console, text: str, *, indent: int = 0, style: str = "") -> None:
     """Print text as it is, wrapped between words."""
-    for line in Text(text, style).wrap(console, max(console.width - indent, 1), overflow="fold"):
-        line.rstrip()
-        console.print(Text(" " * indent) + line, soft_wrap=True)
+    print_text(console, Text(text, style), indent)
 
 
 def _legend(console: Console, overview: Overview) -> str:
@@ -96,7 +93,7 @@ def _print_stacked(console: Console, overview: Overview) -> None:
         marks = f"  {line.marks}" if line.marks else ""
         console.print(Text(f"{line.name}{marks}", "bold"), highlight=False, soft_wrap=True)
         for text in (_list_times(console, overview, line), *_list_leads(overview, line)):
-            console.print(Padding(text, (0, 0, 0, 2)), highlight=False)
+            print_text(console, text, 2)
     console.print()
 
 

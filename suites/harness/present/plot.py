@@ -20,6 +20,7 @@ from suites.harness.present.terminal import (
     is_ascii,
     measure_width,
     print_table,
+    print_text,
 )
 from suites.harness.record.schema import Environment, Summary
 
@@ -75,10 +76,10 @@ def _print_stacked(
     values = max(len(units.times(lead.speed.value)) for _, lead in leads)
     width = max(NARROWEST, console.width - words - values - 4) // 2 * 2 - 1
     for one, lead in leads:
-        console.print(Text(f"{short[one.case]}  {_name_other(lead)}", overflow="fold"), highlight=False)
+        print_text(console, Text(f"{short[one.case]}  {_name_other(lead)}"))
         drawn, word = _draw(console, lead, reach, width)
         value = units.times(lead.speed.value).rjust(values)
-        console.print(Text.assemble(f"  {value} ", drawn, " ", word), highlight=False)
+        print_text(console, Text.assemble(f"{value} ", drawn, " ", word), 2)
 
 
 def _name_other(lead: Lead) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from suites.harness.judge.standing import Standing, get_latency
 from suites.harness.present import names, notes, units
 from suites.harness.present.overview_terminal import WORD_STYLES, write_paragraph
-from suites.harness.present.terminal import draw_bar, is_ascii, measure_width, print_table
+from suites.harness.present.terminal import draw_bar, is_ascii, measure_width, print_table, print_text
 from suites.harness.record.schema import Summary
 
 BAR = 16
@@ -98,9 +98,9 @@ def _print_title(console: Console, one: Standing, labels: Mapping[str, str]) -> 
     title = Text.assemble((row.model, "bold"), f"  {names.describe_case(row)}")
     verdict = Text(outcome, WORD_STYLES.get(word, ""))
     if title.cell_len + 2 + verdict.cell_len <= console.width:
-        console.print(Text.assemble(title, "  ", verdict), highlight=False)
+        print_text(console, Text.assemble(title, "  ", verdict))
         return
-    console.print(title, highlight=False)
+    print_text(console, title)
     write_paragraph(console, outcome, indent=2, style=WORD_STYLES.get(word, ""))
 
 

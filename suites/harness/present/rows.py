@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from suites.harness.present import units
+from suites.harness.present.terminal import choose_box, print_table, print_text
 from suites.harness.record.schema import Ratio
 
 if TYPE_CHECKING:
@@ -31,12 +33,15 @@ def write_lines(rows: Sequence[Row], cells: Mapping[str, Cell]) -> list[list[str
     return [list(cells), *([write(row) for write in cells.values()] for row in rows)]
 
 
-def make_table(lines: Sequence[Sequence[str]], title: str, caption: str) -> Table:
-    """The table of `lines` (headings first) for a terminal."""
-    table = Table(*lines[0], title=title, caption=caption)
+def print_rows(console: Console, lines: Sequence[Sequence[str]], title: str, caption: str) -> None:
+    """Print `lines` (headings first) as a table between its title and its caption."""
+    table = Table(*lines[0], box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
     for line in lines[1:]:
         table.add_row(*map(Text, line))
-    return table
+    print_text(console, Text(title, "bold"))
+    print_table(console, table)
+    print_text(console, Text(caption, "dim"))
+    console.print()
 
 
 def write_text(column: str) -> Cell:

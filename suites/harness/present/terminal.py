@@ -77,24 +77,26 @@ def _print_blocks(console: Console, table: Table, indent: int) -> None:
     """The first cell of each row, then a line for each further one and for the cells without a heading that follow."""
     headings = [str(column.header) for column in table.columns]
     for first, *others in zip(*(column.cells for column in table.columns), strict=True):
-        _print_line(console, Text.assemble(_to_text(first)), indent)
+        print_text(console, Text.assemble(_to_text(first)), indent)
         line = Text()
         for heading, cell in zip(headings[1:], map(_to_text, others), strict=True):
             if heading and line:
-                _print_line(console, line, indent + 2)
+                print_text(console, line, indent + 2)
                 line = Text()
             if cell:
                 line = (
                     Text.assemble(line, "  ", cell) if line else Text.assemble(f"{heading}: " if heading else "", cell)
                 )
         if line:
-            _print_line(console, line, indent + 2)
+            print_text(console, line, indent + 2)
 
 
-def _print_line(console: Console, text: Text, indent: int) -> None:
+def print_text(console: Console, text: Text, indent: int = 0) -> None:
+    """Print text `indent` columns from the left, wrapped between words, without blanks at the ends of its lines."""
     for line in text.wrap(console, max(console.width - indent, 1), overflow="fold"):
-        line.rstrip()
-        console.print(Text(" " * indent) + line, soft_wrap=True, highlight=False)
+        indented = Text(" " * indent) + line
+        indented.rstrip()
+        console.print(indented, soft_wrap=True, highlight=False)
 
 
 def _to_text(cell: RenderableType) -> Text:
