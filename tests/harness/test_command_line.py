@@ -577,6 +577,21 @@ def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would
     assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
 
 
+@pytest.mark.parametrize("columns", range(20, 120))
+def test_a_plain_table_cuts_no_word_off(columns, monkeypatch, capsys):
+    path = "/home/user/.cache/enginebench/provisioned"
+    rows = [
+        {"name": "provisioned", "summary": "files that backends make once a machine", "megabytes": 1.4, "folder": path},
+        {"name": "gguf", "summary": "models that were written for llama.cpp", "megabytes": 6147.0, "folder": path},
+    ]
+    monkeypatch.setenv("COLUMNS", str(columns))
+    output.print_table(rows)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= columns
+    words = [word for row in rows for value in row.values() for word in str(value).split() if len(word) <= columns - 2]
+    assert all(printed.count(word) >= words.count(word) for word in words)
+
+
 @pytest.mark.parametrize(("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21")])
 @pytest.mark.parametrize("command", [("list", "suites"), ("list", "runs"), ("show", "last"), ("--help",)], ids=" ".join)
 def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):

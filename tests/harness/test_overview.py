@@ -392,6 +392,17 @@ def test_a_block_ranks_the_rows_and_says_who_leads_by_how_much():
     assert "[a] without=SkipLayerNormFusion" in text
 
 
+def test_a_block_gives_no_speed_against_a_baseline_without_a_time():
+    rows = case(peers={"onnxruntime": 2.0})
+    without = block([row("eager", None, status="unavailable"), *rows], 100)
+    assert "onnxruntime      2.00 ms  █" in without
+    assert "speed" not in without
+    assert "1.00x" not in without
+    header, *lines = block([row("eager", 4e-3), *rows], 100).splitlines()[1:5]
+    assert "speed vs eager" in header
+    assert [line.split()[3] for line in lines] == ["-", "-", "1.00x"]
+
+
 def test_a_block_says_when_medians_and_paired_rounds_give_different_orders():
     def compared(value):
         peer = Compared(backend="eager", ratio=Ratio(value, value / 2, value * 2), verdict="inconclusive")

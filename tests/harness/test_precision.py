@@ -170,6 +170,19 @@ def test_the_reference_of_a_quantised_case_is_the_model_with_decoded_weights():
     np.testing.assert_allclose(found.unquantised[0], exact, rtol=1e-12)
 
 
+def test_the_weights_of_encoder_layers_of_torch_are_decoded_although_torch_would_fuse_the_layer():
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True).eval()
+    x = torch.randn(2, 5, 16)
+    with torch.inference_mode(), quantised.Quantised("int8_weight", [x], quantised.Rows()):
+        got = layer(x)
+    assert torch.backends.mha.get_fastpath_enabled()
+    with torch.no_grad():
+        for weight in (one for one in layer.parameters() if one.ndim == 2):
+            scale = weight.abs().amax(1, keepdim=True) / 127
+            weight.copy_(torch.round(weight / scale) * scale)
+        torch.testing.assert_close(got, layer(x), rtol=1e-5, atol=1e-5)
+
+
 def test_activations_are_quantised_by_row():
     weight, x = torch.randn(3, 5), torch.randn(4, 5)
     rows = quantised.Rows()

@@ -25,7 +25,8 @@ rounding changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -98,6 +99,9 @@ class Rows:
 class Quantised(TorchDispatchMode):
     """While entered, weights are read as `precision` stores them, and ``int8_dynamic`` quantises what they meet.
 
+    Meanwhile torch's fused encoder layer and attention are switched off. Each is one call that takes all weights of the
+    layer and has no decomposition, so its weights would be read as they are.
+
     Args:
         precision: a quantised one.
         inputs: the tensors that the model is called with.
@@ -113,6 +117,19 @@ class Quantised(TorchDispatchMode):
         self._layers = layers
         self._rows = rows
         self._varying = {id(tensor): tensor for tensor in inputs}  # the tensors too, so that no id is used again
+        self._fused: list[bool] = []  # torch's setting before each entry: a mode is entered again while it dispatches
+
+    def __enter__(self) -> Self:
+        self._fused.append(torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        torch.backends.mha.set_fastpath_enabled(self._fused.pop())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

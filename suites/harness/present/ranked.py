@@ -110,12 +110,16 @@ def _make_table(console: Console, one: Standing, labels: Mapping[str, str], part
     table.add_column("latency", justify="right", no_wrap=True)
     baseline = next(iter(one.rows.values())).baseline
     writers: dict[str, Callable[[Summary], Text]] = {
-        "speed": lambda row: Text("1.00x" if row.ratio is None else units.speed(row.ratio)),
+        "speed": lambda row: Text(_write_speed(row)),
         "roof": lambda row: Text(units.percent(row.roof_share)),
         "bar": lambda row: _write_bar(console, one, row),
     }
     headings = {"speed": f"speed vs {baseline}", "roof": "of roof", "bar": "time"}
-    shown = [part for part in parts if part != "roof" or any(row.roof_share for row in one.timed)]
+    useful = {
+        "speed": any(row.ratio is not None or row.backend == baseline for row in one.timed),
+        "roof": any(row.roof_share for row in one.timed),
+    }
+    shown = [part for part in parts if useful.get(part, True)]
     for part in shown:
         table.add_column(headings[part], justify="right" if part == "roof" else "left", no_wrap=True)
     for row in one.timed:
@@ -126,6 +130,13 @@ def _make_table(console: Console, one: Standing, labels: Mapping[str, str], part
         if row.latency is None:
             table.add_row(Text(labels[row.backend], "dim"), Text(row.status, "dim"))
     return table
+
+
+def _write_speed(row: Summary) -> str:
+    """The speed against the baseline of the case; ``-`` where that has no time."""
+    if row.backend == row.baseline:
+        return "1.00x"
+    return "-" if row.ratio is None else units.speed(row.ratio)
 
 
 def _write_bar(console: Console, one: Standing, row: Summary) -> Text:
