@@ -175,6 +175,8 @@ def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
 FILES = {
     "no such file": (None, "No such file"),
     "no TOML": ("layers = [", "not a TOML file"),
+    "too many digits": (f"[layers]\na = {'1' * 5000}", "not a TOML file: a number has too many digits$"),
+    "too deep": (f"layers = {'[' * 100_000}", "not a TOML file: its lists or tables are nested too deeply$"),
     "empty": ("", "an empty file"),
     "an empty table": ("[layers]\n", r"its table \[layers\] is empty"),
     "other tables": ('[layer]\n"a" = "bf16"\n', r"expected one table \[layers\]"),
