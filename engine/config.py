@@ -300,6 +300,8 @@ def _read_recipe(path: Path) -> Mapping[str, Any]:
     """The table ``[layers]`` of a recipe. ConfigError that names the file if there is no such file or table."""
     if path.is_char_device():  # some have no end, and would fill the memory
         raise ConfigError(f"recipe: {path}: a device, not a file")
+    if path.is_fifo():  # it would be waited for without end, because each process reads the recipe
+        raise ConfigError(f"recipe: {path}: a pipe, which can be read only once; write the recipe to a file")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from torch.fx import Node
 from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter.context import Missing, tensor_type
-from engine.exporter.dynamic import DynamicShapes
+from engine.exporter.dynamic import DynamicShapes, list_narrowed
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
@@ -122,6 +122,8 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
     begin = time.perf_counter()
     program, dynamic = run_torch_export(model, args, kwargs, dynamic_shapes)
     seconds = time.perf_counter() - begin
+    narrowed = list_narrowed(dynamic.shapes, user_inputs(program), program.range_constraints)
+    dynamic = dynamic._replace(restrictions=(*dynamic.restrictions, *narrowed))
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
     return TorchExport(program, type(model).__name__, dynamic, seconds, watch)
 

@@ -147,12 +147,22 @@ def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[str]) ->
         inputs: names of the program's inputs, in order.
     """
     found = {}
-    for name, axes in _parts("", dynamic_shapes or {}):
-        for axis, dim in list_parts(axes) if name in inputs else ():
-            called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half has the name of half
-            if isinstance(axis, int) and isinstance(dim, torch.export.Dim) and called.isidentifier():
-                found[name, axis] = called
+    for place, dim in dims_of(dynamic_shapes, inputs).items():
+        called = getattr(getattr(dim, "root", dim), "__name__", "")  # 2 * half has the name of half
+        if isinstance(dim, torch.export.Dim) and called.isidentifier():
+            found[place] = called
     return found
+
+
+def dims_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[str]) -> dict[tuple[str, int], Any]:
+    """(input, axis) -> what `dynamic_shapes` has for it. Arguments as of `names_of`."""
+    return {
+        (name, axis): dim
+        for name, axes in _parts("", dynamic_shapes or {})
+        if name in inputs
+        for axis, dim in list_parts(axes)
+        if isinstance(axis, int)
+    }
 
 
 def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:

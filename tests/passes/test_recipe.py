@@ -197,6 +197,12 @@ def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
         engine.Config(recipe=path)
 
 
+def test_a_pipe_is_not_read_because_every_process_reads_the_recipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(engine.ConfigError, match=r"^recipe: .*/pipe: a pipe, which can be read only once; "):
+        engine.Config(recipe=tmp_path / "pipe")
+
+
 def test_a_device_is_not_read_because_it_may_have_no_end():
     with pytest.raises(engine.ConfigError, match=rf"^recipe: {os.devnull}: a device, not a file$"):
         engine.Config(recipe=os.devnull)
