@@ -76,13 +76,15 @@ def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], rang
         inputs: placeholders for the arguments of a call.
         ranges: least and largest value of each symbol after the capture.
     """
-    values = {node.name: node.meta.get("val") for node in inputs}
+    tensors = {node.name: val for node in inputs if isinstance(val := node.meta.get("val"), torch.Tensor)}
     found: dict[Any, str] = {}
-    for (name, axis), dim in dims_of(shapes, list(values)).items():
-        size = values[name].shape[axis]
-        expression = size.node.expr if isinstance(size, torch.SymInt) else None
-        symbols = getattr(expression, "free_symbols", set()) & ranges.keys()
-        if len(symbols) != 1 or not isinstance(dim, Dim | _Hint):
+    for (name, axis), dim in dims_of(shapes, list(tensors)).items():
+        size: Any = tensors[name].shape[axis]
+        if not (isinstance(size, torch.SymInt) and isinstance(dim, Dim | _Hint)):
+            continue
+        expression = size.node.expr
+        symbols = expression.free_symbols & ranges.keys()
+        if len(symbols) != 1:
             continue
         (symbol,) = symbols
         least, most = _find_limits(dim)

@@ -210,3 +210,12 @@ def test_a_list_of_faults_beyond_the_limits_of_python_is_refused_in_one_line(tmp
     (tmp_path / "superseded.toml").write_text(f"fault = {LONG}")
     with pytest.raises(UsageError, match=r"superseded.toml: a number has too many digits$"):
         superseded.known(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["not " * 3000 + "1", "-" * 3000 + "1", "(" * 300 + "1" + ")" * 300], ids=["not", "-", "("]
+)
+def test_an_expression_that_is_nested_too_deeply_is_refused_in_one_line(text, capsys):
+    status, out, err = call(capsys, "run", "mlp", "--threads", "1", "--only", text, "--dry-run")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("enginebench: --only ")
