@@ -89,7 +89,7 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         return _make_program(_compile_exported(exported, config), config)
     except (UnsupportedOp, UnsupportedByTarget):
         program = FallbackProgram(exported, config)
-        _warn_of_restrictions(exported.name, exported.dynamic.fixed)
+        _warn_of_restrictions(exported.name, exported.dynamic.restrictions)
         return program
 
 
@@ -203,7 +203,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
         )
-    _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.fixed])
+    _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.restrictions])
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
 

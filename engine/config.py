@@ -7,6 +7,7 @@ backends in the suites come from `settings()`.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -155,7 +156,7 @@ class Count(Setting):
         raise ConfigError(f"{name}: expected a whole number from 1 {upper}{words}, got {value!r}")
 
     def parse(self, text: str) -> Any:  # noqa: D102  # as the base class says
-        return int(text) if text.isdigit() else text
+        return int(text) if re.fullmatch("[0-9]{1,18}", text) else text
 
     def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102  # as the base class says
         return [Alternative(name, f"{name}={value}", name, value) for value in self.tries]
@@ -286,14 +287,25 @@ def _first_path(table: Mapping[Any, Any]) -> list[str]:
     return []
 
 
+def _describe_toml_error(error: ValueError | RecursionError) -> str:
+    """Why Python cannot read a text as TOML, without its advice to change a limit of the interpreter."""
+    if isinstance(error, RecursionError):
+        return "its lists or tables are nested too deeply"
+    if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+        return str(error)
+    return "a number has too many digits"
+
+
 def _read_recipe(path: Path) -> Mapping[str, Any]:
     """The table ``[layers]`` of a recipe. ConfigError that names the file if there is no such file or table."""
     if path.is_char_device():  # some have no end, and would fill the memory
         raise ConfigError(f"recipe: {path}: a device, not a file")
+    if path.is_fifo():  # it would be waited for without end, because each process reads the recipe
+        raise ConfigError(f"recipe: {path}: a pipe, which can be read only once; write the recipe to a file")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {error}"
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"not a TOML file: {_describe_toml_error(error)}"
         raise ConfigError(f"recipe: {path}: {reason}") from None
     layers = content.get("layers")
     if layers == {} and len(content) == 1:

@@ -18,9 +18,9 @@ from torch.fx import Node
 from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter.context import Missing, tensor_type
-from engine.exporter.dynamic import DynamicShapes
+from engine.exporter.dynamic import DynamicShapes, list_narrowed
 from engine.exporter.registry import Refusal
-from engine.exporter.symbols import Symbols, describe_excluded, names_of
+from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
 from engine.exporter.torch_internals import TreeSpec
 from engine.exporter.walk import Translated, Walk
@@ -123,9 +123,9 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
     program, dynamic, assigned = run_torch_export(model, args, kwargs, dynamic_shapes)
-    excluded = describe_excluded(dynamic.shapes, user_inputs(program), program.range_constraints)
-    dynamic = dynamic._replace(fixed=(*dynamic.fixed, *excluded))
     seconds = time.perf_counter() - begin
+    narrowed = list_narrowed(dynamic.shapes, user_inputs(program), program.range_constraints)
+    dynamic = dynamic._replace(restrictions=(*dynamic.restrictions, *narrowed))
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
     return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned)
 

@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
-from torch.export import Dim
+from torch.export import Dim, ShapesCollection
+from torch.fx import Node
 
 from engine.errors import ConfigError
+from engine.exporter.symbols import Ranges, get_expression, list_dims
 from engine.exporter.torch_internals import tree_leaves
 from engine.suggest import unknown
 
@@ -26,13 +29,13 @@ class DynamicShapes(NamedTuple):
     Attributes:
         shapes: by name of the input, with axes counted from 0: torch ignores axes that are counted from the last one.
             None if all sizes are fixed.
-        fixed: a text such as ``x.shape[0] = 1 (...)`` for each size that is left to torch (`Dim.AUTO`) and that torch
-            takes as fixed, because it is 0 or 1 in the example input, and for each size of which torch took a smaller
-            range than its Dim has.
+        restrictions: a text such as ``x.shape[0] = 1 (...)`` for each size of which the program takes less than
+            `shapes` allow. During a capture these are the sizes that are left to torch (`Dim.AUTO`) and that torch
+            takes as fixed, because they are 0 or 1 in the example input; afterwards also those of `list_narrowed`.
     """
 
     shapes: dict[str, Any] | None = None
-    fixed: tuple[str, ...] = ()
+    restrictions: tuple[str, ...] = ()
 
 
 def resolve_dynamic_shapes(
@@ -46,6 +49,11 @@ def resolve_dynamic_shapes(
     """
     if shapes is None:
         return DynamicShapes()
+    if isinstance(shapes, ShapesCollection):
+        try:
+            shapes = shapes.dynamic_shapes(model, tuple(args), dict(kwargs))
+        except ValueError as error:  # it has a tensor that is no input
+            raise ConfigError(f"dynamic_shapes: {error}") from None
     if not isinstance(shapes, Mapping | tuple | list):
         raise ConfigError(f"dynamic_shapes: expected a dict, input name -> axes, got {type(shapes).__name__}")
     inputs = _name_inputs(model, args, kwargs)
@@ -54,6 +62,56 @@ def resolve_dynamic_shapes(
     walk = _Walk()
     found = {name: walk.resolve(name, inputs[name], shape) for name, shape in _by_name(shapes, inputs).items()}
     return DynamicShapes(found, tuple(walk.fixed))
+
+
+def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], ranges: Ranges) -> list[str]:
+    """A text such as ``x.shape[0] from 4 to 16 (...)`` for each size whose range the capture has made smaller.
+
+    torch assumes 2 or more for a size that another one is a formula of, and for `Dim.AUTO` and `Dim.DYNAMIC`; and it
+    restricts these two to the sizes that take the same branches as the example. A symbol with several axes is named
+    at the first one.
+
+    Args:
+        shapes: as of `DynamicShapes`.
+        inputs: placeholders for the arguments of a call.
+        ranges: least and largest value of each symbol after the capture.
+    """
+    found: dict[Any, str] = {}
+    for node, axis, dim in list_dims(shapes, inputs):
+        expression = get_expression(node, axis)
+        if expression is None or not isinstance(dim, Dim | _Hint):
+            continue
+        symbols = expression.free_symbols & ranges.keys()
+        if len(symbols) != 1:
+            continue
+        (symbol,) = symbols
+        least, most = _find_limits(dim)
+        low, high = (_limit_of(expression, symbol, end) for end in (ranges[symbol].lower, ranges[symbol].upper))
+        if (least is not None and low > least) or (most is not None and high < most):
+            taken = _write_range(low, high if high < _LONGEST else None)
+            asked = _write_range(least or 0, most)
+            reason = f"torch restricts it so; dynamic_shapes have {asked}"
+            found.setdefault(symbol, f"{node.name}.shape[{axis}] {taken} ({reason})")
+    return list(found.values())
+
+
+def _limit_of(expression: Any, symbol: Any, end: Any) -> int:
+    """The size `expression` where its symbol is at an end of its range; `_LONGEST` where the range has no end."""
+    return int(expression.xreplace({symbol: end})) if isinstance(end, int | sympy.Integer) else _LONGEST
+
+
+def _find_limits(dim: Any) -> tuple[int | None, int | None]:
+    """Least and largest size that a Dim allows; None where it has no limit, or leaves that to torch."""
+    root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
+    least = None if root.min is None else formula(root.min)
+    most = formula(root.max) if isinstance(root.max, int) and formula(root.max) < _LONGEST else None
+    return least, most
+
+
+def _write_range(least: int, most: int | None) -> str:
+    if least == most:
+        return f"= {least}"
+    return f"from {least} on" if most is None else f"from {least} to {most}"
 
 
 def _name_inputs(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -108,7 +166,7 @@ class _Walk:
     """Resolves the dynamic shapes of the inputs of one model.
 
     Attributes:
-        fixed: as `DynamicShapes.fixed`.
+        fixed: sizes that torch takes as fixed, as `DynamicShapes.restrictions`.
     """
 
     def __init__(self) -> None:
@@ -233,16 +291,19 @@ def _write_limits(place: str, dim: Any, size: int) -> str:
     Raises:
         ConfigError: the range has negative sizes, or `size` is outside of it.
     """
-    root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
-    least = 0 if root.min is None else formula(root.min)
-    most = formula(root.max) if isinstance(root.max, int) and formula(root.max) < _LONGEST else None
+    root = getattr(dim, "root", dim)
+    for limit in (root.min, root.max):
+        if isinstance(limit, bool) or not (limit is None or isinstance(limit, int | sympy.Basic)):
+            raise ConfigError(f"dynamic_shapes: {place}: expected whole numbers as the limits of a Dim, got {limit!r}")
+    least, most = _find_limits(dim)
+    least = least or 0
     name = getattr(dim, "__name__", repr(dim))
     if least < 0:
         raise ConfigError(
             f"dynamic_shapes: {place}: {name} is {least} where {root.__name__} is {root.min}; expected a minimum of "
             f"{root.__name__} that makes it 0 or more"
         )
-    limits = f"from {least} on" if most is None else f"from {least} to {most}"
+    limits = _write_range(least, most)
     if size < least or (most is not None and size > most):
         raise ConfigError(f"dynamic_shapes: {place}: {name} goes {limits}, and the example input has {size}")
     return limits

@@ -106,7 +106,10 @@ class _Stderr:
         """Write the buffered output, without the text `without`. Later output is passed on directly."""
         self._thread = None
         text = self._held.getvalue()
-        self._stream.write(text.replace(without, "") if without else text)
+        text = text.replace(without, "") if without else text
+        if text:
+            with contextlib.suppress(OSError):  # that nobody can read it is no failure of the capture
+                self._stream.write(text)
 
 
 @contextlib.contextmanager

@@ -147,66 +147,30 @@ def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -
         inputs: the program's placeholders for arguments of a call, in order.
     """
     found = {}
-    for node, axis, dim in _list_dims(dynamic_shapes, inputs):
+    for node, axis, dim in list_dims(dynamic_shapes, inputs):
+        if not isinstance(dim, torch.export.Dim):
+            continue
         root = getattr(dim, "root", dim)  # 2 * half has the name of half
-        if root is not dim and isinstance(_get_expression(node, axis), sympy.Symbol):
+        if root is not dim and isinstance(get_expression(node, axis), sympy.Symbol):
             found[node.name, axis] = f"({dim.__name__})"  # torch has a symbol for this size, and none for the root
         elif root.__name__.isidentifier():
             found[node.name, axis] = root.__name__
     return found
 
 
-def describe_excluded(
-    dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node], ranges: Ranges
-) -> tuple[str, ...]:
-    """Texts such as ``b + 1 from 3 to 6 (...)`` for sizes of which torch took a smaller range than the user gave.
-
-    Args:
-        dynamic_shapes: as for `names_of`.
-        inputs: as for `names_of`.
-        ranges: as for `Symbols`.
-    """
-    found = {}
-    for node, axis, dim in _list_dims(dynamic_shapes, inputs):
-        expression = _get_expression(node, axis)
-        symbols = () if expression is None else tuple(expression.free_symbols)
-        if len(symbols) != 1 or symbols[0] not in ranges:
-            continue
-        allowed = ranges[symbols[0]]
-        least, most = (_substitute(expression, symbols[0], end) for end in (allowed.lower, allowed.upper))
-        root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
-        lowest = formula(0 if root.min is None else root.min)
-        highest = formula(root.max) if isinstance(root.max, int) else sizes.UNBOUNDED
-        if least > lowest or most < min(highest, sizes.UNBOUNDED):
-            end = "on" if most == sizes.UNBOUNDED else f"to {most}"
-            size = f"= {least}" if least == most else f"from {least} {end}"
-            found[dim.__name__] = f"{dim.__name__} {size} (torch.export excludes the other sizes)"
-    return tuple(found.values())
-
-
-def _substitute(expression: Any, symbol: Any, value: Any) -> int:
-    """The value of an expression of one symbol; `sizes.UNBOUNDED` if `value` has no bound."""
-    number = _bounded(value, sizes.UNBOUNDED)
-    if number == sizes.UNBOUNDED:
-        return number
-    return min(int(expression.xreplace({symbol: sympy.Integer(number)})), sizes.UNBOUNDED)
-
-
-def _get_expression(node: Node, axis: int) -> Any:
+def get_expression(node: Node, axis: int) -> Any:
     """Torch's formula of the size of an axis of an input; None if it is a number."""
     value = node.meta.get("val")
     size: Any = value.shape[axis] if isinstance(value, torch.Tensor) else None
     return size.node.expr if isinstance(size, torch.SymInt) else None
 
 
-def _list_dims(
-    dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]
-) -> Iterator[tuple[Node, int, torch.export.Dim]]:
-    """(input, axis, Dim) for each axis with a Dim."""
+def list_dims(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> Iterator[tuple[Node, int, Any]]:
+    """(input, axis, what `dynamic_shapes` has for it), of each axis that it names. Arguments as of `names_of`."""
     nodes = {node.name: node for node in inputs}
     for name, axes in _parts("", dynamic_shapes or {}):
         for axis, dim in list_parts(axes) if name in nodes else ():
-            if isinstance(axis, int) and isinstance(dim, torch.export.Dim):
+            if isinstance(axis, int):
                 yield nodes[name], axis, dim
 
 

@@ -249,6 +249,12 @@ _NO_CACHE = (
 )
 
 
+_TO_TORCH = re.compile(
+    r"(?: If this type holds tensors, you need to register a pytree.*| Please file an issue on github\.)$"
+)
+"""Sentences at the end of torch's messages that ask the reader to write to torch's developers."""
+
+
 def _sentence(error: Exception) -> EngineError:
     """An error of torch as an EngineError of one sentence with the user's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
@@ -257,5 +263,6 @@ def _sentence(error: Exception) -> EngineError:
         text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
     if isinstance(error, GuardOnDataDependentSymNode):
         text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
+    text = _TO_TORCH.sub("", text)
     where = from_error(error)
     return EngineError(f"torch.export could not capture the model: {text}" + (f" ({where})" if where else ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 from suites.backends.base import BackendSwitch
@@ -20,7 +21,7 @@ def parse(name: str, text: str) -> Any:
     """The value of the field `name` that `text` spells."""
     if name in COMPILING:
         return tuple(filter(None, text.split("+")))
-    return int(text) if name == "threads" and text.isdigit() else text
+    return int(text) if name == "threads" and re.fullmatch("[0-9]{1,18}", text) else text
 
 
 def switches() -> list[BackendSwitch]:

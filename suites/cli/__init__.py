@@ -10,6 +10,7 @@ on without that output, stores its records, and ends with the exit code that it 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -42,6 +43,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 LEAST_COLUMNS = 20
 """The smallest COLUMNS that is taken as it is: an indented text needs a few columns."""
 USUAL_COLUMNS = 80
+MOST_COLUMNS = 10_000
+"""The largest COLUMNS that is taken as it is: lines are padded to this width."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -142,10 +145,16 @@ def _ending_at_interrupt() -> Iterator[None]:
 
 
 def _correct_columns() -> None:
-    """Give COLUMNS a value in which text can be printed: the usual width for 0, which names none, else the least."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) < LEAST_COLUMNS:
-        os.environ["COLUMNS"] = str(LEAST_COLUMNS if int(columns) else USUAL_COLUMNS)
+    """Give COLUMNS a value in which text can be printed, and remove COLUMNS and LINES where rich cannot read them.
+
+    A width of 0, which names none, becomes the usual one, and a width outside of the limits the nearest limit.
+    """
+    for name in ("COLUMNS", "LINES"):
+        if not re.fullmatch("[0-9]{1,18}", os.environ.get(name, "")):
+            os.environ.pop(name, None)
+    if "COLUMNS" in os.environ:
+        columns = int(os.environ["COLUMNS"])
+        os.environ["COLUMNS"] = str(min(max(columns, LEAST_COLUMNS), MOST_COLUMNS) if columns else USUAL_COLUMNS)
 
 
 def _run(given: list[str]) -> None:

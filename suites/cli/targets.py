@@ -4,6 +4,7 @@ Config. Knows no command.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -132,7 +133,7 @@ def read_counts(option: str, text: str) -> list[int]:
         UsageError: anything else.
     """
     values = split_list(option, text)
-    if not all(value.isdecimal() and int(value) > 0 for value in values):
+    if not all(re.fullmatch("[0-9]{1,18}", value) and int(value) > 0 for value in values):
         raise UsageError(f"{option} {text!r}: expected whole numbers of at least 1, separated by commas")
     return [int(value) for value in values]
 

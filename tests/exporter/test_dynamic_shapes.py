@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 from torch import nn
-from torch.export import Dim
+from torch.export import Dim, ShapesCollection
 
 import engine
 
@@ -132,6 +132,11 @@ def test_positional_inputs_without_names_are_numbered():
         compiled(((ROWS, {1: BATCH}),), Several, example)
 
 
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_size_that_torch_fixes_by_itself_is_one_warning(size, fallback, capfd):
@@ -157,3 +162,61 @@ def test_a_size_that_torch_fixes_by_itself_is_one_warning(size, fallback, capfd)
     with pytest.raises(engine.ShapeError):
         program(torch.randn(3, 4))
     program(torch.randn(size, 7))
+
+
+class Tripled(nn.Module):
+    def forward(self, x):
+        return x * 3 if x.shape[0] < 5 else x * 2
+
+
+NARROWED = {
+    "a product": (Doubled, 2 * Dim("half", min=1, max=8), (4, 16, 2), "from 4 to 16", "from 2 to 16"),
+    "a sum": (Doubled, Dim("rows", min=0, max=8) + 1, (3, 9, 1), "from 3 to 9", "from 1 to 9"),
+    "without a limit": (Doubled, 2 * Dim("half"), (4, 100, 2), "from 4 on", "from 0 on"),
+    "DYNAMIC": (Doubled, Dim.DYNAMIC(min=1, max=8), (2, 8, 1), "from 2 to 8", "from 1 to 8"),
+    "AUTO": (Tripled, Dim.AUTO(min=2, max=8), (2, 4, 5), "from 2 to 4", "from 2 to 8"),
+}
+
+
+@pytest.mark.parametrize(("model", "dim", "rows", "taken", "asked"), NARROWED.values(), ids=NARROWED.keys())
+def test_a_range_that_torch_makes_smaller_is_a_warning(model, dim, rows, taken, asked):
+    with pytest.warns(engine.GuardWarning) as issued:
+        program = compiled({"x": {0: dim}}, model, (torch.randn(4, 3),))
+    (message,) = [str(one.message).partition(". A call")[0] for one in issued]
+    assert message == (
+        f"{model.__name__} does not take all sizes that dynamic_shapes allow, only x.shape[0] {taken} (torch restricts "
+        f"it so; dynamic_shapes have {asked})"
+    )
+    *inside, outside = rows
+    for count in inside:
+        x = torch.randn(count, 3)
+        torch.testing.assert_close(program(x), model()(x))
+    with pytest.raises(engine.ShapeError):
+        program(torch.randn(outside, 3))
+
+
+@pytest.mark.parametrize(
+    "dim", [2 * Dim("half", min=2, max=8), Dim("rows", min=2, max=8) - 1, Dim.AUTO, Dim.DYNAMIC(min=2, max=8), BATCH]
+)
+@pytest.mark.filterwarnings("error")
+def test_a_range_that_the_program_takes_as_it_is_gets_no_warning(dim):
+    compiled({"x": {0: dim}}, Doubled, (torch.randn(4, 3),))
+
+
+@pytest.mark.parametrize("limits", [{"min": 1.5, "max": 8.5}, {"min": "1"}, {"min": True, "max": 8}], ids=str)
+def test_limits_of_a_dim_are_whole_numbers(limits):
+    with pytest.raises(engine.ConfigError, match=r"^dynamic_shapes: x, axis 0: expected whole numbers as the limits"):
+        compiled({"x": {0: Dim("rows", **limits)}}, Doubled, (torch.randn(4, 3),))
+
+
+def test_a_collection_names_the_sizes_by_their_tensors():
+    x, pair, options, scale = EXAMPLE
+    shapes = ShapesCollection()
+    shapes[x] = ROWS
+    shapes[options["mask"]] = {0: Dim("length", max=64)}
+    program = compiled(shapes)
+    given = torch.randn(9, 4), pair, {"mask": torch.randn(30)}, scale
+    torch.testing.assert_close(program(*given), Nested()(*given))
+    shapes[torch.randn(2)] = ROWS
+    with pytest.raises(engine.ConfigError, match=r"^dynamic_shapes: .*not found"):
+        compiled(shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import sys
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+import engine
 from engine.exporter import export, export_with_torch, quiet
 from tests.modules import Function
 
@@ -153,3 +155,18 @@ def test_none_for_a_static_axis_logs_nothing(records):
     axes = ((torch.export.Dim("rows"), None, None),)
     export(nn.Flatten().eval(), (torch.ones(2, 3, 4),), axes)
     assert records == []
+
+
+def test_a_standard_error_that_cannot_be_written_is_no_failure_of_the_capture(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, _text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    class Writes(nn.Module):
+        def forward(self, x):
+            sys.stderr.write("captured\n")
+            return x * 2
+
+    monkeypatch.setattr(sys, "stderr", Full())
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(engine.compile(Writes().eval(), (x,))(x), x * 2)

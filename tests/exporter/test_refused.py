@@ -361,3 +361,12 @@ def test_an_output_padding_that_torch_refuses_is_refused(axes):
     layer = getattr(nn, f"ConvTranspose{axes}d")(2, 3, 3, stride=2, output_padding=2)
     with pytest.raises(ShapeError, match="output_padding"):
         export(layer.eval(), (f32(1, 2, *[3] * axes),))
+
+
+def test_a_reason_does_not_ask_to_write_to_the_developers_of_torch():
+    def generate(x):
+        yield x
+
+    with pytest.raises(engine.EngineError) as e:
+        engine.compile(Function(generate).eval(), (torch.randn(2),))
+    assert str(e.value).endswith("Found <class 'generator'> in output, which is not a known type.")

@@ -592,7 +592,9 @@ def test_a_plain_table_cuts_no_word_off(columns, monkeypatch, capsys):
     assert all(printed.count(word) >= words.count(word) for word in words)
 
 
-@pytest.mark.parametrize(("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21")])
+@pytest.mark.parametrize(
+    ("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21"), ("9" * 18, "10000")]
+)
 @pytest.mark.parametrize("command", [("list", "suites"), ("list", "runs"), ("show", "last"), ("--help",)], ids=" ".join)
 def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):
     if command not in (("--help",), ("list", "suites")):
@@ -606,3 +608,13 @@ def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, me
         assert (printed[-1][0], printed[-1][2]) == (0, "")
     assert printed[0] == printed[1]
     assert printed[0][1].strip()
+
+
+@pytest.mark.parametrize("variable", ["COLUMNS", "LINES"])
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "1" * 5000], ids=["superscript", "long"])
+def test_a_size_of_the_terminal_that_is_no_number_has_no_effect(variable, text, monkeypatch, capsys):
+    monkeypatch.delenv(variable, raising=False)
+    usual = call(capsys, "list", "suites")
+    monkeypatch.setenv(variable, text)
+    assert call(capsys, "list", "suites") == usual
+    assert usual[0] == 0

@@ -98,6 +98,8 @@ def test_accepting_keeps_other_rows_and_says_what_changed_and_why(tmp_path):
     ("text", "told"),
     [
         ("suite = ", "not valid TOML"),
+        (f"suite = {'1' * 5000}", "not valid TOML: a number has too many digits$"),
+        (f"suite = {'[' * 100_000}", "not valid TOML: its lists or tables are nested too deeply$"),
         ("[counts]", "suite: field required"),
         ('suite = "s"\n[counts.c.engine]\nnodes = "many"', "counts.c.engine.nodes: input should be a valid integer"),
         ('suite = "s"\nother = 1', "other: extra inputs are not permitted"),

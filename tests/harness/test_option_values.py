@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from suites.cli import scripts
+from suites.harness.errors import UsageError
+from suites.harness.record import superseded
 from tests.harness.test_command_line import call
 
 
@@ -167,3 +169,53 @@ def test_a_script_refuses_an_empty_path(option, capsys, monkeypatch):
         scripts.output_parser("A table.", "marker").parse_args()
     assert ended.value.code == 2
     assert f"argument {option}: expected a path, got an empty text" in capsys.readouterr().err
+
+
+LONG = "1" * 5000
+"""More digits than Python makes a number of."""
+
+
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", LONG], ids=["superscript", "long"])
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--threads", "{}"], "--threads '{}': expected whole numbers of at least 1, separated by commas"),
+        (["--size", "batch={}"], "--size batch '{}': expected whole numbers of at least 1, separated by commas"),
+        (["--backends", "engine[threads={}],eager"], "threads: expected a whole number from 1 to "),
+    ],
+    ids=["threads", "size", "backends"],
+)
+def test_digits_that_python_reads_as_no_number_are_refused(arguments, told, text, capsys):
+    status, out, err = call(capsys, "run", "mlp", *(one.format(text) for one in arguments), "--dry-run")
+    assert (status, out) == (2, "")
+    assert told.format(text) in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(f"rounds = {LONG}", "a number has too many digits"), (f"a = {'[' * 100_000}", "its lists or tables are nested")],
+    ids=["digits", "nested"],
+)
+def test_a_suite_file_beyond_the_limits_of_python_is_refused_in_one_line(content, reason, capsys, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(content)
+    status, out, err = call(capsys, "run", str(path), "--dry-run")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"enginebench: {path}: not valid TOML: {reason}")
+    assert err.count("\n") == 1
+
+
+def test_a_list_of_faults_beyond_the_limits_of_python_is_refused_in_one_line(tmp_path):
+    (tmp_path / "superseded.toml").write_text(f"fault = {LONG}")
+    with pytest.raises(UsageError, match=r"superseded.toml: a number has too many digits$"):
+        superseded.known(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["not " * 3000 + "1", "-" * 3000 + "1", "(" * 300 + "1" + ")" * 300], ids=["not", "-", "("]
+)
+def test_an_expression_that_is_nested_too_deeply_is_refused_in_one_line(text, capsys):
+    status, out, err = call(capsys, "run", "mlp", "--threads", "1", "--only", text, "--dry-run")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("enginebench: --only ")

@@ -175,6 +175,8 @@ def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
 FILES = {
     "no such file": (None, "No such file"),
     "no TOML": ("layers = [", "not a TOML file"),
+    "too many digits": (f"[layers]\na = {'1' * 5000}", "not a TOML file: a number has too many digits$"),
+    "too deep": (f"layers = {'[' * 100_000}", "not a TOML file: its lists or tables are nested too deeply$"),
     "empty": ("", "an empty file"),
     "an empty table": ("[layers]\n", r"its table \[layers\] is empty"),
     "other tables": ('[layer]\n"a" = "bf16"\n', r"expected one table \[layers\]"),
@@ -193,6 +195,12 @@ def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
         path.write_text(content)
     with pytest.raises(engine.ConfigError, match=f"^recipe: {re.escape(str(path))}: .*{message}"):
         engine.Config(recipe=path)
+
+
+def test_a_pipe_is_not_read_because_every_process_reads_the_recipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(engine.ConfigError, match=r"^recipe: .*/pipe: a pipe, which can be read only once; "):
+        engine.Config(recipe=tmp_path / "pipe")
 
 
 def test_a_device_is_not_read_because_it_may_have_no_end():

@@ -36,10 +36,11 @@ class Only:
         self._names = set(names)
         try:
             self._tree = ast.parse(text, mode="eval").body
-        except (SyntaxError, ValueError) as error:
-            reason = getattr(error, "msg", None) or str(error)
+            self._check(self._tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            is_deep = isinstance(error, RecursionError | MemoryError)
+            reason = "nested too deeply" if is_deep else getattr(error, "msg", None) or str(error)
             raise UsageError(f"--only {text!r}: {reason}; {_HELP}. {self._fields()}") from None
-        self._check(self._tree)
 
     def __call__(self, fields: Mapping[str, Any]) -> bool:
         """True where `fields` match. A comparison with a field that this case lacks is false."""

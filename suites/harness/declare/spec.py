@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,7 +32,7 @@ from suites.harness.declare import device
 from suites.harness.declare.case import SAME_WITHIN, BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError, describe_unreadable
-from suites.harness.files import read_text_file
+from suites.harness.files import parse_toml, read_text_file
 
 IO = ("torch", "numpy")
 MOST_GENERATIONS = 1000
@@ -205,8 +204,8 @@ def load(path: Path) -> Suite:
 def parse(text: str, source: str, folder: Path = Path()) -> Suite:
     """The suite that TOML `text` declares; `source` names it in messages, `folder` is what paths are relative to."""
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        raw = parse_toml(text)
+    except ValueError as error:
         reason = str(error).replace("end of document", f"line {text.count(chr(10)) + 1}, end of document")
         raise UsageError(f"{source}: not valid TOML: {reason}") from None
     try:

@@ -6,7 +6,6 @@ pass unseen. Only columns of `ALLOWED_GROWTH` may move a little.
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
-from suites.harness.files import read_text_file
+from suites.harness.files import parse_toml, read_text_file
 from suites.harness.judge.compare import ALLOWED_GROWTH, EXACT
 from suites.harness.record.schema import Status
 
@@ -129,15 +128,15 @@ def read(path: Path) -> Baselines:
         UsageError: no such file, or it is not a file of baselines.
     """
     try:
-        return Baselines.model_validate(tomllib.loads(read_text_file(path)))
+        return Baselines.model_validate(parse_toml(read_text_file(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_unreadable(error)}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path}: {place}: {first['msg'].lower()}; `enginebench compare --accept` writes it") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from None
 
 
 def write(path: Path, found: Baselines) -> None:

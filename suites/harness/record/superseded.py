@@ -6,12 +6,12 @@ was wrong, which rows it concerns, the commit that mended it, and the runs.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from suites.harness.errors import UsageError
+from suites.harness.files import parse_toml
 from suites.harness.record.schema import Summary
 
 FILE = "superseded.toml"
@@ -82,6 +82,6 @@ def known(path: Path) -> Faults:
     if not file.is_file():
         return Faults()
     try:
-        return Faults.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValidationError) as error:
+        return Faults.model_validate(parse_toml(file.read_text(encoding="utf-8")))
+    except ValueError as error:
         raise UsageError(f"{file}: {' '.join(str(error).split())}") from None
