@@ -89,7 +89,8 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         return _make_program(_compile_exported(exported, config), config)
     except (UnsupportedOp, UnsupportedByTarget):
         program = FallbackProgram(exported, config)
-        _warn_of_restrictions(exported.name, exported.dynamic.restrictions)
+        _warn_of_restrictions(exported.name, program.restrictions)
+        _warn_of_unchecked(exported.name, program.unchecked)
         return program
 
 
@@ -204,6 +205,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
         )
     _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.restrictions])
+    _warn_of_unchecked(artifact.name, exported.unchecked)
     rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
 
@@ -214,6 +216,16 @@ def _warn_of_restrictions(name: str, restrictions: Sequence[str]) -> None:
         warn(
             f"{name} does not take all sizes that dynamic_shapes allow, only {'; '.join(restrictions)}. A "
             "call with other sizes raises ShapeError; for these, compile another program with an example of them.",
+            GuardWarning,
+        )
+
+
+def _warn_of_unchecked(name: str, conditions: Sequence[str]) -> None:
+    """A `GuardWarning` for conditions on the inputs that calls cannot check, if there are any."""
+    if conditions:
+        warn(
+            f"{name} is right only for inputs with {'; '.join(conditions)}. A call cannot check this. Fix "
+            "the sizes that the model's code compares, or leave them out of dynamic_shapes.",
             GuardWarning,
         )
 

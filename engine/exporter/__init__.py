@@ -19,6 +19,7 @@ from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.dynamic import DynamicShapes, list_narrowed
+from engine.exporter.guards import record_guards
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
@@ -65,6 +66,7 @@ class Exported:
         parameters: the name of each positional argument; empty if torch does not tell them.
         export_seconds: spent in torch.export, decomposition included.
         translate_seconds: spent making the graph.
+        unchecked: conditions on the inputs that the graph relies on and that are no guards of its scope.
     """
 
     graph: Graph
@@ -76,6 +78,7 @@ class Exported:
     parameters: tuple[str, ...]
     export_seconds: float
     translate_seconds: float
+    unchecked: tuple[str, ...] = ()
 
 
 def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
@@ -108,6 +111,7 @@ class TorchExport:
         seconds: spent in torch.export, decomposition included.
         watch: tells which weights of the user's model change later.
         assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
+        guards: the conditions on the inputs for which torch captured the model, as torch writes them.
     """
 
     program: ExportedProgram
@@ -116,24 +120,25 @@ class TorchExport:
     seconds: float
     watch: WeightWatch
     assigned: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
 
 
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program, dynamic, assigned = run_torch_export(model, args, kwargs, dynamic_shapes)
+    program, dynamic, assigned, guards = run_torch_export(model, args, kwargs, dynamic_shapes)
     seconds = time.perf_counter() - begin
     narrowed = list_narrowed(dynamic.shapes, user_inputs(program), program.range_constraints)
     dynamic = dynamic._replace(restrictions=(*dynamic.restrictions, *narrowed))
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
-    return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned)
+    return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned, guards)
 
 
 def translate(model: TorchExport) -> Exported:
     """The second half of `export`: make the graph. Raises UnsupportedOp and InternalError as `export`."""
     begin = time.perf_counter()
-    conversion = _Conversion(model.program, model.name, model.dynamic.shapes)
+    conversion = _Conversion(model)
     with conversion.walk.graph.scope.deciding():
         graph = conversion.run()
     return Exported(
@@ -146,6 +151,7 @@ def translate(model: TorchExport) -> Exported:
         names_of_parameters(model.program),
         model.seconds,
         time.perf_counter() - begin,
+        tuple(conversion.unchecked),
     )
 
 
@@ -182,11 +188,13 @@ def names_of_parameters(program: ExportedProgram) -> tuple[str, ...]:
 class _Conversion:
     """Translates inputs, constants and outputs of one program; a `Walk` translates its calls."""
 
-    def __init__(self, program: ExportedProgram, name: str, dynamic_shapes: Any) -> None:
-        self.program = program
-        graph, inputs = Graph(name), user_inputs(program)
-        names = names_of(dynamic_shapes, inputs)
+    def __init__(self, model: TorchExport) -> None:
+        self.program = program = model.program
+        self._guards = model.guards
+        graph, inputs = Graph(model.name), user_inputs(program)
+        names = names_of(model.dynamic.shapes, inputs)
         self.walk = Walk(graph, Symbols(graph.scope, program.range_constraints, inputs, names))
+        self.unchecked: list[str] = []  # conditions on inputs that are no guards of the graph
         self.input_names: list[str] = []
         self.input_slots: list[Slot] = []
         self.output_slots: list[Slot] = []
@@ -196,6 +204,7 @@ class _Conversion:
 
     def run(self) -> Graph:
         module = self.program.graph_module
+        self.unchecked = record_guards(self._guards, user_inputs(self.program), self.walk.symbols)
         placeholders = module.graph.find_nodes(op="placeholder")
         specs = self.program.graph_signature.input_specs
         given = zip(placeholders, specs, strict=True)

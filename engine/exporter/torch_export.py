@@ -26,6 +26,7 @@ from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
     FakeTensor,
     OpOverload,
+    guards_of,
     is_mutable,
     is_wrapper,
     parts_of,
@@ -48,11 +49,14 @@ class Captured(NamedTuple):
 
     Attributes:
         assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
+        guards: the conditions on the inputs for which torch captured the model, as torch writes them. Those that
+            decompositions add are left out: they keep to sizes, such as 1 and more, that their results do not need.
     """
 
     program: ExportedProgram
     dynamic: DynamicShapes
     assigned: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
 
 
 def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> Captured:
@@ -82,7 +86,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         with _errors_as_one_sentence() as assigned, capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
-    return Captured(_decomposed(program), dynamic, tuple(assigned))
+    return Captured(_decomposed(program), dynamic, tuple(assigned), tuple(guards_of(program)))
 
 
 def check_module(model: Any) -> None:

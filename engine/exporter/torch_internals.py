@@ -49,6 +49,7 @@ __all__ = [
     "can_decompose",
     "compile_functional_graphs",
     "decomposition",
+    "guards_of",
     "has_results",
     "is_contiguous",
     "is_mutable",
@@ -66,6 +67,11 @@ __all__ = [
 
 
 # --- operators: torch.Tensor and torch.ops have no public schema ----------------------------------------------------
+
+
+def guards_of(program: Any) -> Sequence[str]:
+    """The conditions on the inputs of an exported program for which torch captured it, as Python expressions."""
+    return tuple(getattr(program, "_guards_code", ()))
 
 
 def schema_arguments(overload: OpOverload) -> Sequence[Any]:

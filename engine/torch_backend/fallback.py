@@ -21,12 +21,14 @@ from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.exporter import TorchExport, trees
 from engine.exporter.context import tensor_type
+from engine.exporter.guards import record_guards
 from engine.exporter.registry import Refusal
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.memory import as_array
 from engine.program import Artifact, Constants, Signature
 from engine.runtime.boundary import Boundary
+from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.requests import check_profile, positions_of
@@ -50,6 +52,10 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     Where sizes differ from call to call, segments are compiled for each combination of them at its first call, and the
     latest `Config.plans` are kept. It cannot be saved, because a file holds no code for torch.
 
+    Attributes:
+        restrictions: texts of the sizes that the program does not take, although dynamic_shapes allow them.
+        unchecked: as of `engine.exporter.Exported`.
+
     Raises (when made):
         UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
         ConfigError, UnsupportedByTarget: as `Segmented`.
@@ -58,7 +64,8 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     _HOW_TO_KEEP = "compile the model again"
 
     def __init__(self, model: TorchExport, config: Config) -> None:
-        interface, self._symbols = _interface(model)
+        interface, self._symbols, self.unchecked = _interface(model)
+        self.restrictions = (*describe_restrictions(interface.scope), *model.dynamic.restrictions)
         # One thread at a time makes segments: those of each combination of sizes have packed weights of their own.
         super().__init__(interface, config, None, serial=True, find_changed=model.watch.find_changed)
         self._export_seconds = model.seconds
@@ -158,11 +165,15 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return chosen.segments.trace(tensors, positions_of(keep, chosen.segments.count_nodes()))
 
 
-def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
-    """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes."""
+def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]]:
+    """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes; the
+    conditions on the inputs that are no guards of it.
+    """
     program, scope = model.program, Scope()
     inputs = exporter.user_inputs(program)
     symbols = Symbols(scope, program.range_constraints, inputs, names_of(model.dynamic.shapes, inputs))
+    with scope.deciding():
+        unchecked = record_guards(model.guards, inputs, symbols)
     types, names, slots = [], list[str](), list[Any]()
     for node in inputs:
         value = node.meta.get("val")
@@ -195,7 +206,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any]]:
     )
     numbers = tuple(range(len(names)))
     artifact = Artifact(model.name, tuple(types), tuple(names), numbers, (), (), Constants({}), signature, scope=scope)
-    return artifact, symbols.declared
+    return artifact, symbols.declared, tuple(unchecked)
 
 
 def _weights(model: TorchExport) -> dict[torch.fx.Node, torch.Tensor]:

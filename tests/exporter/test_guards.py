@@ -1,0 +1,139 @@
+"""A program keeps to the branches of the model's code that torch captured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import engine
+from engine import sizes
+from engine.exporter import user_inputs
+from engine.exporter.guards import record_guards
+from engine.exporter.symbols import Symbols
+
+
+class Thirds(nn.Module):
+    """Doubles x where its length is a multiple of 3."""
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] % 3 == 0 else x
+
+
+class Unsupported(nn.Module):
+    """The same with a call that the engine cannot compile."""
+
+    def forward(self, x):
+        return torch.special.bessel_j0(x) if x.shape[0] % 3 == 0 else x
+
+
+class Parts(nn.Module):
+    """The branch depends on a size of the parts of an argument."""
+
+    def forward(self, x, *rest, options):
+        both = max(x.shape[0], rest[0].shape[0])
+        return x.sum() + rest[0].sum() if both > options["Mask"].shape[0] and x.shape[0] % 2 == 0 else x.sum()
+
+
+@pytest.mark.parametrize("fallback", [None, "torch"])
+@pytest.mark.parametrize(
+    "dim", [Dim.AUTO, Dim.DYNAMIC, Dim("b", min=2, max=9) + 1, Dim("b", min=2, max=9) * 2], ids=str
+)
+def test_sizes_of_another_branch_are_refused(dim, fallback):
+    model = (Unsupported() if fallback else Thirds()).eval()
+    with pytest.warns(engine.GuardWarning, match="% 3\\) == 0"):
+        program = engine.compile(
+            model, (torch.randn(6, 4),), engine.Config(fallback=fallback), dynamic_shapes=({0: dim},)
+        )
+    for size in (6, 12, 18):
+        x = torch.randn(size, 4)
+        if size <= (10 if getattr(dim, "__name__", "") == "b + 1" else 18):
+            torch.testing.assert_close(program(x), model(x), rtol=1e-6, atol=1e-6)
+    for size in (4, 8, 10):
+        with pytest.raises(engine.ShapeError, match="% 3\\) == 0"):
+            program(torch.randn(size, 4))
+
+
+def test_a_program_of_torch_keeps_its_guards(tmp_path):
+    exported = torch.export.export(Thirds(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim.AUTO},))
+    torch.export.save(exported, tmp_path / "thirds.pt2")
+    with pytest.warns(engine.GuardWarning, match="% 3\\) == 0"):
+        program = engine.compile(torch.export.load(tmp_path / "thirds.pt2"), (torch.randn(6, 4),))
+    with pytest.raises(engine.ShapeError):
+        program(torch.randn(4, 4))
+    program.save(tmp_path / "thirds.engine")
+    with pytest.raises(engine.ShapeError):
+        engine.load(tmp_path / "thirds.engine")(torch.randn(4, 4).numpy())
+
+
+def test_sizes_of_parts_of_arguments_are_found_by_name():
+    shape = {0: Dim.AUTO}
+    model, example = Parts().eval(), (torch.randn(6), torch.randn(5))
+    options = {"Mask": torch.randn(4)}
+    with pytest.warns(engine.GuardWarning):
+        program = engine.compile(
+            model,
+            (example, {"options": options}),
+            dynamic_shapes={"x": shape, "rest": (shape,), "options": {"Mask": shape}},
+        )
+    torch.testing.assert_close(program(*example, options=options), model(*example, options=options))
+    with pytest.raises(engine.ShapeError):
+        program(torch.randn(5), torch.randn(5), options=options)
+    with pytest.raises(engine.ShapeError):
+        program(torch.randn(6), torch.randn(5), options={"Mask": torch.randn(8)})
+
+
+@pytest.fixture
+def captured():
+    """The placeholders and symbols of a program whose input x has the length b = 6."""
+    program = torch.export.export(nn.ReLU(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b", min=2, max=99)},))
+    inputs, scope = user_inputs(program), sizes.Scope()
+    symbols = Symbols(scope, program.range_constraints, inputs, {(inputs[0].name, 0): "b"})
+    return inputs, scope, symbols, f"L['{inputs[0].name}'].size()[0]"
+
+
+@pytest.mark.parametrize(
+    ("condition", "guards"),
+    [
+        ("{} % 3 == 0", ["(b % 3) == 0"]),
+        ("{} // 4 < 2", ["(b // 4) - 2 < 0"]),
+        ("not ({} == 7)", ["b - 7 != 0"]),
+        ("3 < {} <= 9", ["b - 4 >= 0", "b - 10 < 0"]),
+        ("{} > 50 or {} ** 2 == 36", ["b - 51 < 0", "b*b - 36 == 0"]),
+        ("max({}, 10) == 10 and -{} != -5", ["b - 10 < 0", "- b + 5 != 0"]),
+        ("{} >= 2", []),  # as the range says
+        ("L['input'].stride()[0] == 4", []),
+    ],
+)
+def test_conditions_become_guards(captured, condition, guards):
+    inputs, scope, symbols, size = captured
+    with scope.deciding():
+        assert record_guards([condition.replace("{}", size)], inputs, symbols) == []
+    assert [str(guard) for guard in scope.guards] == guards
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "{} / 4 == 1.5",
+        "L['other'].size()[0] == 6",
+        "__import__('os').getpid() == 1",
+        "{} ==",
+        "{} % ({} - 6) == 0",
+        "{} == 7",
+        "L",
+    ],
+)
+def test_other_conditions_are_given_back_and_never_executed(captured, condition):
+    inputs, scope, symbols, size = captured
+    condition = condition.replace("{}", size)
+    with scope.deciding():
+        assert record_guards([condition], inputs, symbols) == [condition]
+
+
+def test_a_condition_that_no_call_can_check_is_warned_of(monkeypatch):
+    monkeypatch.setattr("engine.exporter.torch_export.guards_of", lambda _program: ["L['x'].size()[0] / 4 == 1.5"])
+    told = r"Thirds is right only for inputs with L\['x'\].size\(\)\[0\] / 4 == 1.5"
+    with pytest.warns(engine.GuardWarning, match=told):
+        engine.compile(Thirds().eval(), (torch.randn(6, 4),))
