@@ -252,13 +252,14 @@ def test_places_that_cannot_be_read_or_written_are_a_message(results, capsys, mo
     assert (folder / "file").read_text() == (folder / "mine" / "thesis.txt").read_text() == "mine"
 
 
-def test_a_results_folder_that_is_a_file_is_one_run_or_named(results, tmp_path, capsys):
+def test_a_results_folder_that_is_a_file_is_refused(results, tmp_path, capsys):
     (tmp_path / "thesis.txt").write_text("mine")
     for given in (next((results / "runs").glob("*/*.jsonl")), tmp_path / "thesis.txt"):
         with pytest.raises(SystemExit) as ended:
             main(["site", "--results", str(given), "--out", str(tmp_path / "site"), "--json"])
-        assert not ended.value.code
-    assert "thesis.txt:1: expected a line of kind `environment`" in capsys.readouterr().err
+        assert ended.value.code == 2
+        assert f"{given}: is a file; expected the folder of results" in capsys.readouterr().err
+        assert not (tmp_path / "site").exists()
 
 
 @pytest.mark.parametrize("how", ["other folder", "other name"])
