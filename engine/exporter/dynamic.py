@@ -29,8 +29,8 @@ class DynamicShapes(NamedTuple):
     Attributes:
         shapes: by name of the input, with axes counted from 0: torch ignores axes that are counted from the last one.
             None if all sizes are fixed.
-        restrictions: a text such as ``x.shape[0] = 1 (...)`` for each size of which the program takes less than
-            `shapes` allow. During a capture these are the sizes that are left to torch (`Dim.AUTO`) and that torch
+        restrictions: a text such as ``x.shape[0] = 1 (...)`` for each size of which the program takes fewer values
+            than `shapes` allow. During a capture these are the sizes that are left to torch (`Dim.AUTO`) and that torch
             takes as fixed, because they are 0 or 1 in the example input; afterwards also those of `list_narrowed`.
     """
 
@@ -243,7 +243,7 @@ class _Walk:
         return found
 
     def _check_dim(self, place: str, dim: Any, size: int) -> None:
-        """ConfigError if `dim` is no dynamic shape of an axis, or is one that `size` or an earlier axis contradicts."""
+        """ConfigError if `dim` cannot stand for an axis, or contradicts the example's `size` or an earlier axis."""
         if isinstance(dim, str):
             raise ConfigError(f"dynamic_shapes: {place}: expected torch.export.Dim({dim!r}), got a text")
         if dim is None:

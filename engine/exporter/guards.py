@@ -5,6 +5,7 @@ another one is right for sizes that take another branch.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,8 +83,7 @@ class _Reader:
             case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](self.read(left), self.read(right))
             case ast.BinOp(left, ast.Pow(), ast.Constant(int() as exponent)) if exponent > 0:
-                base = self.read(left)
-                return _multiply([base] * exponent)
+                return math.prod([self.read(left)] * exponent)
             case ast.UnaryOp(op, operand) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](self.read(operand))
             case ast.BoolOp(ast.And(), values):
@@ -105,13 +105,6 @@ class _Reader:
         if not isinstance(value, torch.Tensor):
             raise Refusal(f"{name} is no input")
         return self._symbols.size(value.shape[axis])
-
-
-def _multiply(factors: Sequence[Any]) -> Any:
-    product = 1
-    for factor in factors:
-        product = product * factor
-    return product
 
 
 def _name(tensor: ast.AST) -> str:

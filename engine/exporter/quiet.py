@@ -108,7 +108,7 @@ class _Stderr:
         text = self._held.getvalue()
         text = text.replace(without, "") if without else text
         if text:
-            with contextlib.suppress(OSError):  # that nobody can read it is no failure of the capture
+            with contextlib.suppress(OSError):  # a full output must not end the capture
                 self._stream.write(text)
 
 

@@ -140,7 +140,7 @@ def _bounded(bound: Any, otherwise: int) -> int:
 
 
 def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
-    """(input, axis) -> the name of the symbol in its size: of a `torch.export.Dim`, or of the one that it follows from.
+    """(input, axis) -> the name of the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root.
 
     Args:
         dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.

@@ -15,7 +15,7 @@ import pytest
 
 import engine
 from engine.processors import count_processors
-from suites.cli import main, output
+from suites.cli import main
 from suites.cli import run as run_command
 from suites.cli.scripts import chosen_models
 from suites.harness.record import machine, store
@@ -565,56 +565,3 @@ def test_scripts_take_models_and_name_the_nearest_known_one(monkeypatch, capsys)
     with pytest.raises(SystemExit):
         chosen_models("A table.", ("mlp",))
     assert "did you mean 'resnet18'" in capsys.readouterr().err
-
-
-def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would_be_cut(monkeypatch, capsys):
-    rows = [{"run": "20261124T045631Z_default", "state": "3 of 12 rows"}, {"run": "x", "state": "complete"}]
-    monkeypatch.setenv("COLUMNS", "34")
-    output.print_table(rows)
-    assert "20261124T045631Z_default  3 of 12\n" in capsys.readouterr().out
-    monkeypatch.setenv("COLUMNS", "30")
-    output.print_table(rows)
-    assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
-
-
-@pytest.mark.parametrize("columns", range(20, 120))
-def test_a_plain_table_cuts_no_word_off(columns, monkeypatch, capsys):
-    path = "/home/user/.cache/enginebench/provisioned"
-    rows = [
-        {"name": "provisioned", "summary": "files that backends make once a machine", "megabytes": 1.4, "folder": path},
-        {"name": "gguf", "summary": "models that were written for llama.cpp", "megabytes": 6147.0, "folder": path},
-    ]
-    monkeypatch.setenv("COLUMNS", str(columns))
-    output.print_table(rows)
-    printed = capsys.readouterr().out
-    assert max(map(len, printed.splitlines())) <= columns
-    words = [word for row in rows for value in row.values() for word in str(value).split() if len(word) <= columns - 2]
-    assert all(printed.count(word) >= words.count(word) for word in words)
-
-
-@pytest.mark.parametrize(
-    ("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21"), ("9" * 18, "10000")]
-)
-@pytest.mark.parametrize("command", [("list", "suites"), ("list", "runs"), ("show", "last"), ("--help",)], ids=" ".join)
-def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):
-    if command not in (("--help",), ("list", "suites")):
-        command = (*command, "--results", str(tmp_path))
-        with store.Writer(store.runs_folder(tmp_path) / "20261121T101112Z_abc_tiny.jsonl") as writer:
-            writer.append(records.environment(), records.summary(), records.summary(backend="engine"))
-    printed = []
-    for width in (columns, meant):
-        monkeypatch.setenv("COLUMNS", width)
-        printed.append(call(capsys, *command))
-        assert (printed[-1][0], printed[-1][2]) == (0, "")
-    assert printed[0] == printed[1]
-    assert printed[0][1].strip()
-
-
-@pytest.mark.parametrize("variable", ["COLUMNS", "LINES"])
-@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "1" * 5000], ids=["superscript", "long"])
-def test_a_size_of_the_terminal_that_is_no_number_has_no_effect(variable, text, monkeypatch, capsys):
-    monkeypatch.delenv(variable, raising=False)
-    usual = call(capsys, "list", "suites")
-    monkeypatch.setenv(variable, text)
-    assert call(capsys, "list", "suites") == usual
-    assert usual[0] == 0

@@ -25,7 +25,7 @@ static eb_status run_full(const eb_node *node, void *const *bases, int64_t begin
     char *to = (char *)eb_data(y, bases) + first;
     if (bytes <= 0) return EB_OK;
     eb_store_any(y->dtype, to, 0, 1, node->reals[EB_REAL_FULL_VALUE], 0);
-    /* What is written already, again and again; up to a tile, so that what is read stays in the nearest cache. */
+    /* Copies of the beginning of the tile, at most a quarter of a tile each: what they read stays in the nearest cache. */
     for (int64_t done = size; done < bytes;) {
         int64_t more = eb_min(eb_min(done, TILE_BYTES / 4), bytes - done);
         memcpy(to + done, to, (size_t)more);
