@@ -152,7 +152,7 @@ def _describe_row(case: Case, label: str, speeds: dict[str, float]) -> Line:
     }  # fmt: skip
     if label == "engine":
         ratio = speeds["engine"] / speeds[fastest]
-        verdict = "faster" if ratio < 0.95 else "slower" if ratio > 1.05 else "inconclusive"
+        verdict = "faster" if ratio < 0.95 else "slower" if ratio > 1.05 else "unclear"
         about = {"backend": fastest, "ratio": _describe_ratio(ratio), "verdict": verdict, "detectable": 0.04}
         row["best_peer"] = about
     return row

@@ -257,8 +257,8 @@ class NodeProfile:
     Attributes:
         seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its
             end, which overlaps with other launches.
-        share_of_time: of the busy time of all threads.
-        share_of_roof: by what is executed, of the roof of one core that binds it, while a core works on it; None where
+        time_share: of the busy time of all threads.
+        roof_share: by what is executed, of the roof of one core that binds it, while a core works on it; None where
             unknown.
         bound: "compute" or "memory".
         module: the path of the module of the user's model that computes it; "" where that is not known.
@@ -273,8 +273,8 @@ class NodeProfile:
     flops: int
     executed_flops: int
     bytes: int
-    share_of_time: float
-    share_of_roof: float | None
+    time_share: float
+    roof_share: float | None
     bound: str
     module: str = ""
     is_reference: bool = False
@@ -282,7 +282,7 @@ class NodeProfile:
     @property
     def has_known_work(self) -> bool:
         """False for a launch that torch runs, of which nothing is counted."""
-        return bool(self.bytes or self.flops) or self.share_of_roof is not None
+        return bool(self.bytes or self.flops) or self.roof_share is not None
 
 
 @dataclass(frozen=True)
@@ -376,14 +376,14 @@ class Profile:
         least, lost = 0.0, dict[str, float]()
         for node in self.nodes:
             arithmetic = node.executed_flops / self.peak_flops
-            needed = arithmetic if node.share_of_roof is None else node.share_of_roof * node.seconds
+            needed = arithmetic if node.roof_share is None else node.roof_share * node.seconds
             needed = min(needed, node.seconds)
             least += needed
             lost[node.op] = lost.get(node.op, 0.0) + node.seconds - needed
         ordered = sorted(lost.items(), key=lambda one: -one[1])
         idle = sum(thread.idle_seconds for thread in self.threads)
         shares = tuple((op, seconds / total) for op, seconds in ordered)
-        cached = sum(node.seconds for node in self.nodes if node.share_of_roof is None and node.has_known_work)
+        cached = sum(node.seconds for node in self.nodes if node.roof_share is None and node.has_known_work)
         return Attribution(least / total, shares, idle / total, cached / total)
 
     def tabulate(self) -> list[tuple[Sequence[str], list[Sequence[Any]]]]:
@@ -394,10 +394,10 @@ class Profile:
                 f"{n.kernel} {_REFERENCE_MARK}" if n.is_reference else n.kernel,
                 "x".join(map(str, n.shape)) or "scalar",
                 n.seconds * 1e6,
-                f"{n.share_of_time:6.1%}",
+                f"{n.time_share:6.1%}",
                 n.flops / n.seconds / 1e9 if n.flops and n.seconds else None,
                 n.bytes / n.seconds / 1e9 if n.bytes and n.seconds else None,
-                "-" if n.share_of_roof is None else f"{n.share_of_roof:.0%} {n.bound}",
+                "-" if n.roof_share is None else f"{n.roof_share:.0%} {n.bound}",
                 shortened(n.module),
                 n.source,
             )
@@ -433,7 +433,7 @@ class Profile:
         slow = [node for node in self.nodes if node.is_reference]
         if not slow:
             return []
-        share = sum(node.share_of_time for node in slow)
+        share = sum(node.time_share for node in slow)
         launches = f"{len(slow)} of {len(self.nodes)} launches, {share:.1%} of the time"
         return [f"{_REFERENCE_MARK}: {launches}, use reference kernels, which are slow."]
 

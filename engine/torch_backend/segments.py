@@ -289,7 +289,7 @@ class Segmented:
         widest = max(len(profile.threads) for profile in profiles)
         threads = [[p.threads[n] for p in profiles if n < len(p.threads)] for n in range(widest)]
         return Profile(
-            nodes=tuple(replace(n, share_of_time=n.seconds / busy if busy else 0.0) for n in nodes),
+            nodes=tuple(replace(n, time_share=n.seconds / busy if busy else 0.0) for n in nodes),
             threads=tuple(
                 ThreadProfile(sum(t.busy_seconds for t in one), sum(t.idle_seconds for t in one)) for one in threads
             ),

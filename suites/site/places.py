@@ -166,7 +166,7 @@ _TURNED: Mapping[Verdict, Verdict] = {
     "faster": "slower",
     "slower": "faster",
     "same": "same",
-    "inconclusive": "inconclusive",
+    "unclear": "unclear",
 }
 
 

@@ -79,8 +79,8 @@ def describe_profile(profile: StoredProfile) -> dict[str, Any]:
                 "op": node.op,
                 "intensity": node.executed_flops / node.bytes,
                 "rate": node.executed_flops / node.seconds,
-                "time": node.share_of_time,
-                "roof": node.share_of_roof,
+                "time": node.time_share,
+                "roof": node.roof_share,
                 "bound": node.bound,
             }
             for node in profile.nodes

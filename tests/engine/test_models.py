@@ -234,7 +234,7 @@ def test_profile_names_every_launch_and_accounts_for_every_thread(threads):
         assert thread.busy_seconds + thread.idle_seconds == pytest.approx(profile.seconds, rel=1e-12)
     busy = sum(t.busy_seconds for t in profile.threads)
     assert sum(n.seconds for n in profile.nodes) == pytest.approx(busy, rel=1e-12)
-    assert sum(n.share_of_time for n in profile.nodes) == pytest.approx(1)
+    assert sum(n.time_share for n in profile.nodes) == pytest.approx(1)
     assert all(n.seconds > 0 for n in profile.nodes)
     text = str(profile)
     assert "layer_norm" in text

@@ -108,7 +108,7 @@ def test_a_profile_marks_launches_of_reference_kernels():
     assert {node.op for node in marked} == {"linear"}
     text = str(profile)
     assert sum("_reference r " in line for line in text.splitlines()) == len(marked)
-    share = sum(node.share_of_time for node in marked)
+    share = sum(node.time_share for node in marked)
     launches = f"r: {len(marked)} of {len(profile.nodes)} launches, {share:.1%} of the time, use reference kernels"
     assert text.splitlines()[-1] == f"{launches}, which are slow."
     assert "use reference kernels" not in str(engine.compile(MLP, (X,)).profile(X, runs=1, roofs=False))

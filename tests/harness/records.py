@@ -56,7 +56,7 @@ def node(**fields):
     usual = {
         "case": CASE, "backend": "engine", "index": 0, "op": "linear", "kernel": "f32_linear__avx512_packed",
         "shape": [1, 16], "module": "layers.0", "seconds": 2e-4, "flops": 20_000_000, "executed_flops": 20_000_000,
-        "bytes": 3_000_000, "share_of_time": 0.5, "share_of_roof": 0.97, "bound": "compute", "peak_flops": 1e11,
+        "bytes": 3_000_000, "time_share": 0.5, "roof_share": 0.97, "bound": "compute", "peak_flops": 1e11,
         "bandwidth": 3e10,
     }  # fmt: skip
     return NodeRecord(**usual | fields)

@@ -21,7 +21,7 @@ def effect(switch, mode, value, verdict):
 LEFT_OUT = [
     effect(ALL, LEAVE_ONE_OUT, 1.50, "pays"),
     effect("common_subexpressions", LEAVE_ONE_OUT, 1.20, "pays"),
-    effect("fuse_gelu", LEAVE_ONE_OUT, 1.10, "inconclusive"),
+    effect("fuse_gelu", LEAVE_ONE_OUT, 1.10, "unclear"),
 ]
 ALONE = [
     effect("common_subexpressions", ADD_ONE_IN, 1.30, "pays"),

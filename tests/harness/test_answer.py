@@ -46,7 +46,7 @@ def test_a_competitor_that_is_the_fastest_is_named():
 
 
 def test_a_lead_that_paired_rounds_do_not_confirm_is_not_called_ahead():
-    reverse = Compared(backend="eager", ratio=Ratio(1.25, 0.5, 4.0), verdict="inconclusive")
+    reverse = Compared(backend="eager", ratio=Ratio(1.25, 0.5, 4.0), verdict="unclear")
     rows = [row("engine", 0.95, runner_up=reverse), row("eager", 1.0)]
     assert answer.write_answer(rows).startswith(
         "Fastest: engine by median latency, but 0.80x as fast as eager in paired rounds [0.25, 2.00], within noise."
@@ -58,7 +58,7 @@ def test_what_is_not_sure_says_how_to_become_surer():
         row("engine", 0.8, 1, over("openvino")),
         row("openvino", 1.0, 1),
         row("engine", 1.0, 2),
-        row("openvino", 0.8, 2, over("engine", "inconclusive")),
+        row("openvino", 0.8, 2, over("engine", "unclear")),
     ]
     found = answer.write_answer(rows)
     assert "engine at 1 thread, 1.25x ahead of openvino [1.11, 1.33], beyond noise; openvino at 2 threads" in found

@@ -70,7 +70,7 @@ def test_another_version_is_a_control_where_its_content_is_the_same(digest, is_c
     found = compared(with_version(run(true=0.5), "1"), with_version(run(1, true=0.7), digest))
     verdicts = {row.backend: row.time.verdict for row in found.rows if row.time is not None and "b1/" in row.case}
     assert verdicts["engine@0123456789ab-dirty"] == ("control" if is_control else "slower")
-    assert verdicts["engine"] == ("inconclusive" if is_control else "slower"), "no further than a control"
+    assert verdicts["engine"] == ("unclear" if is_control else "slower"), "no further than a control"
 
 
 def test_counts_of_another_version_gate():
@@ -154,7 +154,7 @@ def test_a_large_change_of_time_is_found_beside_the_baseline_of_each_run():
 
 def test_less_than_a_control_moved_is_no_change_of_the_code():
     found = compared(run(), run(1, true=math.log(1.2), moved=math.log(1.4)))
-    assert {row.time.verdict for row in found.rows if row.backend == "engine"} == {"inconclusive"}
+    assert {row.time.verdict for row in found.rows if row.backend == "engine"} == {"unclear"}
 
 
 def test_a_machine_that_is_slower_for_everybody_changes_nothing():

@@ -25,7 +25,7 @@ LINES = {
     ROWS: [records.summary(latency=stats.latency([[[1e-3]]]))],
     KERNELS: [records.kernel(), records.kernel(name="128 x 768", isa="avx512", bound=None, roof_share=None,
                                                executed_share=None, openblas_ratio=None)],
-    NODES: [records.node(), records.node(index=1, op="copy", executed_flops=0, flops=0, share_of_roof=None)],
+    NODES: [records.node(), records.node(index=1, op="copy", executed_flops=0, flops=0, roof_share=None)],
 }  # fmt: skip
 
 

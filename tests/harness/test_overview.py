@@ -31,7 +31,7 @@ from suites.harness.record.schema import Compared, Error, Latency, PerToken, Rat
 from tests.harness import records
 
 PEERS = {"eager": 4.0, "torch_compile": 3.0, "onnxruntime": 2.0, "onnxruntime[without=SkipLayerNormFusion]": 1.9}
-VERDICTS = {"ahead": "faster", "behind": "slower", "level": "same", "unclear": "inconclusive"}
+VERDICTS = {"ahead": "faster", "behind": "slower", "level": "same", "unclear": "unclear"}
 
 
 def row(backend, seconds, **fields):
@@ -405,7 +405,7 @@ def test_a_block_gives_no_speed_against_a_baseline_without_a_time():
 
 def test_a_block_says_when_medians_and_paired_rounds_give_different_orders():
     def compared(value):
-        peer = Compared(backend="eager", ratio=Ratio(value, value / 2, value * 2), verdict="inconclusive")
+        peer = Compared(backend="eager", ratio=Ratio(value, value / 2, value * 2), verdict="unclear")
         return {"best_peer": peer}
 
     first = [row("eager", 1.02e-3), row("engine", 1e-3, **compared(1.25))]

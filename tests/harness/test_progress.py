@@ -52,8 +52,8 @@ def test_lines_that_stay_are_printed_as_they_are_and_the_table_goes_when_the_run
     with LiveReporter(Console(file=stream, force_terminal=True, width=120)) as found:
         found.start(1, "suite mlp")
         found.rows("case", ["eager"])
-        found.say("eager: 1.013 [0.954, 1.075] inconclusive")
-    assert "eager: 1.013 [0.954, 1.075] inconclusive" in stream.getvalue()
+        found.say("eager: 1.013 [0.954, 1.075] unclear")
+    assert "eager: 1.013 [0.954, 1.075] unclear" in stream.getvalue()
 
 
 def test_without_a_terminal_there_are_lines_with_the_time_and_what_is_done() -> None:

@@ -24,7 +24,8 @@ from tests.harness import records
 
 GOLDEN = (
     "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first",
-    "schema-2-precision", "schema-3-first", "schema-4-accuracy",
+    "schema-2-precision", "schema-3-first", "schema-4-accuracy", "schema-5-history", "schema-5-kernels",
+    "schema-5-nodes", "schema-5-versions",
 )  # fmt: skip
 
 
@@ -51,8 +52,23 @@ def test_every_committed_record_is_read_and_nothing_of_it_is_left_out(root):
         assert len(raw) == 1 + len(run.records)
         for line, record in zip(raw, (run.environment, *run.records), strict=True):
             written = store.to_json(record)
+            line = migrations.upgrade(line, SCHEMA)
             del line["schema"]
             assert is_in(line, written), path.name
+
+
+def test_an_upgrade_to_schema_6_renames_one_verdict_and_the_shares_of_nodes_and_nothing_else(root):
+    old = ('"verdict": "inconclusive"', '"share_of_time":', '"share_of_roof":')
+    new = ('"verdict": "unclear"', '"time_share":', '"roof_share":')
+    seen = set()
+    for path in sorted((root / "tests/golden/records").glob("schema-5-*.jsonl")):
+        for text in path.read_text().splitlines():
+            expected = text
+            for before, after in zip(old, new, strict=True):
+                seen |= {before} if before in expected else set()
+                expected = expected.replace(before, after)
+            assert json.dumps(migrations.upgrade(json.loads(text), 6)) == expected
+    assert seen == set(old), "the golden files have each of them"
 
 
 def test_a_golden_file_is_read_and_written_back_in_todays_schema(golden, tmp_path):

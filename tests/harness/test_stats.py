@@ -85,11 +85,11 @@ def test_no_generation_or_an_empty_one_is_refused():
     [
         (0.80, 0.90, 0.95, 0.0, "faster"),
         (1.05, 1.10, 1.15, 0.0, "slower"),
-        (0.95, 1.03, 1.12, 0.0, "inconclusive"),
+        (0.95, 1.03, 1.12, 0.0, "unclear"),
         (0.99, 1.00, 1.01, 0.0, "same"),
         (0.985, 0.990, 0.995, 0.0, "same"),
-        (0.85, 0.90, 0.95, 0.2, "inconclusive"),
-        (0.99, 1.00, 1.01, 0.2, "inconclusive"),
+        (0.85, 0.90, 0.95, 0.2, "unclear"),
+        (0.99, 1.00, 1.01, 0.2, "unclear"),
     ],
 )
 def test_the_verdict_follows_interval_margin_and_floor(low, value, high, floor, expected):

@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
     singles = [effect(name, LEAVE_ONE_OUT, 1.5, "pays") for name in ("a", "b")]
     alone = [effect(name, ADD_ONE_IN, 1.25, "pays") for name in ("a", "b")]
     write_ablation(results, "20261120T120000Z", "ablate_x", [*singles, *alone])
-    pairs = [effect("a+b", PAIR, 1.4, "inconclusive"), effect("a+c", PAIR, 1.2, "redundant")]
+    pairs = [effect("a+b", PAIR, 1.4, "unclear"), effect("a+c", PAIR, 1.2, "redundant")]
     write_ablation(results, "20261121T120000Z", "ablate_x_pairs", pairs)
     write_ablation(results, "20261122T120000Z", "ablate_y", [effect("a", LEAVE_ONE_OUT, 1.5, "pays", "mlp/b9/t1/fp32")])
     build.build_site(collect(results), results / "site")

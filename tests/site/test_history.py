@@ -74,7 +74,7 @@ def folder(run, tmp_path_factory):
 def test_the_second_commit_is_a_step_and_the_counts_of_the_last_one_changed(run):
     for track in steps.follow(run, MachineNoise()):
         # Equal times are not called `same`: no stored A/A pair says how much processes of this machine differ.
-        assert [point.word for point in track.points] == ["first", "slower", "failed", "inconclusive"]
+        assert [point.word for point in track.points] == ["first", "slower", "failed", "unclear"]
         first, slower, failed, last = track.points
         assert math.isclose(slower.ratio.value, 2.0, rel_tol=0.01)
         assert slower.ratio.low < 2 < slower.ratio.high

@@ -30,10 +30,10 @@ SLOWER = [
 ]
 NODES = [
     records.node(),
-    records.node(index=1, op="copy", kernel="any_copy__generic_blocked", flops=0, executed_flops=0, share_of_roof=None,
+    records.node(index=1, op="copy", kernel="any_copy__generic_blocked", flops=0, executed_flops=0, roof_share=None,
                  bound="memory"),
     records.node(index=2, op="gelu", kernel="f32_gelu__avx512_vector", executed_flops=1000, flops=1000, bytes=8000,
-                 seconds=1e-6, share_of_roof=0.4, bound="memory"),
+                 seconds=1e-6, roof_share=0.4, bound="memory"),
 ]  # fmt: skip
 
 

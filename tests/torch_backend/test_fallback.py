@@ -127,7 +127,7 @@ def test_a_profile_has_a_line_for_what_torch_runs(program):
     x = drawn(2, 8)
     profile = program.profile(x, runs=2, roofs=False)
     assert [node.op for node in profile.nodes].count("torch") == 1
-    assert sum(node.share_of_time for node in profile.nodes) == pytest.approx(1)
+    assert sum(node.time_share for node in profile.nodes) == pytest.approx(1)
     assert profile.seconds == pytest.approx(sum(t.busy_seconds + t.idle_seconds for t in profile.threads), rel=1e-6)
 
 

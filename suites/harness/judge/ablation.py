@@ -40,13 +40,13 @@ _SINGLE_VERDICTS: dict[Verdict, AblationVerdict] = {
     "slower": "pays",
     "faster": "costs",
     "same": "same",
-    "inconclusive": "inconclusive",
+    "unclear": "unclear",
 }
 _PAIR_VERDICTS: dict[Verdict, AblationVerdict] = {
     "slower": "redundant",
     "faster": "synergy",
     "same": "independent",
-    "inconclusive": "inconclusive",
+    "unclear": "unclear",
 }
 
 Facts = Mapping[str, Any]
@@ -269,7 +269,7 @@ def conclude(lines: Sequence[AblationRecord]) -> list[AblationRecord]:
         for (line, _), p in zip(timed, stats.holm([p for _, p in timed]), strict=True):
             line.p = p
             if p >= 1 - stats.CONFIDENCE and line.verdict in ("pays", "costs", "redundant", "synergy"):
-                line.verdict = "inconclusive"
+                line.verdict = "unclear"
     return found
 
 

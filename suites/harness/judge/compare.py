@@ -41,7 +41,7 @@ class Time:
     Attributes:
         ratio: with its 95% interval.
         p: of no difference, raised by Holm's rule over all rows of the comparison.
-        verdict: of a row of the engine: "faster", "slower", "same" (within 2% either way) or "inconclusive"; "control"
+        verdict: of a row of the engine: "faster", "slower", "same" (within 2% either way) or "unclear"; "control"
             for what did not change: peers, and other versions of the engine with the same content in both runs;
             "surroundings" where everything may have changed.
     """
@@ -231,7 +231,7 @@ def _judged(
     found: Mapping[Key, stats.Estimate], controls: Collection[Key], same_within: float, *, comparable: bool
 ) -> dict[Key, Time]:
     """Verdicts. Backends that did not change are controls: what moved their ratio moved from one run to the other, so
-    less than the largest of these moves in a case is `inconclusive`.
+    less than the largest of these moves in a case is `unclear`.
     """
     raised = dict(zip(found, stats.holm([stats.p_value(one) for one in found.values()]), strict=True))
     answer = {}
@@ -244,7 +244,7 @@ def _judged(
         elif key in controls:
             verdict = "control"
         elif verdict in ("faster", "slower") and raised[key] >= 1 - stats.CONFIDENCE:
-            verdict = "inconclusive"
+            verdict = "unclear"
         answer[key] = Time(ratio, raised[key], verdict)
     return answer
 

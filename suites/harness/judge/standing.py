@@ -17,7 +17,7 @@ NEAR_TOLERANCE = 0.5
 """A row is marked if its error is more than this share of what is allowed."""
 
 Word = Literal["ahead", "behind", "level", "unclear"]
-WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "inconclusive": "unclear"}
+WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "unclear": "unclear"}
 """Verdict on a ratio of times -> what is said of the engine."""
 _SURE = ("ahead", "behind")
 Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference", "scheme"]

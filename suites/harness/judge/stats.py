@@ -197,16 +197,16 @@ def verdict(found: Ratio, same_within: float, floor: float = 0.0) -> Verdict:
     Args:
         found: the ratio.
         same_within: 0.02: an interval wholly within 2% either way reads `same`.
-        floor: of the A/A pair, as a log-ratio: smaller differences are `inconclusive`.
+        floor: of the A/A pair, as a log-ratio: smaller differences are `unclear`.
     """
     margin = math.log1p(same_within)
     if floor <= margin and math.log(found.low) >= -margin and math.log(found.high) <= margin:
         return "same"
     if abs(math.log(found.value)) <= floor:
-        return "inconclusive"
+        return "unclear"
     if found.high < 1:
         return "faster"
-    return "slower" if found.low > 1 else "inconclusive"
+    return "slower" if found.low > 1 else "unclear"
 
 
 def latency(generations: Sequence[Rounds]) -> Latency:

@@ -17,7 +17,7 @@ from suites.harness.record.schema import Ratio, Samples
 from suites.harness.record.store import Run
 
 COUNTS = columns("gates")
-Word = Literal["first", "same code", "faster", "slower", "same", "inconclusive", "not timed", "failed"]
+Word = Literal["first", "same code", "faster", "slower", "same", "unclear", "not timed", "failed"]
 STEPS: tuple[Word, ...] = ("faster", "slower")
 
 
@@ -204,7 +204,7 @@ def _choose_word(
     if estimate is None or p is None:
         return "not timed"
     word = stats.verdict(stats.interval(estimate), within, math.log1p(floor or 0.0))
-    return "inconclusive" if word in STEPS and p >= 1 - stats.CONFIDENCE else word
+    return "unclear" if word in STEPS and p >= 1 - stats.CONFIDENCE else word
 
 
 def _list_counts(found: CountedCase | None) -> dict[str, int]:

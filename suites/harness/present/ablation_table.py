@@ -31,7 +31,6 @@ _COUNTS = {
     "operations": "flops",
     "bytes": "bytes",
 }
-_WORDS = {"inconclusive": "unclear"}
 _NOT_APPLICABLE = "not applicable"
 
 
@@ -135,7 +134,7 @@ def write_word(record: AblationRecord | None) -> str:
         return str(record.status)
     if not record.reached:
         return "not reached"
-    return _WORDS.get(str(record.verdict), str(record.verdict))
+    return str(record.verdict)
 
 
 def write_counts(row: Row) -> dict[str, str]:
@@ -143,7 +142,7 @@ def write_counts(row: Row) -> dict[str, str]:
     record = row.left_out or row.alone
     deltas = record.deltas if record is not None else {}
     counts = {name: _write_delta(deltas[column], name) for name, column in _COUNTS.items() if column in deltas}
-    if record is not None and record.detectable is not None and record.verdict == "inconclusive":
+    if record is not None and record.detectable is not None and record.verdict == "unclear":
         counts["detects"] = units.percent(record.detectable)
     return counts
 

@@ -21,7 +21,7 @@ SHORT = 12
 LEGEND_OF_TIMES = (
     "time: latency divided by that of the commit before, from rounds in which both took turns, with its 95% interval. "
     "relative to first: the product of these ratios. Below 1x is faster. A step is a difference beyond noise, at 95% "
-    "over all rows of the run; inconclusive is within noise."
+    "over all rows of the run; unclear is within noise."
 )
 LEGEND_OF_COUNTS = "counts: exact values of the program, all of the first commit, and then those that changed."
 LEGEND = f"{LEGEND_OF_TIMES} {LEGEND_OF_COUNTS}"

@@ -47,10 +47,10 @@ def tabulate_nodes(lines: Sequence[NodeRecord]) -> list[dict[str, str]]:
             "kernel": line.kernel,
             "output": "x".join(map(str, line.shape)) or "scalar",
             "core time": units.seconds(line.seconds),
-            "of time": f"{line.share_of_time:.1%}",
+            "of time": f"{line.time_share:.1%}",
             "GFLOP/s": _write_rate(line.executed_flops, line.seconds),
             "GB/s": _write_rate(line.bytes, line.seconds),
-            "of roof": "-" if line.share_of_roof is None else f"{line.share_of_roof:.0%} {_ROOFS[line.bound]}",
+            "of roof": "-" if line.roof_share is None else f"{line.roof_share:.0%} {_ROOFS[line.bound]}",
             "module": line.module,
         }
         for line in lines

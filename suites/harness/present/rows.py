@@ -80,10 +80,9 @@ def write_speed(row: Row) -> str:
 
 
 def describe_verdict(verdict: str | None, detectable: float | None) -> str:
-    """The verdict; if it is ``inconclusive``: ``unclear``, and the smallest difference that this comparison detects."""
-    if verdict != "inconclusive":
-        return str(verdict)
-    return "unclear" if detectable is None else f"unclear, detects {detectable:.0%}"
+    """The verdict, and with ``unclear`` the smallest difference that this comparison detects."""
+    is_known = verdict == "unclear" and detectable is not None
+    return f"{verdict}, detects {detectable:.0%}" if is_known else str(verdict)
 
 
 def shorten(reason: str) -> str:

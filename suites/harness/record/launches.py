@@ -73,9 +73,9 @@ class NodeRecord(Record):
     """operations that the kernel executes"""
     bytes: int
     """bytes that it reads and writes"""
-    share_of_time: float
+    time_share: float
     """of the busy time of all threads"""
-    share_of_roof: float | None = None
+    roof_share: float | None = None
     """share of the roof that binds it, for what is executed; null where no roof is known"""
     bound: Literal["compute", "memory"]
     """the roof that binds it"""

@@ -90,5 +90,25 @@ def _from_4(line: Line) -> Line:
     return line
 
 
-STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+_KEYS_5 = {"share_of_time": "time_share", "share_of_roof": "roof_share"}
+"""Columns of the kind `node` that schema 6 renames."""
+_VERDICT_5 = "inconclusive"
+"""The verdict that schema 6 calls `unclear`. It stands in lines of comparisons and in parts of them."""
+
+
+def _from_5(line: Line) -> Line:
+    """Upgrades to schema 6, which renames one verdict and the shares of nodes: tables and kernels use these words."""
+    renamed = {_KEYS_5.get(key, key): value for key, value in line.items()} if line["kind"] == "node" else line
+    return {key: _rename_verdicts(key, value) for key, value in renamed.items()}
+
+
+def _rename_verdicts(key: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rename_verdicts(name, one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rename_verdicts(key, one) for one in value]
+    return "unclear" if key == "verdict" and value == _VERDICT_5 else value
+
+
+STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5}
 """Schema -> the step to the next one."""

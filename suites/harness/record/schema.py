@@ -19,14 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from suites.harness.record.facts import FIELDS, AllFacts, Facts
 from suites.harness.record.roofs import Roofs
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
 
 Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]
 HARMLESS: tuple[Status, ...] = ("ok", "unavailable", "not applicable")
 """Statuses that say nothing against a backend: a run whose rows have no other one succeeds."""
-Verdict = Literal["faster", "slower", "same", "inconclusive"]
-AblationVerdict = Literal["pays", "costs", "same", "inconclusive", "redundant", "synergy", "independent"]
+Verdict = Literal["faster", "slower", "same", "unclear"]
+AblationVerdict = Literal["pays", "costs", "same", "unclear", "redundant", "synergy", "independent"]
 Role = Literal["engine", "version", "peer"]
 
 
@@ -382,7 +382,7 @@ class Summary(Facts, Record):
     ratio: Ratio | None = None
     """time divided by the baseline's time, with its 95% interval; below 1 is faster; null for the baseline"""
     verdict: Verdict | None = None
-    """`faster`, `slower`, `same` (within the suite's `same_within`), `inconclusive`"""
+    """`faster`, `slower`, `same` (within the suite's `same_within`), `unclear`"""
     detectable: float | None = None
     """minimum detectable effect: the smallest true difference from the baseline, relative, that this comparison finds
     with probability 0.9"""
@@ -470,7 +470,7 @@ class AblationRecord(Record):
     """p-value of the hypothesis that there is no difference, Holm-corrected over all timed switches of the run; pairs
     are corrected separately"""
     verdict: AblationVerdict | None = None
-    """`pays`, `costs`, `same`, `inconclusive`; of a pair `redundant`, `synergy`, `independent`, `inconclusive`"""
+    """`pays`, `costs`, `same`, `unclear`; of a pair `redundant`, `synergy`, `independent`, `unclear`"""
     detectable: float | None = None
     """as in the summary"""
     floor: float | None = None

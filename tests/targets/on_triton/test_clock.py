@@ -64,11 +64,11 @@ def test_a_profile_has_the_time_of_every_step(program: Program, ids: torch.Tenso
     busy = sum(node.seconds for node in profile.nodes)
     assert busy == pytest.approx(profile.seconds)  # a step begins where the one before it ends
     assert (len(profile.threads), profile.threads[0].busy_seconds) == (1, pytest.approx(busy))
-    assert sum(node.share_of_time for node in profile.nodes) == pytest.approx(1)
+    assert sum(node.time_share for node in profile.nodes) == pytest.approx(1)
     assert 2 * (profile.seconds + profile.call_seconds) <= passed  # two of three are no shorter than the median
     assert profile.clock == "perf_counter_ns"
     assert (profile.peak_flops, profile.bandwidth) == (0, 0)  # nobody has measured the roofs
-    assert {node.share_of_roof for node in profile.nodes} == {None}
+    assert {node.roof_share for node in profile.nodes} == {None}
 
 
 def test_a_profile_changes_neither_the_state_nor_later_calls(program: Program, ids: torch.Tensor) -> None:
