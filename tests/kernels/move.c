@@ -232,10 +232,12 @@ static void make_created(test_case *c, const char *op, eb_dtype dtype, int64_t n
     c->reals[1] = step;
 }
 
-/* Every dtype; sizes around a tile of 64 KiB; values that a dtype rounds, cuts or cannot hold, and NaN. */
+/* Every dtype; sizes around a tile of 64 KiB; values that a dtype rounds, cuts or cannot hold, and NaN. Some counts leave
+ * the integers of int32, or those that a double holds, between two tiles. */
 static void add_created(case_visitor *v) {
     const int is_arange = IS_ONE_OF(v->op, "arange");
-    static const double values[][2] = {{0, 1}, {-3, 0.1}, {1e30, -1e28}, {NAN, 1}, {70000, 3}};
+    static const double values[][2] = {{0, 1}, {-3, 0.1}, {1e30, -1e28}, {NAN, 1}, {70000, 3},
+                                     {5, -2},  {2147470000, 1}, {9007199254730000, 1}, {-9007199254730000, -3}};
     test_case c;
     for (int dtype = EB_F32; dtype <= (is_arange ? EB_U8 : EB_BOOL); dtype++) {
         int64_t tile = (1 << 16) / eb_element_size(dtype);

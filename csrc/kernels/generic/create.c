@@ -39,17 +39,40 @@ static inline void count(int32_t dtype, void *y, double start, double step, int6
     for (int64_t i = first; i < last; i++) eb_store_any(dtype, y, i, 1, start + step * (double)i, 0);
 }
 
+/* The same for integers in steps of integers, which add integers, several at once, and convert nothing. */
+static void count_i64(int64_t *y, int64_t start, int64_t step, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) y[i] = start + step * i;
+}
+
+static void count_i32(int32_t *y, int32_t start, int32_t step, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) y[i] = (int32_t)(start + step * i);
+}
+
+/* Whether `value` is an integer of the dtype, small enough that a double holds its neighbours as well. */
+static int is_integer(double value, int32_t dtype) {
+    const double most = dtype == EB_I64 ? 9007199254740992.0 /* 2^53 */ : dtype == EB_I32 ? INT32_MAX : -1;
+    return value >= -most && value <= most && (double)(int64_t)value == value;
+}
+
 static eb_status run_arange(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const eb_tensor *t = eb_output(node);
     int64_t first = begin * tile_elements(t), last = eb_min(eb_size(t), end * tile_elements(t));
     double start = node->reals[EB_REAL_ARANGE_START], step = node->reals[EB_REAL_ARANGE_STEP];
     void *y = eb_data(t, bases);
+    int whole = is_integer(start, t->dtype) && is_integer(step, t->dtype);
+    whole = whole && is_integer(start + step * (double)last, t->dtype);
     switch (t->dtype) {
     case EB_F32: count(EB_F32, y, start, step, first, last); break;
     case EB_F64: count(EB_F64, y, start, step, first, last); break;
-    case EB_I64: count(EB_I64, y, start, step, first, last); break;
-    case EB_I32: count(EB_I32, y, start, step, first, last); break;
+    case EB_I64:
+        if (whole) count_i64(y, (int64_t)start, (int64_t)step, first, last);
+        else count(EB_I64, y, start, step, first, last);
+        break;
+    case EB_I32:
+        if (whole) count_i32(y, (int32_t)start, (int32_t)step, first, last);
+        else count(EB_I32, y, start, step, first, last);
+        break;
     default: count(t->dtype, y, start, step, first, last);
     }
     return EB_OK;
