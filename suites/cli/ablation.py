@@ -24,7 +24,7 @@ from suites.cli.output import (
     whole_number,
     write_file,
 )
-from suites.harness.declare.case import BackendRef, Case, split_labels
+from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
@@ -89,7 +89,7 @@ def command(
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))
     named = BackendRef.parse(backend).label
-    taken = ablate.of_backend(backend, split_labels(switches) if switches is not None else None)
+    taken = ablate.of_backend(backend, targets.read_labels("--switches", switches) if switches is not None else None)
     if taken.bare is None and MODES[mode] == (ablation.ADD_ONE_IN,):
         raise UsageError(
             f"--mode {mode}: {taken.base.name} has no program without switches to add one to; use --mode leave-one-out"

@@ -205,10 +205,15 @@ def check_backend(option: str, label: str) -> None:
 
 def read_backends(text: str) -> list[str]:
     """The labels of ``--backends``; UsageError for one that is named twice."""
+    return read_labels("--backends", text)
+
+
+def read_labels(option: str, text: str) -> list[str]:
+    """Labels that commas separate; UsageError, with the name of the option, for one that is named twice."""
     labels = split_labels(text)
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        raise UsageError(f"--backends names {twice} twice; name it once")
+        raise UsageError(f"{option} names {twice} twice; name it once")
     return labels
 
 

@@ -419,6 +419,16 @@ def test_unknown_switches_and_backends_without_any_are_refused():
         ablate.of_backend("eager")
 
 
+@pytest.mark.parametrize("names", ["pass,pass", "fuse_gelu, pass,fuse_gelu"])
+def test_a_switch_that_is_named_twice_is_refused(names, capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["ablate", "mlp", "--switches", names, "--dry-run", "--results", str(tmp_path)])
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "")
+    twice = names.partition(",")[0]
+    assert printed.err == f"enginebench: --switches names {twice} twice; name it once\n"
+
+
 def test_a_kind_stands_for_its_usual_switches():
     kernels = ablate.of_backend("engine", ["kernel"]).switches
     assert kernels
