@@ -154,3 +154,20 @@ def test_a_name_that_is_also_a_suite_is_the_suite_unless_an_option_is_of_models(
     assert "bert is a suite and a model: this is the suite" in said
     found, said = planned("bert", "--threads", "1")
     assert (found, said) == (["bert/b1_s128/t1/fp32"], "")
+
+
+def test_forms_of_one_backend_are_compared_with_each_other_where_there_is_no_other_backend():
+    labels = {"engine[plans=2]": 1.0, "engine[plans=2]#2": 1.0, "engine[plans=3]": 2.0}
+    found = summarise(
+        Question(Case("mlp", {"batch": 1}), [BackendRef.parse(label) for label in labels], "engine[plans=2]", 0.02),
+        [
+            records.samples(backend=label, generation=number, seconds=[[seconds]] * 3, inner=1)
+            for label, seconds in labels.items()
+            for number in (0, 1)
+        ],
+        MachineNoise(),
+    )
+    (first,) = [one for one in found if one.runner_up is not None]
+    assert (first.backend, first.runner_up.backend) == ("engine[plans=2]", "engine[plans=3]")
+    assert first.runner_up.ratio.value == pytest.approx(1 / 2)
+    assert answer.write_answer(found).startswith("Fastest: engine[plans=2], 2.00x ahead of engine[plans=3] [")

@@ -403,6 +403,28 @@ def test_a_block_gives_no_speed_against_a_baseline_without_a_time():
     assert [line.split()[3] for line in lines] == ["-", "-", "1.00x"]
 
 
+def test_a_case_with_forms_of_the_engine_only_says_which_form_is_compared_with_which():
+    one, other = "engine[fallback=torch]", "engine[disable=fuse_gelu]"
+    over = Compared(backend=other, ratio=Ratio(0.8, 0.75, 0.9), verdict="faster", detectable=0.1)
+    rows = [
+        row(one, 1e-3, baseline=one, runner_up=over),
+        row(other, 1.25e-3, baseline=one, ratio=Ratio(1.25, 1.1, 1.3)),
+    ]
+    told = f"mlp b1: {one} is 1.25x as fast as {other} [1.11, 1.33]: ahead."
+    assert told in " ".join(printed(described(rows), 160).split())
+    assert told in overview_markdown.write_markdown(described(rows), records.environment(), "guide.md")
+    text = block(rows, 100)
+    assert "engine[fallback=torch] first, 1.25x ahead of engine[a] [1.11, 1.33]" in text
+    assert "speed vs engine[fallback=torch]" in text
+
+
+def test_an_overview_says_which_form_of_the_engine_is_compared():
+    rows = [*case()[:-1], *(one.model_copy(update={"backend": f"{one.backend}[plans=2]"}) for one in case()[-1:])]
+    named = "The comparisons of the engine are of engine[plans=2], its fastest form (mlp b1)."
+    assert named not in described(rows).notes, "the only form needs no name"
+    assert named in described([*rows, row("engine[plans=3]", 2e-3)]).notes
+
+
 def test_a_block_says_when_medians_and_paired_rounds_give_different_orders():
     def compared(value):
         peer = Compared(backend="eager", ratio=Ratio(value, value / 2, value * 2), verdict="unclear")

@@ -78,13 +78,21 @@ class Standing:
         return self.engine is not None and all(get_latency(self.engine) <= get_latency(row) for row in peers)
 
     @property
+    def has_only_forms(self) -> bool:
+        """True if all rows that have a time are forms of this checkout's engine, of which there are two or more."""
+        return len(self.timed) > 1 and all(row.role == "engine" for row in self.timed)
+
+    @property
     def is_doubtful(self) -> bool:
         """True if the times of the case are noisy or were disturbed."""
         return any(mark in ("noisy", "disturbed") for marks in self.marks.values() for mark in marks)
 
     @property
     def margin(self) -> Lead | None:
-        """The fastest row over the fastest row of another backend; None if they were not compared."""
+        """The fastest row over that of another backend, or over the next one if all are forms of one backend.
+
+        None if they were not compared.
+        """
         found = self.timed[0].runner_up if self.timed else None
         return None if found is None else lead_over(found)
 

@@ -81,11 +81,18 @@ def summarise(question: Question, lines: Sequence[Samples], noise: MachineNoise)
         if others and ref.name == ENGINE and ref.label != question.twin:
             line.versions = [over(ref.label, label) for label in others]
     ranked = _rank(question, found)
-    name = BackendRef.parse(ranked[0].backend).name if ranked else ""
-    second = next((line for line in ranked if BackendRef.parse(line.backend).name != name), None)
+    second = _find_runner_up(ranked)
     if second is not None:
         ranked[0].runner_up = over(ranked[0].backend, second.backend)
     return found
+
+
+def _find_runner_up(ranked: Sequence[Summary]) -> Summary | None:
+    """The row that the first of `ranked` is compared with: of another backend, or else another form of the same."""
+    if len(ranked) < 2:
+        return None
+    name = BackendRef.parse(ranked[0].backend).name
+    return next((line for line in ranked if BackendRef.parse(line.backend).name != name), ranked[1])
 
 
 def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:

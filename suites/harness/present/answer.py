@@ -44,6 +44,8 @@ def _count(timed: Sequence[Standing], backend: str) -> str:
 
 def _describe(one: Standing, place: str) -> str:
     text, lead = f"{one.timed[0].backend} {place}".strip(), one.margin
+    if lead is None and len(one.timed) > 1:  # forms of one backend in a record that does not compare them
+        return text
     if lead is None:
         return f"{text}, the only backend with a time"
     certainty = _CERTAINTY.get(lead.word, "within noise")

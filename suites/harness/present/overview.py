@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from suites.backends.versions import ENGINE
 from suites.harness.judge import standing
 from suites.harness.judge.standing import Standing, get_latency
 from suites.harness.present import names, notes, units
@@ -112,8 +113,31 @@ def describe(summaries: Sequence[Summary], environment: Environment, started: da
         leads=(*([BEST_OTHER] if has_lead else []), *(f"vs {label}" for label in versions)),
         lines=lines,
         closing=str(standing.count_firsts(standings)) if is_compared else "",
-        notes=tuple(notes.explain(standings, short)),
+        notes=(*_compare_forms(standings, short), *_name_forms(standings, short), *notes.explain(standings, short)),
     )
+
+
+def _compare_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+    """A line for each case that has forms of the engine only: the fastest one and how far it is ahead."""
+    for one in standings:
+        lead = one.margin if one.has_only_forms else None
+        if lead is not None:
+            value, interval = units.times(lead.speed.value), units.interval(lead.speed)
+            first = f"{short[one.case]}: {one.timed[0].backend}"
+            yield f"{first} is {value} as fast as {lead.other} {interval}: {lead.word}."
+
+
+def _name_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+    """A line for each form of the engine that stands for the engine in comparisons, where a case has several forms."""
+    cases: dict[str, list[str]] = {}
+    for one in standings:
+        is_compared = one.engine is not None and (one.lead is not None or one.versions)
+        forms = [row for row in one.rows.values() if row.role == "engine"]
+        if one.engine is not None and is_compared and len(forms) > 1 and one.engine.backend != ENGINE:
+            cases.setdefault(one.engine.backend, []).append(short[one.case])
+    for label, names_of_cases in cases.items():
+        where = notes.name_cases(names_of_cases, standings, short)
+        yield f"The comparisons of the engine are of {label}, its fastest form ({where})."
 
 
 def describe_place(environment: Environment, started: datetime | None, common: str = "") -> str:

@@ -74,9 +74,10 @@ def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str
     """
     if not one.timed:
         return "no backend has a time", ""
-    if one.engine is None or one.lead is None:
+    engine_row, lead = (one.timed[0], one.margin) if one.has_only_forms else (one.engine, one.lead)
+    if engine_row is None or lead is None:
         return f"{labels[one.timed[0].backend]} first", ""
-    lead, engine, other = one.lead, labels[one.engine.backend], labels[one.lead.other]
+    engine, other = labels[engine_row.backend], labels[lead.other]
     value, interval = units.times(lead.speed.value), units.interval(lead.speed)
     if one.is_first and round(lead.speed.value, 2) < 1:
         text = f"{engine} first by median latency, but {value} as fast as {other} in paired rounds {interval}"
@@ -114,14 +115,15 @@ def _make_table(console: Console, one: Standing, labels: Mapping[str, str], part
         "roof": lambda row: Text(units.percent(row.roof_share)),
         "bar": lambda row: _write_bar(console, one, row),
     }
-    headings = {"speed": f"speed vs {baseline}", "roof": "of roof", "bar": "time"}
+    headings = {"speed": f"speed vs {labels.get(baseline, baseline)}", "roof": "of roof", "bar": "time"}
     useful = {
         "speed": any(row.ratio is not None or row.backend == baseline for row in one.timed),
         "roof": any(row.roof_share for row in one.timed),
     }
     shown = [part for part in parts if useful.get(part, True)]
     for part in shown:
-        table.add_column(headings[part], justify="right" if part == "roof" else "left", no_wrap=True)
+        heading = Text(headings[part])  # a text would lose the options of a label, which rich reads as a style
+        table.add_column(heading, justify="right" if part == "roof" else "left", no_wrap=True)
     for row in one.timed:
         style = "bold" if row is one.timed[0] else ""
         latency = Text(units.seconds(get_latency(row)), style)

@@ -391,7 +391,8 @@ class Summary(Facts, Record):
     versions: list[Compared] | None = None
     """for rows of the engine: this row over each other version of the engine but the baseline"""
     runner_up: Compared | None = None
-    """for the row with the shortest median latency in the case: this row over the fastest row of another backend"""
+    """for the row with the shortest median latency in the case: this row over the fastest row of another backend, or
+    over the next one if all rows are forms of one backend"""
     floor: float | None = None
     """A/A floor of the case: relative difference that two copies of the baseline may show"""
     aa_observations: int = 0
