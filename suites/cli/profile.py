@@ -98,7 +98,7 @@ def command(
         print(f"stored: {path}")
     outcome = None
     if asked is not None:
-        with progress.reporter() as reporter:
+        with progress.reporter(shows_cases=False) as reporter:  # `_show` prints the case
             outcome = runner.run(asked, folder, reporter, measure_roofs=roofs.measure)
     if as_json:
         beside = outcome.to_dict() if outcome is not None else None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from suites.cli import main, profile
 from suites.harness.errors import Unavailable
 from suites.harness.judge import stats
 from suites.harness.measure.cuda import Cuda
+from suites.harness.present.progress import LiveReporter
 from suites.harness.record import store
 from suites.harness.record.launches import NodeRecord
 from suites.harness.record.roofs import Roofs
@@ -39,6 +42,7 @@ def measured(monkeypatch, tmp_path):
 
     def run(plan, results, reporter, **_):
         found.append((plan, results))
+        reporter.finished(plan.cases[0][0].id, 1, 1, LINES)
         return Outcome(tmp_path / "run.jsonl", records.environment(), LINES)
 
     monkeypatch.setattr(profile.runner, "run", run)
@@ -57,6 +61,18 @@ def test_the_engine_and_the_others_take_turns_on_the_very_case_that_is_profiled(
     out = capsys.readouterr().out
     assert "engine first, 1.25x ahead of eager [1.20, 1.30]" in out
     assert "pip install openvino" in out
+
+
+def test_the_case_is_printed_once_on_a_terminal_that_shows_both_outputs(capsys, measured):
+    with pytest.raises(SystemExit):
+        main([*PROFILE])
+    printed = capsys.readouterr()
+    assert printed.out.count("engine first, 1.25x ahead of eager") == 1
+    assert "engine first" not in printed.err
+    assert "(1 of 1)" in printed.err, "the progress says that the case is done"
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    LiveReporter(console, shows_cases=False).finished("case", 1, 1, LINES)
+    assert console.file.getvalue() == ""
 
 
 def test_each_backend_shows_its_share_of_the_roof(capsys, measured):

@@ -31,9 +31,15 @@ LOG_WIDTH = 100
 
 
 class PlainReporter(Reporter):
-    """Lines with the time since the start, for logs and pipes."""
+    """Lines with the time since the start, for logs and pipes.
 
-    def __init__(self, stream: TextIO) -> None:
+    Args:
+        stream: where to.
+        shows_cases: print the rows of each case; False where the command prints them at its end.
+    """
+
+    def __init__(self, stream: TextIO, *, shows_cases: bool = True) -> None:
+        self._shows_cases = shows_cases
         self._stream = stream
         self._begin = self._said = self._started = time.monotonic()
         self._done = self._units = 0
@@ -57,7 +63,8 @@ class PlainReporter(Reporter):
     def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
         """The case, its place among all, and its rows, best first."""
         self.say(f"{case}  ({number} of {cases})")
-        _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries, self._told)
+        if self._shows_cases:
+            _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries, self._told)
 
     def say(self, text: str) -> None:
         """Print at once, so that a log can be followed."""
@@ -71,9 +78,14 @@ class LiveReporter(Reporter):
     """A table of the case in flight and a bar below it, both redrawn in place; lines that stay go above.
 
     Redrawn once a second, because that takes a processor away from what is measured for some milliseconds.
+
+    Args:
+        console: where to.
+        shows_cases: as of `PlainReporter`.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, shows_cases: bool = True) -> None:
+        self._shows_cases = shows_cases
         columns = (
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
@@ -124,7 +136,8 @@ class LiveReporter(Reporter):
     def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
         """The rows of the case, best first; its place among all is in the bar."""
         del case, number, cases
-        _print_case(self._live.console, summaries, self._told)
+        if self._shows_cases:
+            _print_case(self._live.console, summaries, self._told)
 
     def say(self, text: str) -> None:
         """Print above the table."""
@@ -146,7 +159,13 @@ def _print_case(console: Console, summaries: Sequence[Summary], told: notes.Reas
         console.print()
 
 
-def reporter() -> Reporter:
-    """The one that fits standard error: progress goes there, so that standard output holds the answer alone."""
+def reporter(*, shows_cases: bool = True) -> Reporter:
+    """The one that fits standard error: progress goes there, so that standard output holds the answer alone.
+
+    Args:
+        shows_cases: as of `PlainReporter`.
+    """
     console = Console(stderr=True)
-    return LiveReporter(console) if console.is_terminal else PlainReporter(sys.stderr)
+    if console.is_terminal:
+        return LiveReporter(console, shows_cases=shows_cases)
+    return PlainReporter(sys.stderr, shows_cases=shows_cases)
