@@ -89,6 +89,46 @@ def test_a_faulty_factory_is_named_with_its_fault(file, factory, message):
         models.get(f"{file}:{factory}").build()
 
 
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            "Twice",
+            r"mine\.py: Twice is a class; expected a function that returns \(torch\.nn\.Module, inputs\).*: make, one",
+        ),
+        ("Deeper", r"mine\.py: Deeper is a class"),
+        ("linear", r"mine\.py: unknown function 'linear'"),
+        ("forward", r"mine\.py: unknown function 'forward'"),
+        ("inner", r"mine\.py: unknown function 'inner'"),
+        ("unbound", r"mine\.py: unknown function 'unbound'"),
+    ],
+)
+def test_a_name_that_is_a_class_or_is_bound_elsewhere_is_refused_without_building(file, entry, message):
+    file.write_text(
+        f"{GOOD}\nclass Deeper(Twice):\n    pass\n\ndef use():\n    inner = 1\n    return inner + unbound\n"
+    )
+    with pytest.raises(models.UnknownModel, match=message):
+        models.get(f"{file}:{entry}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    model: object = 1\n    inputs: object = 2\n",
+        "class Pair:\n    def __new__(cls):\n        return 1, 2\n",
+        "def use():\n    global Pair\n    Pair = 1\nuse()\n",
+        "if True:\n    def Pair():\n        return 1, 2\n",
+        "try:\n    from a import b as Pair\nexcept ImportError:\n    pass\n",
+        "x = [Pair := print]\n",
+        "def __getattr__(name):\n    return print\n",
+        "def wrap(one):\n    return print\n@wrap\nclass Pair:\n    pass\n",
+    ],
+)
+def test_a_name_that_may_be_a_factory_is_left_to_the_file(tmp_path, source):
+    (tmp_path / "mine.py").write_text(source)
+    assert models.get(f"{tmp_path}/mine.py:Pair").name.endswith(":Pair")
+
+
 def test_a_file_that_does_not_compile_is_named(tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("def make(:\n")

@@ -142,7 +142,7 @@ def test_a_function_that_the_source_cannot_define_is_refused_before_it_is_execut
         "make = partial(build, 3)",
         "if True:\n    def make():\n        pass",
         "globals()['ma' + 'ke'] = build",
-        "class make:\n    pass",
+        "from nets import Pair\nclass make(Pair):\n    pass",
     ],
 )
 def test_a_function_that_the_source_may_define_is_looked_for_when_it_is_executed(source, tmp_path):

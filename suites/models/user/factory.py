@@ -97,6 +97,12 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
         raise UnknownModel(f"model {name!r}: {file.name}: {unknown('function', entry, _functions(tree))}")
     if _is_bound_to_data(tree, entry):
         raise UnknownModel(f"model {name!r}: {file.name}: {entry} is no function; known: {', '.join(_functions(tree))}")
+    if _is_class_of_no_tuple(tree, entry):
+        known = ", ".join(_functions(tree)) or "none"
+        raise UnknownModel(
+            f"model {name!r}: {file.name}: {entry} is a class; expected a function that returns {inputs.EXPECTED}; "
+            f"functions of the file: {known}"
+        )
     named = [one for one in tree.body if getattr(one, "name", None) == entry]
     if not named or not isinstance(named[-1], ast.FunctionDef) or named[-1].decorator_list:
         return None
@@ -111,13 +117,45 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
 def _may_define(tree: ast.Module, entry: str) -> bool:
     """False if no statement of the source can give the name `entry` to anything."""
     for node in ast.walk(tree):
-        if entry in (getattr(node, "name", None), getattr(node, "id", None), getattr(node, "asname", None)):
-            return True
         if isinstance(node, ast.alias) and node.name == "*":
+            return True
+        if isinstance(node, ast.Global) and entry in node.names:
             return True
         if getattr(node, "id", None) in _NAMING or getattr(node, "attr", None) == "modules":  # of sys
             return True
-    return False
+    return not {entry, "__getattr__"}.isdisjoint(_list_names(tree))
+
+
+def _list_names(tree: ast.AST) -> Iterator[str]:
+    """The names that statements bind outside of all functions and classes, and those of walruses anywhere."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                yield name
+                yield from (one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr))
+                continue
+            case ast.Name(name, ast.Store()):
+                yield name
+            case ast.alias(name, asname):
+                yield asname or name.partition(".")[0]
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name
+        yield from _list_names(node)
+
+
+def _is_class_of_no_tuple(tree: ast.Module, entry: str) -> bool:
+    """True if `entry` is surely a class whose objects are no tuples: a call of it returns no model and inputs."""
+    if [*_list_names(tree)].count(entry) != 1:
+        return False
+    classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
+    found = classes.get(entry)
+    if found is None or found.decorator_list or found.keywords:
+        return False
+    if any(getattr(one, "name", None) == "__new__" for one in found.body):
+        return False
+    bases = [getattr(base, "attr", getattr(base, "id", None)) for base in found.bases]
+    others = [base for base in bases if base not in ("Module", "object")]
+    return all(base is not None and base != entry and _is_class_of_no_tuple(tree, base) for base in others)
 
 
 def _is_bound_to_data(tree: ast.Module, entry: str) -> bool:
