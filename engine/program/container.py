@@ -25,7 +25,7 @@ import safetensors.numpy
 from engine import dtypes
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
 from engine.memory import aligned_empty
-from engine.program.faults import EXPECTED, describe_fault, describe_foreign, has_magic
+from engine.program.faults import EXPECTED, describe_fault, describe_foreign, describe_special, has_magic
 
 _KEY = "program"
 _HASH = "program_sha256"
@@ -187,10 +187,9 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
             hash is wrong.
         ValueError, LookupError, TypeError, AttributeError, OSError: other damage; `convert_errors` converts these.
     """
-    if path.is_fifo():  # opening it would block until another process opens it for writing
-        raise ProgramError(f"a pipe, not a file; {EXPECTED}")
-    if path.is_dir():
-        raise ProgramError(f"a folder, not a file; {EXPECTED}")
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):  # opening a pipe would block until another process opens it for writing
+        raise ProgramError(f"not a regular file: it is {describe_special(mode)}; {EXPECTED}")
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         index, start = _read_index(file, size)

@@ -6,6 +6,7 @@ Knows bytes and exceptions; knows nothing of programs.
 from __future__ import annotations
 
 import json
+import stat
 
 EXPECTED = "expected a file that the save method of a program or a decoder wrote"
 """What every message about a foreign file ends with."""
@@ -39,6 +40,12 @@ _FAULTS: tuple[tuple[type[BaseException], str], ...] = (
     (SyntaxError, "a name in the header is no name of Python"),
     (ArithmeticError, _OUT_OF_RANGE),
 )
+
+
+def describe_special(mode: int) -> str:
+    """What has the mode `mode` and is no regular file: ``a folder``, ``a pipe``, ``a device`` or ``a socket``."""
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((kind for is_kind, kind in kinds if is_kind(mode)), "a device")
 
 
 def has_magic(start: bytes) -> bool:

@@ -383,8 +383,19 @@ def test_every_damaged_weight_is_found_by_its_checksum_and_only_by_it(tmp_path, 
 
 def test_a_folder_is_no_program(tmp_path):
     for mmap in MODES:
-        with pytest.raises(ProgramError, match=rf"^{tmp_path}: a folder, not a file; expected a file that "):
+        with pytest.raises(
+            ProgramError, match=rf"^{tmp_path}: not a regular file: it is a folder; expected a file that "
+        ):
             engine.load(tmp_path, mmap=mmap)
+
+
+def test_a_device_is_no_program():
+    for load in (engine.load, engine.load_decoder):
+        for path in ("/dev/zero", "/dev/null"):
+            with pytest.raises(ProgramError) as raised:
+                load(path)
+            wanted = "a file that the save method of a program or a decoder wrote"
+            assert str(raised.value) == f"{path}: not a regular file: it is a device; expected {wanted}"
 
 
 def test_mmap_is_a_bool():
@@ -467,5 +478,5 @@ def test_a_decoder_file_may_not_ask_for_a_cache_of_more_memory_than_there_is(tmp
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for mmap in (False, True):
-        with pytest.raises(ProgramError, match="a pipe, not a file"):
+        with pytest.raises(ProgramError, match="not a regular file: it is a pipe; expected a file that "):
             engine.load(tmp_path / "pipe", mmap=mmap)
