@@ -307,7 +307,7 @@ class Decoder:
             int64 [batch], of the kind of `ids`: the new token of each text, 0 for texts that have ended.
 
         Raises:
-            ShapeError: as `generate`, when `stream` is called; for a wrong element type, at the first token.
+            ShapeError: as `generate`, when `stream` is called.
             ConfigError: as `generate`, when `stream` is called.
             ExecutionError: as `generate`, or another stream is in progress with this state, when a token is asked for.
         """
@@ -395,12 +395,13 @@ class Decoder:
         return state
 
     def _length(self, ids: Any) -> int:
-        """The number of columns of `ids`. ShapeError unless their shape is [batch, 1 to max_length]."""
-        shape = getattr(ids, "shape", None)
-        if isinstance(shape, tuple) and len(shape) == 2 and shape[0] == self.batch and 1 <= shape[1] <= self.max_length:
+        """The number of columns of `ids`. ShapeError unless they are int64 [batch, 1 to max_length]."""
+        shape, dtype = getattr(ids, "shape", None), str(getattr(ids, "dtype", "")).removeprefix("torch.")
+        fits = isinstance(shape, tuple) and len(shape) == 2 and shape[0] == self.batch
+        if fits and dtype == "int64" and 1 <= shape[1] <= self.max_length:
             return int(shape[1])
         kind = f"{type(ids).__name__}, which is neither a NumPy array nor a torch tensor"
-        got = list(shape) if isinstance(shape, tuple) else kind
+        got = f"{dtype} {list(shape)}" if isinstance(shape, tuple) and dtype else kind
         raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {got}")
 
     def _lengths(self, lengths: Any, length: int) -> np.ndarray:

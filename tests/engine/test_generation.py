@@ -465,8 +465,8 @@ def test_threads_that_stream_with_states_of_their_own_get_their_own_texts(decode
 
 
 def test_a_stream_that_fails_releases_its_state(decoder):
-    stream = decoder.stream(PROMPTS.int(), 4)
-    with pytest.raises(ShapeError, match=r"expected int64.*got int32"):
+    stream = decoder.stream(PROMPTS + 10**6, 4)
+    with pytest.raises(ExecutionError):
         next(stream)
     assert decoder.generate(PROMPTS, 1).shape == (BATCH, 5)
 
@@ -484,8 +484,18 @@ def test_the_caller_may_change_what_a_stream_was_given_and_what_it_yields(decode
     assert next(stream).tolist() == tokens[0]
 
 
+@pytest.mark.parametrize("name", ["generate", "stream"])
+def test_a_wrong_type_of_ids_is_told_before_a_wrong_length(decoder, name):
+    told = r"^ids: expected int64 \[3, 1 to 24\], got float32 \[3, 4\]$"
+    for count in (2, 22):  # with 22 new tokens the texts do not fit either
+        with pytest.raises(ShapeError, match=told):
+            getattr(decoder, name)(PROMPTS.float(), max_new_tokens=count)
+    with pytest.raises(ShapeError, match=told):
+        decoder.generate(PROMPTS.float().numpy(), 22)
+
+
 def test_a_stream_is_checked_when_it_is_made(decoder):
-    with pytest.raises(ShapeError, match=r"ids: expected int64 \[3, 1 to 24\], got \[1, 4\]"):
+    with pytest.raises(ShapeError, match=r"ids: expected int64 \[3, 1 to 24\], got int64 \[1, 4\]"):
         decoder.stream(PROMPTS[:1])
     with pytest.raises(ShapeError, match="max_new_tokens may be at most 21"):
         decoder.stream(PROMPTS, 22)
