@@ -47,7 +47,9 @@ def command(
         str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
     ] = None,
     mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
-    pairs: Annotated[int, whole_number("--pairs", 0, help="Measure the N strongest switches in pairs, too.")] = 0,
+    pairs: Annotated[
+        int | None, whole_number("--pairs", 2, help="Measure the N strongest switches in pairs, too.")
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option(metavar="EXPR", help="Expression over the fields of a suite's cases; run --dry-run lists them."),
@@ -94,8 +96,6 @@ def command(
         raise UsageError(
             f"--mode {mode}: {taken.base.name} has no program without switches to add one to; use --mode leave-one-out"
         )
-    if pairs == 1:
-        raise UsageError("--pairs 1: one switch makes no pair; expected 0, or 2 and more")
     suite, cases = _declared(target, backend, only, threads, chosen or [], precision, generations)
     asked = targets.list_options(
         {"--backend": named, "--switches": switches, "--mode": mode, "--pairs": pairs, "--only": only}
@@ -103,7 +103,7 @@ def command(
     )
     words = targets.name_command("ablate", target, results)
     folder = store.results_folder(results)
-    request = ablate.Request(suite, cases, taken, MODES[mode], pairs, words, asked)
+    request = ablate.Request(suite, cases, taken, MODES[mode], pairs or 0, words, asked)
     if csv is not None:
         check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
     if dry_run:

@@ -354,7 +354,6 @@ def test_facts_are_those_of_the_program_that_is_timed():
     ("options", "told"),
     [
         (["--backend", "onnxruntime", "--mode", "add-one-in"], "onnxruntime has no program without switches"),
-        (["--pairs", "1"], "--pairs 1: one switch makes no pair"),
     ],
 )
 def test_an_ablation_that_would_measure_nothing_is_refused(options, told, capsys, tmp_path):

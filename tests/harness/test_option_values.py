@@ -67,7 +67,7 @@ def test_an_empty_value_is_refused_by_the_name_of_its_option(arguments, told, ca
     [
         (["run", "mlp", "--dry-run"], "--generations", "from 2 to 1000"),
         (["ablate", "mlp", "--dry-run"], "--generations", "from 2 to 1000"),
-        (["ablate", "mlp", "--dry-run"], "--pairs", "of at least 0"),
+        (["ablate", "mlp", "--dry-run"], "--pairs", "of at least 2"),
         (["ablate", "mlp", "--dry-run"], "--threads", "of at least 1"),
         (["profile", "mlp"], "--threads", "of at least 1"),
         (["accuracy", "mlp"], "--threads", "of at least 1"),
@@ -78,6 +78,16 @@ def test_an_empty_value_is_refused_by_the_name_of_its_option(arguments, told, ca
 def test_an_option_that_takes_a_whole_number_says_which(arguments, option, wanted, value, capsys):
     status, out, err = call(capsys, *arguments, option, value)
     assert (status, out, err) == (2, "", f"enginebench: {option} {value!r}: expected a whole number {wanted}\n")
+
+
+@pytest.mark.parametrize("count", ["0", "1"])
+def test_fewer_switches_than_two_make_no_pair(count, capsys, tmp_path):
+    options = ["--pairs", count, "--results", str(tmp_path / "results")]
+    for ways in ([], ["--dry-run"]):
+        status, out, err = call(capsys, "ablate", "mlp", *options, *ways)
+        told = f"enginebench: --pairs '{count}': expected a whole number of at least 2\n"
+        assert (status, out, err) == (2, "", told)
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize("count", [1, 1001, 10**21])
