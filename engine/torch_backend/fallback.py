@@ -141,7 +141,8 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         """As `CompiledModel.report`; `Report.segments` tells what the engine runs and what torch runs."""
         self._warn_of_changed_weights()
         chosen, listed = self._for_report(sizes)
-        return chosen.segments.report(listed, self._export_seconds)
+        guards = tuple(map(str, self._interface.scope.guards))
+        return chosen.segments.report(listed, guards, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
         """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end."""

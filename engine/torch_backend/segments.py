@@ -244,8 +244,10 @@ class Segmented:
         runs = [p.program.run_digest if p.program else [p.code, torch.get_num_threads()] for p in self.parts]
         return _hash([self.digest, runs])
 
-    def report(self, sizes: tuple[str, ...] = (), export_seconds: float | None = None) -> Report:
-        """Of all segments together."""
+    def report(
+        self, sizes: tuple[str, ...] = (), guards: tuple[str, ...] = (), export_seconds: float | None = None
+    ) -> Report:
+        """Of all segments together; the arguments are fields of `Report`."""
         calls = [call for part in self.parts if part.program is None for call in part.calls]
         on_torch = Counts(
             nodes=len(calls),
@@ -258,6 +260,7 @@ class Segmented:
             [on_torch, *(part.program.report().counts for part in self.parts if part.program is not None)],
             name=self.name,
             sizes=sizes,
+            guards=guards,
             export_seconds=export_seconds,
             compile_seconds=self.compile_seconds,
             config=self.config,

@@ -50,6 +50,7 @@ def test_sizes_of_another_branch_are_refused(dim, fallback):
         x = torch.randn(size, 4)
         if size <= (10 if getattr(dim, "__name__", "") == "b + 1" else 18):
             torch.testing.assert_close(program(x), model(x), rtol=1e-6, atol=1e-6)
+    assert any("% 3) == 0" in guard for guard in program.report().guards)
     for size in (4, 8, 10):
         with pytest.raises(engine.ShapeError, match="% 3\\) == 0"):
             program(torch.randn(size, 4))
