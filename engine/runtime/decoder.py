@@ -397,9 +397,10 @@ class Decoder:
     def _length(self, ids: Any) -> int:
         """The number of columns of `ids`. ShapeError unless they are int64 [batch, 1 to max_length]."""
         shape, dtype = getattr(ids, "shape", None), str(getattr(ids, "dtype", "")).removeprefix("torch.")
-        fits = isinstance(shape, tuple) and len(shape) == 2 and shape[0] == self.batch
-        if fits and dtype == "int64" and 1 <= shape[1] <= self.max_length:
-            return int(shape[1])
+        if isinstance(shape, tuple) and len(shape) == 2 and dtype == "int64":
+            batch, length = shape
+            if batch == self.batch and 1 <= length <= self.max_length:
+                return int(length)
         kind = f"{type(ids).__name__}, which is neither a NumPy array nor a torch tensor"
         got = f"{dtype} {list(shape)}" if isinstance(shape, tuple) and dtype else kind
         raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {got}")
