@@ -64,6 +64,7 @@ class Boundary:
             for t, maker in zip(self.output_types, makers, strict=True)
         ]
         self.where = _where(self.input_types, artifact.scope)
+        self._symbols = artifact.scope.symbols
         # The same in torch's terms, once a call has met torch.
         self.tensor: Any = None
         self.strided: Any = None
@@ -107,7 +108,8 @@ class Boundary:
         """What the sizes that differ from call to call are in this one, in the order of the artifact's symbols.
 
         Raises:
-            ShapeError: number, names, structure, kind or rank of the arguments differ. Nothing else is checked.
+            ShapeError: number, names, structure, kind or rank of the arguments differ, or a size is no value of its
+                formula. Nothing else is checked.
         """
         if self.tensor is None:
             self._meet_torch()
@@ -124,7 +126,19 @@ class Boundary:
             self._refuse_nested(position, leaf)
         if len(leaf.shape) != len(expected.shape):
             raise self._wrong(position, f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}")
-        return (int(leaf.shape[place.axis]) - place.shift) // place.factor
+        value, rest = divmod(int(leaf.shape[place.axis]) - place.shift, place.factor)
+        if rest:
+            raise ShapeError(self._describe_rest(place, int(leaf.shape[place.axis])))
+        return value
+
+    def _describe_rest(self, place: Where, size: int) -> str:
+        """That a size is no value of its formula, such as 2*b, for any whole number of the symbol."""
+        formula = self.input_types[place.position].shape[place.axis]
+        low, high, _ = self._symbols[place.symbol]
+        return (
+            f"input {self.names[place.position]!r}: expected {formula} as the size of axis {place.axis}, for a whole "
+            f"{place.symbol} from {low} to {high}, got {size}"
+        )
 
     def _meet_torch(self) -> None:
         torch = sys.modules.get("torch")  # only if this process has imported it; the engine never does so by itself
@@ -224,6 +238,7 @@ class Boundary:
 class Where(NamedTuple):
     """An input and an axis of it whose size is ``factor * symbol + shift``."""
 
+    symbol: str
     position: int
     axis: int
     factor: int
@@ -239,7 +254,7 @@ def _where(types: Sequence[TensorType], scope: sizes.Scope) -> list[Where]:
                 name, factor, shift = line
                 known = places.get(name)
                 if known is None or (factor, shift) == (1, 0) != (known.factor, known.shift):
-                    places[name] = Where(position, axis, factor, shift)
+                    places[name] = Where(name, position, axis, factor, shift)
     missing = [name for name in scope.symbols if name not in places]
     if missing:
         raise ProgramError(f"no input has the size {', '.join(missing)}")

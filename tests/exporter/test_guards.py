@@ -56,6 +56,18 @@ def test_sizes_of_another_branch_are_refused(dim, fallback):
             program(torch.randn(size, 4))
 
 
+def test_a_size_that_is_no_value_of_its_formula_is_refused_with_the_formula():
+    model, x = nn.Linear(4, 4).eval(), torch.randn(6, 4)
+    program = engine.compile(model, (x,), dynamic_shapes=({0: Dim("b", min=2, max=9) * 2},))
+    torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(engine.ShapeError) as raised:
+        program(torch.randn(5, 4))
+    (limits,) = program.report().sizes
+    low, high = limits.partition(" of ")[2].split("..")
+    told = f"input 'input': expected 2*b as the size of axis 0, for a whole b from {low} to {high}, got 5"
+    assert str(raised.value) == told
+
+
 def test_a_program_of_torch_keeps_its_guards(tmp_path):
     exported = torch.export.export(Thirds(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim.AUTO},))
     torch.export.save(exported, tmp_path / "thirds.pt2")
