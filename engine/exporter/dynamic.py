@@ -338,7 +338,21 @@ def describe_constraints(lines: Sequence[str]) -> str | None:
     return "; ".join(["dynamic_shapes do not fit the model", *reasons])
 
 
+_CONDITION = re.compile(
+    r"Not all values of (?P<dim>\S+) = (?P<size>.+?) in the specified range .+? satisfy the generated guard "
+    r"(?P<condition>.+?)\.?$"
+)
+"""How torch says that the captured branch of the model's code is not for all sizes that a Dim allows."""
+
+
 def _describe_reason(text: str) -> str:
+    if (found := _CONDITION.search(text)) is not None:
+        size, condition = _name_sizes(found["size"]), _name_sizes(found["condition"])
+        return (
+            f"the model's code takes the branch of the example input only for sizes with {condition}, and "
+            f"{found['dim']}, which is {size}, has other sizes, too: give it a range in which all sizes meet the "
+            "condition, or use Dim.AUTO, which keeps to such sizes"
+        )
     fixed = next((found for pattern in _FIXED if (found := pattern.search(text))), None)
     if fixed is None:
         return _name_sizes(_SPECIALISED.sub(r"the model's code allows only one value of \g<names>", text))

@@ -56,6 +56,17 @@ def test_sizes_of_another_branch_are_refused(dim, fallback):
             program(torch.randn(size, 4))
 
 
+def test_a_branch_for_some_sizes_of_a_dim_is_refused_with_its_condition():
+    with pytest.raises(engine.EngineError) as raised:
+        engine.compile(Thirds().eval(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b", min=2, max=9)},))
+    told = (
+        "the model's code takes the branch of the example input only for sizes with (x.shape[0] % 3) == 0, and b, "
+        "which is x.shape[0], has other sizes, too: "
+    )
+    assert told in str(raised.value)
+    assert "guard" not in str(raised.value)
+
+
 def test_a_size_that_is_no_value_of_its_formula_is_refused_with_the_formula():
     model, x = nn.Linear(4, 4).eval(), torch.randn(6, 4)
     program = engine.compile(model, (x,), dynamic_shapes=({0: Dim("b", min=2, max=9) * 2},))
