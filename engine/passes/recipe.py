@@ -195,7 +195,10 @@ def _with_precision(
 
 def _describe_unknown(pattern: str, layers: Sequence[str]) -> str:
     owner = pattern.rpartition(".")[0]  # a shared weight has the name that one of its modules gives it
-    near = owner if owner in layers else find_nearest(pattern, layers)
+    if any(layer.startswith(f"{pattern}.") for layer in layers):
+        near: str | None = f"{pattern}.*"  # a module that has layers
+    else:
+        near = owner if owner in layers else find_nearest(pattern, layers)
     hint = f"; did you mean {near!r}?" if near is not None else "."
     listed = ", ".join(layers[:MOST_LISTED]) or "none"
     more = f" and {len(layers) - MOST_LISTED} more" if len(layers) > MOST_LISTED else ""

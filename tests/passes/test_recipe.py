@@ -172,6 +172,13 @@ def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
         engine.compile(model, (IDS,), engine.Config(recipe={"HEAD": "bf16"}))
 
 
+def test_a_pattern_that_names_a_module_gets_the_pattern_of_its_layers(model):
+    with pytest.raises(engine.ConfigError, match=r"no layer matches 'layers.0'; did you mean 'layers\.0\.\*'\?"):
+        engine.compile(model, (IDS,), engine.Config(recipe={"layers.0": "bf16"}))
+    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.*": "bf16"}))
+    assert encodings(program) == {"bfloat16": [(32, 32), (96, 32)]}
+
+
 FILES = {
     "no such file": (None, "No such file"),
     "no TOML": ("layers = [", "not a TOML file"),
