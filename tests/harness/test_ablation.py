@@ -251,6 +251,24 @@ def test_many_switches_at_once_need_more_than_five_percent_each():
     assert [line.p for line in found] == pytest.approx([0.003, 0.06, 0.06])
 
 
+@pytest.mark.parametrize(
+    ("kinds", "text"), [(["planner"], "kind planner."), (["isa", "planner"], "kinds isa, planner.")]
+)
+def test_the_note_names_the_kinds_of_which_no_switch_changes(kinds, text):
+    lines = [
+        AblationRecord(
+            case="c", switch=kind, switch_kind=kind, mode=mode, reached=True, with_="a", without="b", p=1.0,
+            verdict="pays",
+        )
+        for kind, mode in [("pass", LEAVE_ONE_OUT), ("pass", ADD_ONE_IN), *((kind, LEAVE_ONE_OUT) for kind in kinds)]
+    ]  # fmt: skip
+    whole = AblationRecord(
+        case="c", switch=ALL, switch_kind="all", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="none", p=1.0,
+        verdict="pays",
+    )  # fmt: skip
+    assert ablation_table.write_notes([whole, *lines])[0].endswith(f"; it changes no switch of the {text}")
+
+
 # --- the whole way ----------------------------------------------------------------------------------------------------
 
 

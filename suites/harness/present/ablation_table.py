@@ -107,9 +107,8 @@ def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
     if everything is not None:
         alone = {one.switch_kind for one in records if one.mode == ADD_ONE_IN}
         kept = sorted({one.switch_kind for one in records if one.mode == LEAVE_ONE_OUT} - alone - {"all"})
-        stays = (
-            f"; it changes no switch of the kinds {', '.join(kept)}" if kept and (alone or "pass" not in kept) else ""
-        )
+        kinds = f"kind{'s' if len(kept) > 1 else ''} {', '.join(kept)}"
+        stays = f"; it changes no switch of the {kinds}" if kept and (alone or "pass" not in kept) else ""
         yield f"{ALL}: {everything.without} against {everything.with_}{stays}."
     unreached = list_unreached(records)
     if unreached:
