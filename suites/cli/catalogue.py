@@ -52,13 +52,14 @@ def _suites(_: Path) -> list[Row]:
     for path in spec.shipped().values():
         suite = spec.load(path)
         cases = list(suite.cases())
+        of_models = (label for sweep in suite.models for label in sweep.backends or ())
         found.append(
             {
                 "name": suite.name,
                 "description": suite.description,
                 "cases": len(cases),
-                "backends": suite.backends,
-                "threads": suite.threads,
+                "backends": list(dict.fromkeys((*suite.backends, *of_models))),
+                "threads": sorted({case.threads for case, _ in cases}),
             }
         )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.only import Only
 from suites.harness.errors import UsageError
 from suites.harness.run import plan
+from tests.harness.commands import call
 
 GOOD = """
 name = "x"
@@ -39,6 +41,22 @@ def test_a_sweep_is_every_combination_once():
 def test_a_case_given_twice_runs_once():
     again = GOOD + '[[models]]\nname = "transformer"\nshape = { sequence = 16 }\noptions = { attention = "sdpa" }\n'
     assert len(list(spec.parse(again, "x").cases())) == 8
+
+
+def test_the_list_of_suites_has_the_threads_and_backends_of_every_case(capsys):
+    status, out, _ = call(capsys, "list", "suites", "--json")
+    assert status == 0
+    listed = {row["name"]: row for row in json.loads(out)}
+    assert set(listed) == set(spec.shipped())
+    for name, path in spec.shipped().items():
+        suite = spec.load(path)
+        cases = list(suite.cases())
+        assert listed[name]["cases"] == len(cases)
+        assert listed[name]["threads"] == sorted({case.threads for case, _refs in cases})
+        labels = {ref.label for _case, refs in cases for ref in refs}
+        assert {*listed[name]["backends"], suite.baseline} == {*labels, suite.baseline}
+    assert listed["counts"]["threads"] == [1, 2]  # one of its models has threads of its own
+    assert "onnxruntime[tool=qwen3]" in listed["onnxruntime"]["backends"]  # as one of its models has backends
 
 
 MAKE = "def make():\n    return None\n"
