@@ -42,6 +42,7 @@ import engine
 from engine import dtypes, torch_ops
 from suites.cli import guard
 from suites.cli.scripts import check_page, read_path
+from suites.cli.stdout import print_markdown
 from suites.harness.measure import roofs
 from suites.harness.present import markdown
 from suites.harness.present.launches import tabulate_kernels, write_markdown
@@ -444,7 +445,7 @@ def main() -> None:
     elif options.into:
         markdown.write_between(options.into, MARKER.format(isa=options.isa), write_markdown(found, new.environment))
     elif options.markdown:
-        print(write_markdown(found, new.environment))
+        print_markdown(write_markdown(found, new.environment))
 
 
 def _write(stream: IO[str] | None, text: str) -> None:

@@ -24,6 +24,7 @@ from suites.cli.output import (
     whole_number,
     write_file,
 )
+from suites.cli.stdout import print_markdown
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
@@ -116,7 +117,7 @@ def command(
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
-        print(ablation_table.write_markdown(outcome.lines, outcome.environment, ablation_table.GUIDE))
+        print_markdown(ablation_table.write_markdown(outcome.lines, outcome.environment, ablation_table.GUIDE))
     else:
         show(outcome)
         for path in outcome.paths:

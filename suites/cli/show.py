@@ -15,6 +15,7 @@ from engine.suggest import unknown
 from suites.accuracy import tables, tradeoff
 from suites.cli import ablation
 from suites.cli.output import JsonFlag, ResultsOption, console, list_given_options, path_option, print_json, print_table
+from suites.cli.stdout import print_markdown
 from suites.harness.errors import UsageError
 from suites.harness.judge import growth, standing, steps
 from suites.harness.judge.machine_noise import MachineNoise
@@ -118,7 +119,7 @@ def command(
         _warn_of_missing_rows(found)
         print_json(runner.Outcome(found.path, found.environment, chosen).to_dict() | describe_accuracy(found))
     elif as_markdown:
-        print(_write_markdown(chosen, found, None))
+        print_markdown(_write_markdown(chosen, found, None))
     else:
         _print_rows(chosen, found, as_plot=as_plot, is_short=not with_details and case is None)
 
@@ -315,7 +316,7 @@ def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdow
         known = {"path": str(run.path), "environment": store.to_json(run.environment)}
         print_json(known | {"lines": [store.to_json(line) for line in lines]})
     elif as_markdown:
-        print(launches.write_markdown(lines, run.environment), end="")
+        print_markdown(launches.write_markdown(lines, run.environment))
     else:
         printer = console()
         print(f"run {run.name}, {lookup.describe_kind(run)}\n")

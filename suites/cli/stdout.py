@@ -24,8 +24,17 @@ def outlive_readers() -> None:
             setattr(sys, name, _replace_stream(stream))
 
 
+def print_markdown(text: str) -> None:
+    """Print Markdown, with references such as ``&#160;`` for characters that the encoding of the output lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.removesuffix("\n").encode(encoding, "xmlcharrefreplace").decode(encoding))
+
+
 def _replace_stream(stream: io.TextIOWrapper) -> TextIO:
-    """A stream to the same file with the same settings that outlives its reader."""
+    """A stream to the same file with the same settings that outlives its reader.
+
+    It escapes characters that its encoding lacks, where Python's own stream would raise an error.
+    """
     try:
         stream.flush()
         raw = _OutlivingFile(stream.fileno(), "w", closefd=False)
@@ -35,7 +44,7 @@ def _replace_stream(stream: io.TextIOWrapper) -> TextIO:
     return io.TextIOWrapper(
         raw if is_unbuffered else io.BufferedWriter(raw),  # as Python does with -u
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="backslashreplace" if stream.errors in {"strict", "surrogateescape"} else stream.errors,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

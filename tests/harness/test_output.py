@@ -276,3 +276,24 @@ def test_runs_are_listed_newest_first_and_no_more_than_asked(capsys, root, tmp_p
     file.write_text("")
     told = f"enginebench: {file}: is a file; expected the folder of results\n"
     assert call(capsys, "list", "runs", "--results", str(file)) == (2, "", told)
+
+
+ONLY_ASCII = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+]
+
+
+@pytest.mark.parametrize("settings", ONLY_ASCII, ids=lambda settings: next(iter(settings)))
+@pytest.mark.parametrize("form", ["--details", "--csv", "--json", "--markdown", "--plot"])
+def test_a_run_is_shown_where_the_output_has_only_ascii(form, settings, root, tmp_path):
+    first = records.environment(cpu="B\N{LATIN SMALL LETTER O WITH DIAERESIS}se")
+    with store.Writer(store.new_path(tmp_path, "tiny", first)) as writer:
+        writer.append(first, records.summary(), records.summary(backend="engine", note="\N{GREEK SMALL LETTER MU}"))
+    environment = {**os.environ, "PYTHONPATH": str(root), **settings}
+    command = [sys.executable, "-m", "suites.cli", "show", "last", form, "--results", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False, env=environment)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    printed = done.stdout.decode("ascii")
+    escaped = {"--csv": "\\u03bc", "--json": "B\\u00f6se", "--markdown": "B&#246;se"}
+    assert escaped.get(form, "B\\xf6se") in printed
