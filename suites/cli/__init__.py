@@ -188,8 +188,9 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
         print(f"{program}: {remove_escapes(str(error))}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except Interrupted as stop:
-        text = "nothing was stored" if stop.path is None else f"stored so far: {stop.path}"
-        if stop.path is not None and not stop.is_complete and given is not None:
+        path = stop.path if stop.path is not None and stop.path.exists() else None  # a temporary folder is gone by now
+        text = "nothing was stored" if path is None else f"stored so far: {path}"
+        if path is not None and not stop.is_complete and given is not None:
             again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
             text += f"\nto continue: {program} {again}"
         print(f"interrupted; {text}", file=sys.stderr)

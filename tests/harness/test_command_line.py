@@ -336,6 +336,7 @@ def test_ctrl_c_between_two_runs_names_the_complete_one_and_no_command_that_woul
     capsys, suite, monkeypatch, tmp_path
 ):
     path = tmp_path / "stored.jsonl"
+    path.touch()
 
     def run(plan, *_arguments, **_options):
         if plan.suite.name == "mini":

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from suites.cli import guard
 from suites.harness.record import store
 from suites.harness.record.roofs import Roofs
+from suites.harness.run.runner import Interrupted
 from tests.harness import records
 
 
@@ -144,3 +148,15 @@ def test_the_table_of_kernels_goes_into_a_page(bench_kernels, tmp_path):
     assert "| `f32_linear__avx512_packed` | 16 x 768 x 768 | 200 us | 100.0 | 15.0 | 100% FMA | 0.50 | 0.80 |" in (
         page.read_text()
     )
+
+
+def test_a_script_names_no_records_that_it_has_removed_when_it_is_interrupted(tmp_path, capsys):
+    def measure():
+        with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+            path = Path(folder) / "run.jsonl"
+            path.write_text("{}\n")
+            raise Interrupted(path)
+
+    with pytest.raises(SystemExit) as ended:
+        guard(measure, "bench_phases")
+    assert (ended.value.code, capsys.readouterr().err) == (130, "interrupted; nothing was stored\n")
