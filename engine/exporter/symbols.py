@@ -66,7 +66,7 @@ class Symbols:
         high = sizes.UNBOUNDED if allowed is None else _bounded(allowed.upper, sizes.UNBOUNDED)
         name = name if name and name not in self.scope.symbols else str(symbol)
         self._names[symbol] = name
-        self.scope.symbols[name] = sizes.Symbol(low, high, _example(size, symbol))
+        self.scope.symbols[name] = sizes.Symbol(low, high, get_example(size, symbol))
 
     @property
     def declared(self) -> list[sympy.Symbol]:
@@ -129,7 +129,7 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
     raise Refusal(f"the size {expression} is no formula of sums, products and quotients of sizes")
 
 
-def _example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
+def get_example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
     """The value of `symbol` in the example inputs, where `size` is ``factor * symbol + shift``."""
     at_zero, at_one = (int(size.node.expr.xreplace({symbol: sympy.Integer(n)})) for n in (0, 1))
     return (int(size.node.hint) - at_zero) // (at_one - at_zero)
@@ -140,7 +140,8 @@ def _bounded(bound: Any, otherwise: int) -> int:
 
 
 def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
-    """(input, axis) -> the name of the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root.
+    """(input, axis) -> the name of the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root. A size
+    that is left to torch, as `Dim.AUTO`, is named by its input and axis: ``x_0``.
 
     Args:
         dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.
@@ -148,6 +149,8 @@ def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -
     """
     found = {}
     for node, axis, dim in list_dims(dynamic_shapes, inputs):
+        if isinstance(dim, type(torch.export.Dim.AUTO)):
+            found[node.name, axis] = f"{node.name}_{axis}"
         if not isinstance(dim, torch.export.Dim):
             continue
         root = getattr(dim, "root", dim)  # 2 * half has the name of half

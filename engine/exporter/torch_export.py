@@ -22,6 +22,7 @@ from engine.exporter.decompositions import chosen, composite
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known
+from engine.exporter.small_sizes import find_other_paths
 from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
     FakeTensor,
@@ -49,8 +50,9 @@ class Captured(NamedTuple):
 
     Attributes:
         assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
-        guards: the conditions on the inputs for which torch captured the model, as torch writes them. Those that
-            decompositions add are left out: they keep to sizes, such as 1 and more, that their results do not need.
+        guards: the conditions on the inputs for which the program is right, as torch writes them: those for which
+            torch captured the model, and those of `find_other_paths`. Conditions that decompositions add are left out:
+            they keep to sizes, such as 1 and more, that their results do not need.
     """
 
     program: ExportedProgram
@@ -77,6 +79,8 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
         program, dynamic, assigned = model, DynamicShapes(), []
+        captured = _decomposed(program)
+        excluded: list[str] = []  # there is no model to compare the program with
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
@@ -86,7 +90,10 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         with _errors_as_one_sentence() as assigned, capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
-    return Captured(_decomposed(program), dynamic, tuple(assigned), tuple(guards_of(program)))
+        captured = _decomposed(program)
+        has_guards = bool(guards_of(program))
+        excluded = find_other_paths(model, captured, args, kwargs, has_guards=has_guards) if dynamic.shapes else []
+    return Captured(captured, dynamic, tuple(assigned), (*guards_of(program), *excluded))
 
 
 def check_module(model: Any) -> None:

@@ -56,6 +56,14 @@ def test_sizes_of_another_branch_are_refused(dim, fallback):
             program(torch.randn(size, 4))
 
 
+def test_a_size_that_is_left_to_torch_is_named_by_its_input_and_axis():
+    shapes = ({0: Dim.AUTO, 1: Dim.DYNAMIC},)
+    program = engine.compile(nn.Linear(4, 2).eval(), (torch.randn(3, 5, 4),), dynamic_shapes=shapes)
+    assert repr(program) == "<Program Linear(input: float32[input_0, input_1, 4])>"
+    with pytest.raises(engine.ShapeError, match=r"^input_1 = 1: compiled for 2 to"):
+        program(torch.randn(3, 1, 4))
+
+
 def test_a_branch_for_some_sizes_of_a_dim_is_refused_with_its_condition():
     with pytest.raises(engine.EngineError) as raised:
         engine.compile(Thirds().eval(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b", min=2, max=9)},))

@@ -1,0 +1,203 @@
+"""Finds the sizes 0 and 1 at which a model takes another path than the one that torch captured.
+
+While torch captures, it takes each dynamic size as 2 or more and records no condition for a comparison of a size with
+0 or 1, even if the range has smaller sizes. Whether the captured path is right for them can only be tried: the model
+itself and its captured program run once with each of these sizes, and their results are compared.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sympy  # type: ignore[import-untyped]  # it has no annotations
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.fx import Interpreter, Node
+
+from engine.exporter.symbols import get_example, get_expression
+from engine.exporter.torch_internals import tree_flatten, tree_leaves, tree_unflatten
+
+SMALL = (0, 1)
+_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
+"""Of the largest value of a result. Another path gives other values; decompositions of one path round differently."""
+
+Sizes = Mapping[Any, int]
+"""sympy symbol -> its value."""
+
+
+class _Axis(NamedTuple):
+    """An axis of an input whose size follows from a symbol."""
+
+    leaf: int
+    node: Node
+    axis: int
+    size: sympy.Expr
+
+
+def find_other_paths(
+    model: torch.nn.Module, program: ExportedProgram, args: Any, kwargs: Any, *, has_guards: bool
+) -> list[str]:
+    """Conditions that exclude the sizes at which the model gives other results than its program.
+
+    A size at which the model itself raises is not excluded. Dynamic sizes are tried one at a time, then all together.
+    The others are as in the example inputs, or small to save time: without guards, all sizes from 2 on take one path.
+
+    Args:
+        model: the captured model. Its state stays as it is: a copy with the same weights runs.
+        program: the functional program of `model`.
+        args: the positional example inputs.
+        kwargs: those that are given by keyword.
+        has_guards: torch captured the model for some of the sizes from 2 on only.
+
+    Returns:
+        conditions in torch's notation, such as ``L['x'].size()[0] != 1``.
+    """
+    leaves, spec = tree_flatten((args, kwargs))
+    axes = list(_list_axes(program, leaves))
+    example = _find_example(axes)
+    trials = list(_choose_trials(program, example))
+    if not trials:
+        return []
+    smallest = example if has_guards else {s: min(n, _least(program, s, 2)) for s, n in example.items()}
+    contest = _Contest(model, program, spec)
+    found: dict[str, None] = {}
+    for changed in trials:
+        if any(_exclude(axes, {symbol: value}) in found for symbol, value in changed.items()):
+            continue  # excluded by itself already
+        for others in (smallest, example):  # small sizes may not fit the values of an input, such as indices
+            sizes = {**others, **changed}
+            differ = contest.differ([_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)])
+            if differ:
+                found[_exclude(axes, changed)] = None
+            if differ is not None or smallest == example:
+                break
+    return list(found)
+
+
+def _list_axes(program: ExportedProgram, leaves: Sequence[Any]) -> Iterator[_Axis]:
+    specs = program.graph_signature.input_specs
+    placeholders = program.graph_module.graph.find_nodes(op="placeholder")
+    users = [n for n, one in zip(placeholders, specs, strict=True) if one.kind is InputKind.USER_INPUT]
+    for number, (node, leaf) in enumerate(zip(users, leaves, strict=True)):
+        for axis in range(leaf.dim() if isinstance(leaf, torch.Tensor) else 0):
+            size = get_expression(node, axis)
+            if size is not None and len(size.free_symbols) == 1:
+                yield _Axis(number, node, axis, size)
+
+
+def _find_example(axes: Sequence[_Axis]) -> dict[Any, int]:
+    """The symbols and their values in the example inputs."""
+    found: dict[Any, int] = {}
+    for one in axes:
+        (symbol,) = one.size.free_symbols
+        found.setdefault(symbol, get_example(one.node.meta["val"].shape[one.axis], symbol))
+    return found
+
+
+def _least(program: ExportedProgram, symbol: Any, least: int) -> int:
+    """The least value of a symbol, but `least` or more."""
+    ranges = program.range_constraints
+    return max(least, int(ranges[symbol].lower)) if symbol in ranges else least
+
+
+def _choose_trials(program: ExportedProgram, example: Sizes) -> Iterator[Sizes]:
+    """The small values of each symbol alone, then of all that may have them."""
+    for value in SMALL:
+        small = {symbol: value for symbol in example if _least(program, symbol, value) == value < example[symbol]}
+        yield from ({symbol: value} for symbol in small)
+        if len(small) > 1:
+            yield small
+
+
+def _cut(leaf: Any, axes: Sequence[_Axis], number: int, sizes: Sizes) -> Any:
+    """The beginning of an example input, of the sizes of a trial."""
+    for one in axes:
+        if one.leaf == number:
+            leaf = leaf.narrow(one.axis, 0, int(one.size.xreplace({s: sympy.Integer(n) for s, n in sizes.items()})))
+    return _tell_apart(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _tell_apart(leaf: torch.Tensor) -> torch.Tensor:
+    """The input, or random values in place of one repeated number, for which two paths might give the same results."""
+    if not leaf.is_floating_point() or leaf.numel() == 0 or not bool((leaf == leaf.flatten()[0]).all()):
+        return leaf.clone()
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(leaf.shape, generator=generator).add_(0.5).to(leaf.device, leaf.dtype)
+
+
+def _exclude(axes: Sequence[_Axis], sizes: Sizes) -> str:
+    """The condition that not all symbols have these values at once, which are all 0 or all 1: their sum, or their
+    product, is that of these values for no other sizes.
+    """
+    parts, values = [], []
+    for symbol, value in sizes.items():
+        one = min((one for one in axes if one.size.free_symbols == {symbol}), key=lambda one: one.size != symbol)
+        parts.append(f"L[{one.node.name!r}].size()[{one.axis}]")
+        values.append(int(one.size.xreplace({symbol: sympy.Integer(value)})))
+    if 0 in sizes.values():
+        return f"{' + '.join(parts)} != {sum(values)}"
+    return f"{' * '.join(parts)} != {math.prod(values)}"
+
+
+class _Contest:
+    """Runs a model and its program with the same inputs."""
+
+    def __init__(self, model: torch.nn.Module, program: ExportedProgram, spec: Any) -> None:
+        self._program, self._spec = program, spec
+        self._written = program.graph_signature.buffers_to_mutate.values()
+        self._model = _copy_with_its_weights(model)
+
+    def differ(self, leaves: Sequence[Any]) -> bool | None:
+        """True if the program has not the results that the model has for these inputs; None if the model raises."""
+        with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                expected = self._run_model([one.clone() if isinstance(one, torch.Tensor) else one for one in leaves])
+            except Exception:  # noqa: BLE001  # whatever the user's code raises at this size
+                return None
+            try:
+                got = self._run_program(leaves)
+            except Exception:  # noqa: BLE001  # whatever torch raises where captured calls do not take the size
+                return True
+        return len(expected) != len(got) or not all(map(_agree, expected, got))
+
+    def _run_model(self, leaves: Sequence[Any]) -> list[Any]:
+        args, kwargs = tree_unflatten(list(leaves), self._spec)
+        state = {name: self._model.get_buffer(name).clone() for name in self._written}
+        return list(tree_leaves(torch.func.functional_call(self._model, state, args, kwargs)))
+
+    def _run_program(self, leaves: Sequence[Any]) -> list[Any]:
+        signature, given = self._program.graph_signature, iter(leaves)
+        held: Any = self._program.constants | self._program.state_dict
+        inputs = []
+        for one in signature.input_specs:
+            value = next(given) if one.kind is InputKind.USER_INPUT else held[one.target]
+            inputs.append(one.arg.value if isinstance(one.arg, ConstantArgument) else value)
+        results = Interpreter(self._program.graph_module).run(*inputs)
+        kinds = [one.kind for one in signature.output_specs]
+        return [one for one, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+
+
+def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy, so that attributes that the model assigns while it runs stay as they are; the model if it has no copy."""
+    shared: dict[int, Any] = {id(one): one for one in (*model.parameters(), *model.buffers())}
+    try:
+        return copy.deepcopy(model, shared)
+    except Exception:  # noqa: BLE001  # attributes may have no copy, such as results with gradients
+        return model
+
+
+def _agree(expected: Any, got: Any) -> bool:
+    if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
+        return type(expected) is type(got) and bool(expected == got)
+    if expected.shape != got.shape or expected.dtype != got.dtype:
+        return False
+    tolerance = _TOLERANCES.get(expected.dtype, 0.0)
+    finite = expected[expected.isfinite()].abs()
+    allowed = tolerance * float(finite.max()) if finite.numel() and tolerance else 0.0
+    return torch.allclose(expected, got, rtol=tolerance, atol=allowed, equal_nan=True)

@@ -1,0 +1,161 @@
+"""A program refuses the sizes 0 and 1 at which its model takes another path, of which torch records nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import engine
+
+
+class Branch(nn.Module):
+    """One expression where a condition on x holds, and another one elsewhere."""
+
+    def __init__(self, condition):
+        super().__init__()
+        self.condition = condition
+
+    def forward(self, x):
+        return x * 3 if self.condition(x) else x * 2
+
+
+CONDITIONS = {
+    "equal": lambda x: x.shape[0] == 1,
+    "less": lambda x: x.shape[0] < 2,
+    "truth of a difference": lambda x: not x.shape[0] - 1,
+    "number of elements": lambda x: x.numel() == 4,
+    "membership": lambda x: 1 in x.shape,
+    "size of a result": lambda x: x.t().shape[1] <= 1,
+    "layout": lambda x: x.t().is_contiguous(),
+}
+
+
+def compile_for(model, example, *, fallback=None, **dims):
+    shapes = {"x": {axis: Dim(name, **limits) for axis, (name, limits) in enumerate(dims.items())}}
+    return engine.compile(model.eval(), (example,), engine.Config(fallback=fallback), dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
+def test_a_size_of_1_on_another_path_is_warned_of_and_refused(condition):
+    model = Branch(condition)
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        program = compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
+    for size in (2, 3, 9):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(program(x), model(x), rtol=0, atol=0)
+    with pytest.raises(engine.ShapeError, match="n - 1 != 0"):
+        program(torch.randn(1, 4))
+
+
+def test_a_size_of_0_on_another_path_is_refused_and_a_size_of_1_is_not():
+    class Mean(nn.Module):
+        def forward(self, x):
+            return x.mean(0) if x.numel() else x
+
+    with pytest.warns(engine.GuardWarning, match="only n from 1 to 9"):
+        program = compile_for(Mean(), torch.randn(3, 4), n={"max": 9})
+    x = torch.randn(1, 4)
+    torch.testing.assert_close(program(x), x[0], rtol=0, atol=0)
+    with pytest.raises(engine.ShapeError, match="n != 0"):
+        program(torch.randn(0, 4))
+
+
+def test_two_sizes_that_differ_only_together_are_refused_only_together():
+    model = Branch(lambda x: x.shape[0] * x.shape[1] == 1)
+    with pytest.warns(engine.GuardWarning, match="n - 1 != 0"):
+        program = compile_for(model, torch.randn(3, 4), m={"min": 1, "max": 9}, n={"min": 1, "max": 9})
+    for shape in ((1, 5), (4, 1), (3, 3)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
+    with pytest.raises(engine.ShapeError, match="m = 1, n = 1"):
+        program(torch.randn(1, 1))
+
+
+def test_a_program_with_a_fallback_refuses_them_as_well():
+    class Bessel(nn.Module):
+        def forward(self, x):
+            return x * 3 if x.shape[0] == 1 else torch.special.bessel_j0(x)
+
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        program = compile_for(Bessel(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
+    with pytest.raises(engine.ShapeError, match="n - 1 != 0"):
+        program(torch.randn(1, 4))
+
+
+@pytest.mark.parametrize("example", [torch.zeros(3, 4), torch.ones(3, 4)], ids=["zeros", "ones"])
+def test_an_example_of_one_repeated_number_hides_no_path(example):
+    class Power(nn.Module):
+        def forward(self, x):
+            return x * x if x.shape[0] == 1 else x
+
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        compile_for(Power(), example, n={"min": 1, "max": 9})
+
+
+def test_other_sizes_as_in_the_example_are_tried_where_small_ones_do_not_fit_the_values_of_an_input():
+    class Pick(nn.Module):
+        def forward(self, x, place):
+            picked = x[:, place]
+            return picked * 3 if x.shape[0] == 1 else picked
+
+    batch, length = Dim("batch", min=1, max=9), Dim("length", min=2, max=64)
+    with pytest.warns(engine.GuardWarning, match="only batch from 2 to 9"):
+        engine.compile(
+            Pick().eval(),
+            (torch.randn(3, 8), torch.tensor([7])),
+            dynamic_shapes={"x": {0: batch, 1: length}, "place": None},
+        )
+
+
+class Counting(nn.Module):
+    """Has a buffer that it writes to, an attribute that it sets, weights, and one path for all sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(1))
+        self.sizes = []
+
+    def forward(self, x):
+        self.calls += 1
+        self.sizes.append(x.shape[0])
+        if x.shape[0] == 0:
+            raise ValueError("nothing to do")
+        return self.linear(x) * self.calls
+
+
+def test_a_model_of_one_path_keeps_all_sizes_and_its_own_state():
+    model = Counting()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", engine.GuardWarning)
+        program = compile_for(model, torch.randn(3, 4), n={"max": 9})
+    assert model.calls.item() == 0
+    assert [size for size in model.sizes if not isinstance(size, torch.SymInt)] == []
+    x = torch.randn(1, 4)
+    torch.testing.assert_close(program(x, state=program.new_state()), model(x))
+
+
+def test_a_model_that_has_no_copy_is_tried_itself():
+    model = Branch(CONDITIONS["equal"])
+    model.scale = torch.ones(1, requires_grad=True) * 2  # copy.deepcopy refuses results with a gradient
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
+
+
+def test_random_numbers_go_on_as_if_nothing_had_been_tried():
+    class Noisy(nn.Module):
+        def forward(self, x):
+            if x.shape[0] == 1:
+                return x + torch.rand(4)
+            return x
+
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    with pytest.warns(engine.GuardWarning):
+        compile_for(Noisy(), torch.ones(3, 4), n={"min": 1, "max": 9})
+    torch.testing.assert_close(torch.rand(3), expected, rtol=0, atol=0)
