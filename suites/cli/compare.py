@@ -127,6 +127,7 @@ def _show_comparison(found: compare.Comparison) -> None:
     ):
         for case, backend in keys:
             write_paragraph(printer, f"{name}: {case}  {backend}")
+    _write_lines(compare.explain_missing_times(found))
     write_paragraph(printer, LEGEND)
 
 

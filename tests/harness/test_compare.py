@@ -16,7 +16,7 @@ from suites.harness.judge import compare, simulate
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.record import store
 from suites.harness.record.schema import EngineRecord, Samples, Summary
-from tests.harness import records
+from tests.harness import commands, records
 
 COUNTS = {"nodes": 40, "launches": 26, "fallback_nodes": 0, "arena_bytes": 4096, "weight_bytes": 1 << 20}
 CASES = tuple(f"mlp/b{n}/t1/fp32" for n in (1, 2, 4, 8, 16))
@@ -198,6 +198,51 @@ def test_another_file_of_the_user_is_named_and_times_say_nothing():
     plans = [{"plan": {"cases": {}, "files": {"mine.py": digest}}} for digest in ("aa", "bb")]
     found = compared(*(run(seed, environment=one) for seed, one in enumerate(plans)))
     assert found.surroundings == {"mine.py": ("aa", "bb")}
+
+
+def with_baseline(stored, baseline):
+    """`stored` with rows of the engine that are relative to `baseline`, as an ablation has them."""
+    own = [line.model_copy(update={"baseline": baseline}) for line in stored.summaries() if line.role == "engine"]
+    return store.Run(stored.path, stored.environment, [*stored.of(Samples), *own])
+
+
+@pytest.mark.parametrize("is_ablation_later", [True, False])
+def test_rows_without_a_comparison_of_times_have_the_reason(is_ablation_later):
+    two = (run(cases=CASES[:2]), with_baseline(run(1, cases=CASES[:2]), "engine"))
+    found = compared(*(two if is_ablation_later else reversed(two)))
+    names = ("eager", "engine") if is_ablation_later else ("engine", "eager")
+    reason = f"a time is relative to the baseline of its run, which is {names[0]} before and {names[1]} after"
+    assert [(row.time, row.no_time) for row in found.rows] == [(None, reason)] * 2
+    assert [row["no_time"] for row in found.to_dict()["rows"]] == [reason] * 2
+    named = ", ".join(f"{case} engine" for case in CASES[:2])
+    assert compare.explain_missing_times(found) == [f"Not compared is the time of {named}: {reason}."]
+
+
+@pytest.mark.parametrize(("before", "is_said"), [("ok", False), ("failed", True)])
+def test_a_status_explains_a_missing_time_in_text_only_where_the_table_does_not_show_it(before, is_said):
+    found = compared(run(cases=CASES[:1], status=before), run(1, cases=CASES[:1], status="failed"))
+    reasons = {row.backend: row.no_time for row in found.rows}
+    why = f"the status is {before} before and failed after, and only a row that is ok has a time"
+    assert reasons.pop("engine") == why
+    assert reasons.pop("onnxruntime") is None
+    assert set(reasons.values()) == {compare.IS_BASELINE}
+    assert compare.explain_missing_times(found) == [f"Not compared is the time of {CASES[0]} engine: {why}."] * is_said
+
+
+def test_a_row_without_the_samples_of_its_baseline_has_the_reason():
+    before, after = run(cases=CASES[:1]), run(1, cases=CASES[:1])
+    kept = [line for line in after.records if not (isinstance(line, Samples) and line.backend == "eager")]
+    found = compared(before, store.Run(after.path, after.environment, kept))
+    assert {row.no_time for row in found.rows} == {compare.IS_BASELINE, compare.NO_COMMON_ROUNDS}
+
+
+def test_the_command_prints_why_times_are_not_compared(tmp_path, capsys):
+    for name, made in (("before", run()), ("after", with_baseline(run(1), "engine"))):
+        with store.Writer(tmp_path / "runs" / "cpu-2c" / f"{name}.jsonl") as writer:
+            writer.append(made.environment, *made.records)
+    _, out, _ = commands.call(capsys, "compare", "before", "after", "--results", str(tmp_path))
+    printed = " ".join(out.split())
+    assert printed.count("which is eager before and engine after.") == 1
 
 
 @pytest.fixture

@@ -33,6 +33,9 @@ source line does, and that costs nobody anything; `weight_bytes` compares the co
 SURROUNDINGS = ("kernel", "governor", "python", "versions")
 """What must be the same for times to be comparable."""
 
+IS_BASELINE = "the other rows are relative to this backend or to its first copy"
+NO_COMMON_ROUNDS = "one of the runs did not measure the row and its baseline in common rounds"
+
 
 @dataclass(frozen=True)
 class Time:
@@ -59,7 +62,8 @@ class Row:
         changes: column -> (before, after), where both are known and differ.
         regressions: names in `changes` that are worse; ``status`` where a row stopped being ok.
         unknown: column -> (before, after), where only one of the two is known: not comparable, and so never worse.
-        time: None where one of the two has no time, or is the baseline.
+        time: None where the times cannot be compared.
+        no_time: why `time` is None; None where there is a time.
         is_counted: True if counts were compared: both runs know some. Only the status is compared of peers, and of rows
             that are not ok in both runs.
     """
@@ -71,6 +75,7 @@ class Row:
     time: Time | None
     unknown: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     is_counted: bool = True
+    no_time: str | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,19 @@ def _row(key: Key, old: Summary, new: Summary, time: Time | None) -> Row:
     if old.status == "ok" and new.status in ("wrong", "failed", "timeout"):
         worse.insert(0, "status")
     is_counted = any(None not in pairs[name] for name in names)
-    return Row(case, backend, changes, tuple(worse), time, unknown, is_counted=is_counted)
+    why = None if time is not None else _explain_no_time(key, old, new) or NO_COMMON_ROUNDS
+    return Row(case, backend, changes, tuple(worse), time, unknown, is_counted=is_counted, no_time=why)
+
+
+def _explain_no_time(key: Key, old: Summary, new: Summary) -> str | None:
+    """Why the summaries of a row allow no comparison of its times; None where they allow it."""
+    if not old.status == new.status == "ok":
+        return f"the status is {old.status} before and {new.status} after, and only a row that is ok has a time"
+    if old.baseline != new.baseline:
+        return f"a time is relative to the baseline of its run, which is {old.baseline} before and {new.baseline} after"
+    if key[1].removesuffix("#2") == old.baseline:
+        return IS_BASELINE
+    return None
 
 
 def _is_worse(name: str, before: int, after: int) -> bool:
@@ -190,13 +207,11 @@ def _is_worse(name: str, before: int, after: int) -> bool:
 def _times(
     before: store.Run, after: store.Run, rows: Mapping[Key, tuple[Summary, Summary]], noise: MachineNoise
 ) -> dict[Key, stats.Estimate]:
-    """Of each row that is timed in both runs. The baselines must be of one name."""
+    """Of each row whose times can be compared."""
     samples = [_samples(run) for run in (before, after)]
     found: dict[Key, stats.Estimate] = {}
     for key, (old, new) in rows.items():
-        if not (old.status == new.status == "ok" and old.baseline == new.baseline):
-            continue
-        if key[1].removesuffix("#2") == old.baseline:
+        if _explain_no_time(key, old, new) is not None:
             continue
         base = (key[0], old.baseline)
         logs = [log_ratios(lines.get(key, ()), lines.get(base, ())) for lines in samples]
@@ -267,6 +282,18 @@ def lines(found: Comparison) -> Iterator[dict[str, str]]:
             "time": "-" if time is None else _interval(time.ratio),
             "verdict": "-" if time is None else time.verdict,
         }
+
+
+def explain_missing_times(found: Comparison) -> list[str]:
+    """A sentence for each reason why the times of some rows are not compared.
+
+    None for the baseline, because every comparison has one, and none for a status that changed, because `lines` has it.
+    """
+    rows: dict[str, list[str]] = {}
+    for row in found.rows:
+        if row.no_time is not None and row.no_time != IS_BASELINE and "status" not in row.changes:
+            rows.setdefault(row.no_time, []).append(f"{row.case} {row.backend}")
+    return [f"Not compared is the time of {', '.join(names)}: {reason}." for reason, names in rows.items()]
 
 
 def _interval(ratio: Ratio) -> str:
