@@ -47,7 +47,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
             tuple(None if v is None else number(v) for v in node.inputs),
             dict(node.attributes),
             tuple(number(v) for v in node.outputs),
-            _short(node.source),
+            shorten_source(node.source),
         )
         for node in graph.nodes
     )
@@ -78,10 +78,10 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
 
 
 def _without_folders(origin: Origin) -> Origin:
-    return replace(origin, source=_short(origin.source))
+    return replace(origin, source=shorten_source(origin.source))
 
 
-def _short(source: str) -> str:
+def shorten_source(source: str) -> str:
     """The last two parts of a path: enough to find the line, without folders of the compiling machine."""
     return "/".join(source.split("/")[-2:])
 

@@ -249,7 +249,7 @@ def _sum_passes(parts: Sequence[Sequence[tuple[str, int]]]) -> tuple[tuple[str, 
 
 @dataclass(frozen=True)
 class NodeProfile:
-    """One launch of a profiled run.
+    """One launch of a profiled run, or several calls in a row that torch runs and that are timed together.
 
     `flops`, `executed_flops` and `bytes` mean what those of `Report` mean, but `bytes` does not count what an in-place
     write leaves unchanged.
@@ -261,8 +261,11 @@ class NodeProfile:
         roof_share: by what is executed, of the roof of one core that binds it, while a core works on it; None where
             unknown.
         bound: "compute" or "memory".
-        module: the path of the module of the user's model that computes it; "" where that is not known.
+        module: the path of the module of the user's model that computes it; "" where that is not known. For several
+            calls, each path once, with commas; likewise `source` and `kernel`, where `` x2`` follows a call that
+            is made twice.
         is_reference: True for a reference kernel, which defines results and is slow.
+        launches: how many launches or calls it is; more than 1 only where torch runs them.
     """
 
     op: str
@@ -278,6 +281,7 @@ class NodeProfile:
     bound: str
     module: str = ""
     is_reference: bool = False
+    launches: int = 1
 
     @property
     def has_known_work(self) -> bool:
@@ -365,6 +369,11 @@ class Profile:
         attribution = self.attribution()
         return asdict(self) | {"attribution": None if attribution is None else asdict(attribution)}
 
+    @property
+    def launches(self) -> int:
+        """Number of launches, which is that of the report; `nodes` may have several in one line."""
+        return sum(node.launches for node in self.nodes)
+
     def attribution(self) -> Attribution | None:
         """What is reached of the roofs, and which ops lose the rest.
 
@@ -414,7 +423,7 @@ class Profile:
         """What the tables do not say: paragraphs with a line for each fact."""
         beside = (self.call_seconds - self.seconds) * 1e6
         facts = (
-            f"{len(self.nodes)} launches, {self.seconds * 1e6:.1f} us in the native run of median length, by "
+            f"{self.launches} launches, {self.seconds * 1e6:.1f} us in the native run of median length, by "
             f"{self.clock}; a call from Python {self.call_seconds * 1e6:.1f} us, so {beside:.1f} us beside it; "
             f"{self.runs} runs\n"
             f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch"
@@ -434,7 +443,7 @@ class Profile:
         if not slow:
             return []
         share = sum(node.time_share for node in slow)
-        launches = f"{len(slow)} of {len(self.nodes)} launches, {share:.1%} of the time"
+        launches = f"{len(slow)} of {self.launches} launches, {share:.1%} of the time"
         return [f"{_REFERENCE_MARK}: {launches}, use reference kernels, which are slow."]
 
 

@@ -145,7 +145,10 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return chosen.segments.report(listed, guards, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
-        """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end."""
+        """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end.
+
+        The line names the calls, their modules and their source lines, and counts as as many launches as it has calls.
+        """
         self._warn_of_changed_weights()
         check_profile(runs, roofs)
         chosen = self._for(args, kwargs)

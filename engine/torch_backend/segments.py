@@ -15,7 +15,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -27,6 +27,7 @@ from engine import passes, targets
 from engine.config import Config
 from engine.errors import UnsupportedByTarget
 from engine.exporter import traced
+from engine.exporter.sources import from_trace, module_of
 from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.walk import FindObstacle
 from engine.exporter.weights import to_bytes
@@ -34,6 +35,7 @@ from engine.graph import Node as GraphNode
 from engine.graph import Value
 from engine.passes import fold_constants
 from engine.program import Signature, container, from_graph
+from engine.program.graphs import shorten_source
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
 from engine.runtime.warn import warn_of_decoded, warn_of_left
@@ -41,7 +43,7 @@ from engine.targets.base import Device, Roofs, Target
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
-from engine.torch_backend.tracing import count_calls, trace_calls
+from engine.torch_backend.tracing import count_calls, list_calls, trace_calls
 from engine.tree import LEAF
 
 
@@ -342,7 +344,7 @@ def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...
 
 
 def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int, device: Device) -> Profile:
-    """One line for all that torch runs here."""
+    """One line for all that torch runs here: it is timed from its start to its end."""
     samples = []
     for _ in range(runs):
         start = time.perf_counter()
@@ -351,8 +353,30 @@ def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int, device: Devi
         samples.append(time.perf_counter() - start)
     seconds = statistics.median(samples)
     shape = next((tuple(r.shape) for r in results if isinstance(r, torch.Tensor)), ())
-    node = NodeProfile("torch", ", ".join(dict.fromkeys(part.calls)), "", shape, seconds, 0, 0, 0, 1.0, None, "memory")
+    names = [f"{name} x{times}" if times > 1 else name for name, times in Counter(part.calls).items()]
+    called = [] if part.module is None else list_calls(part.module)
+    sources = [shorten_source(from_trace(call.meta.get("stack_trace"))) for call in called]
+    node = NodeProfile(
+        op="torch",
+        kernel=", ".join(names),
+        source=_join_once(sources),
+        shape=shape,
+        seconds=seconds,
+        flops=0,
+        executed_flops=0,
+        bytes=0,
+        time_share=1.0,
+        roof_share=None,
+        bound="memory",
+        module=_join_once(map(module_of, called)),
+        launches=len(part.calls),
+    )
     return Profile((node,), (ThreadProfile(seconds, 0.0),), seconds, seconds, runs, 0.0, 0.0, "perf_counter")
+
+
+def _join_once(texts: Iterable[str]) -> str:
+    """Each text that is not empty, once."""
+    return ", ".join(dict.fromkeys(filter(None, texts)))
 
 
 _AFTER_PASSES = (

@@ -32,7 +32,12 @@ def trace_calls(module: GraphModule, inputs: Iterable[Any], keep: Collection[int
 
 def count_calls(module: GraphModule) -> int:
     """Number of calls that `trace_calls` records."""
-    return sum(map(_is_recorded, module.graph.nodes))
+    return len(list_calls(module))
+
+
+def list_calls(module: GraphModule) -> list[Node]:
+    """The calls that `trace_calls` records, in order."""
+    return [node for node in module.graph.nodes if _is_recorded(node)]
 
 
 def _is_recorded(node: Node) -> bool:
