@@ -1,4 +1,4 @@
-"""One sentence for an unknown name: what it was, the nearest known one, all known ones."""
+"""One sentence for an unknown name: what it was, the nearest known one, all known ones or where they are listed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ def unknown(what: str, given: object, known: Iterable[str]) -> str:
     near = find_nearest(given, names)
     hint = f"; did you mean {near!r}?" if near is not None else "."
     return f"unknown {what} {given!r}{hint} Known: {', '.join(names) or 'none'}"
+
+
+def unknown_of_many(what: str, given: object, known: Iterable[str], listing: str, most: int = 5) -> str:
+    """For example ``unknown switch 'dispach'; the nearest of 300 are dispatch, ...; `enginebench list switches` lists
+    all``.
+
+    Args:
+        what: kind of the names.
+        given: the unknown name.
+        known: the known names; too many for one message.
+        listing: the command that lists them.
+        most: how many of them the message has.
+    """
+    names = sorted(known)
+    near = ", ".join(difflib.get_close_matches(str(given), names, n=most, cutoff=0.0))
+    return f"unknown {what} {given!r}; the nearest of {len(names)} are {near}; `{listing}` lists all"
 
 
 def find_nearest(given: object, known: Iterable[str]) -> str | None:

@@ -446,6 +446,22 @@ def test_a_switch_that_is_named_twice_is_refused(names, capsys, tmp_path):
     assert printed.err == f"enginebench: --switches names {twice} twice; name it once\n"
 
 
+@pytest.mark.parametrize(
+    ("backend", "given", "nearest", "is_engine"),
+    [("engine", "fuse_atention", "fuse_attention", True), (f"{FILE}:Planted", "no_ops", "no_op", False)],
+)
+def test_of_an_unknown_switch_the_nearest_few_are_named_and_of_the_engine_how_a_pass_becomes_one(
+    backend, given, nearest, is_engine
+):
+    with pytest.raises(UsageError) as raised:
+        ablate.of_backend(backend, [given])
+    told = str(raised.value)
+    assert f" are {nearest}, " in told
+    assert "`enginebench list switches` lists all" in told
+    assert ("--config passes=FILE.py:FUNCTION" in told) == is_engine
+    assert len(told) < 400
+
+
 def test_a_kind_stands_for_its_usual_switches():
     kernels = ablate.of_backend("engine", ["kernel"]).switches
     assert kernels

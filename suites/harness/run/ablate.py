@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.suggest import unknown
+from engine.suggest import unknown_of_many
 from suites import backends
 from suites.backends import versions
 from suites.backends.base import BackendSwitch
@@ -34,6 +34,7 @@ MOST_TOGETHER, LEAST_TOGETHER = 8, 5
 _INAPPLICABLE: Status = "not applicable"
 _PAIRS = "_pairs"
 """End of the name of a run of pairs."""
+_HINT = ". A pass of your own has a switch if it runs in the program: --config passes=FILE.py:FUNCTION"
 
 
 @dataclass(frozen=True)
@@ -100,16 +101,18 @@ def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
         able = [name for name in backends.BACKENDS if not backends.unavailable(BackendRef(name))]
         able = [name for name in able if backends.load(BackendRef(name)).switches()]
         raise UsageError(f"backend {base.name} has no switches; these have: {', '.join(able)}")
-    return Ablation(base, _chosen(declared_switches, switches), declared.bare(), declared.lists)
+    return Ablation(base, _chosen(base, declared_switches, switches), declared.bare(), declared.lists)
 
 
-def _chosen(declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> list[BackendSwitch]:
+def _chosen(base: BackendRef, declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> list[BackendSwitch]:
     if names is None:
         return [switch for switch in declared if switch.usual]
     known = dict.fromkeys([switch.name for switch in declared] + [switch.kind for switch in declared])
     for name in names:
         if name not in known:
-            raise UsageError(f"--switches: {unknown('switch', name, known)}")
+            told = unknown_of_many("switch", name, known, "enginebench list switches")
+            hint = "" if backends.role(base) == "peer" else _HINT
+            raise UsageError(f"--switches: {told}{hint}")
     if not names:
         raise UsageError("--switches names none; leave it out for the usual switches")
     usual = {switch.kind for switch in declared if switch.usual}
