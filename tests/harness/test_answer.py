@@ -40,6 +40,28 @@ def test_a_lead_from_disturbed_times_is_not_told_as_certain():
     )
 
 
+@pytest.mark.parametrize(
+    ("doubtful", "end"),
+    [
+        ({1, 2, 3}, "All these times are noisy or were disturbed: run them again on an idle machine."),
+        (
+            {1, 3},
+            "The times at 1 thread and at 3 threads are noisy or were disturbed: run them again on an idle machine.",
+        ),
+        ({3}, "of this run, but its times are noisy or were disturbed: run it again on an idle machine."),
+    ],
+)
+def test_disturbed_times_of_several_cases_are_told_once(doubtful, end):
+    rows = []
+    for threads in (1, 2, 3):
+        share = 0.9 if threads in doubtful else 0.0
+        rows += [row("engine", 0.8, threads, over("openvino"), disturbed=share), row("openvino", 1.0, threads)]
+    found = answer.write_answer(rows)
+    assert found.count("idle machine") == 1
+    assert found.endswith(end)
+    assert found.count("beyond noise of this run") == len(doubtful)
+
+
 def test_a_competitor_that_is_the_fastest_is_named():
     rows = [row("engine", 1.0), row("openvino", 0.8, runner_up=over("engine"))]
     assert answer.write_answer(rows).startswith("Fastest: openvino, 1.25x ahead of engine")

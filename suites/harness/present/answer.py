@@ -12,6 +12,7 @@ from suites.harness.record.schema import Summary
 MOST_CLAUSES = 3
 """Cases that are answered one by one; of more, only how often each backend is the fastest."""
 HINT = "With --generations 10 the intervals are narrower: most differences of 3% are then detected."
+_DOUBT = "are noisy or were disturbed"
 _CERTAINTY = {"ahead": "beyond noise", "level": "which is level"}
 
 
@@ -21,13 +22,18 @@ def write_answer(summaries: Sequence[Summary]) -> str:
     timed = [one for one in standings if one.timed]
     if not timed:
         return "No backend has a time."
+    doubtful: Sequence[str] = ()
     if len(timed) > MOST_CLAUSES:
         text = "; ".join(_count(timed, backend) for backend in dict.fromkeys(one.timed[0].backend for one in timed))
     else:
         places = names.describe_differences(summaries)
-        text = "; ".join(_describe(one, places[one.case]) for one in timed)
+        doubtful = [places[one.case] for one in timed if one.is_doubtful and _is_sure(one)]
+        text = "; ".join(_describe(one, places[one.case], is_only_doubt=len(doubtful) == 1) for one in timed)
     lost = len(standings) - len(timed)
     sentences = [f"Fastest: {text}."]
+    if len(doubtful) > 1:
+        which = "All these times" if len(doubtful) == len(timed) else f"The times {' and '.join(doubtful)}"
+        sentences += [f"{which} {_DOUBT}: run them again on an idle machine."]
     sentences += [f"No backend has a time in {lost} other case{'s' if lost > 1 else ''}."] if lost else []
     sentences += [HINT] if any(one.margin is not None and not _is_sure(one) for one in timed) else []
     return " ".join(sentences)
@@ -42,7 +48,8 @@ def _count(timed: Sequence[Standing], backend: str) -> str:
     return f"{backend} in {len(own)} of {len(timed)} cases, beyond noise in {sum(map(_is_sure, own))}"
 
 
-def _describe(one: Standing, place: str) -> str:
+def _describe(one: Standing, place: str, *, is_only_doubt: bool) -> str:
+    """The fastest backend of a case; what disturbed its times only where that is said of no other case."""
     text, lead = f"{one.timed[0].backend} {place}".strip(), one.margin
     if lead is None and len(one.timed) > 1:  # forms of one backend in a record that does not compare them
         return text
@@ -50,7 +57,8 @@ def _describe(one: Standing, place: str) -> str:
         return f"{text}, the only backend with a time"
     certainty = _CERTAINTY.get(lead.word, "within noise")
     if one.is_doubtful and _is_sure(one):
-        certainty += " of this run, but its times are noisy or were disturbed: run it again on an idle machine"
+        certainty += " of this run"
+        certainty += f", but its times {_DOUBT}: run it again on an idle machine" if is_only_doubt else ""
     value, interval = units.times(lead.speed.value), units.interval(lead.speed)
     if round(lead.speed.value, 2) < 1:  # medians and paired rounds give different orders
         return f"{text} by median latency, but {value} as fast as {lead.other} in paired rounds {interval}, {certainty}"
