@@ -207,7 +207,7 @@ def _warn_of_slow_kernels(name: str, counts: Counts) -> None:
     if counts.reference_flops > _NOTABLE * counts.flops:
         message = (
             f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
-            "and element types yet. program.report() says how slow, program.profile() marks each launch."
+            "and element types yet. program.report() names them, program.profile() marks each launch."
         )
         warn(message, SlowKernelWarning, once=True)
 

@@ -44,6 +44,12 @@ def format_cell(cell: Any) -> str:
     return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
 
 
+_TIMED_OP = "linear"
+"""The op whose reference kernel the target times for `Report.reference_slowdown`."""
+_MOST_OPERATIONS = 5
+"""Operations that the text of a report names."""
+
+
 @dataclass(frozen=True)
 class Report:
     """A compiled program at a glance. Sizes in bytes, times in seconds.
@@ -69,7 +75,8 @@ class Report:
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
         reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
-            core. Measured when the report is made; None without such launches, or if the target has no such kernels.
+            core. Measured when the report is made; None without `reference_launches`, or if the target has no such
+            kernels. The text has it only if the program runs this kernel, with any element types.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
         packing_seconds: of that, or of loading, what packing weights took.
@@ -79,6 +86,8 @@ class Report:
         switches: the configuration in force.
         digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
         run_digest: of structure, kernels, threads and memory plan.
+        reference_operations: (operation, launches) of `reference_launches`, most first: an op and the element types
+            or encodings that it reads, such as ``sum of int64`` or ``linear of float32 and int4_group32``.
         segments: with fallback: (target, calls, what they are) in the order in which they run. What torch runs counts
             among nodes and launches, not in bytes and FLOPs.
     """
@@ -111,6 +120,7 @@ class Report:
     digest: str
     run_digest: str
     segments: tuple[tuple[str, int, str], ...] = ()
+    reference_operations: tuple[tuple[str, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
@@ -122,7 +132,8 @@ class Report:
         return Counts(**{field.name: getattr(self, field.name) for field in fields(Counts)})
 
     def __str__(self) -> str:
-        skip = {"passes", "kernels", "switches", "segments"}
+        skip = {"passes", "kernels", "switches", "segments", "reference_operations"}
+        skip |= set() if self._has_reference_linear else {"reference_slowdown"}
         facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
         facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
         facts = [(k, v) for k, v in facts if v or not k.startswith(("reference_", "emulated_"))]
@@ -138,13 +149,21 @@ class Report:
             ]
         )
 
+    @property
+    def _has_reference_linear(self) -> bool:
+        """True if the program runs the kernel that `reference_slowdown` is about."""
+        return any(operation.split()[0] == _TIMED_OP for operation, _ in self.reference_operations)
+
     def _warning(self) -> str:
         """What a reader must know about reference kernels."""
+        shown, others = self.reference_operations[:_MOST_OPERATIONS], self.reference_operations[_MOST_OPERATIONS:]
+        texts = [f"{operation} x{launches}" if launches > 1 else operation for operation, launches in shown]
+        texts += [f"{sum(launches for _, launches in others)} others"] if others else []
         slow = ""
-        if self.reference_slowdown is not None:
+        if self.reference_slowdown is not None and self._has_reference_linear:
             factor = f"{self.reference_slowdown:,.0f}"
-            slow = f": for example, a float32 linear takes about {factor} times as long as at the roof of one core"
-        return f"{self.counts.describe_reference_launches()}{slow}."
+            slow = f". That of {_TIMED_OP} takes with float32 about {factor} times as long as at the roof of one core"
+        return f"{self.counts.describe_reference_launches()}: {', '.join(texts)}{slow}."
 
 
 class Reports(dict[str, Report]):
@@ -176,6 +195,7 @@ class Counts:
     packing_seconds: float = 0.0
     passes: tuple[tuple[str, int], ...] = ()
     kernels: tuple[tuple[str, int], ...] = ()
+    reference_operations: tuple[tuple[str, int], ...] = ()
 
     def describe_emulated_launches(self) -> str:
         """How many launches lack instructions, and what that means for their time: sentences without the last stop."""
@@ -207,12 +227,13 @@ def build_report(
     """The report of a program that consists of `parts`; the other arguments are fields of `Report`.
 
     Numbers are summed. Parts that passes ran on list the same passes, and perhaps entries that only some of them have,
-    such as ``weights=quantised``. Of kernels with equally many launches, those of
-    the earlier part come first.
+    such as ``weights=quantised``. Of kernels, or operations, with equally many
+    launches, those of the earlier part come first.
     """
-    tables = ("passes", "kernels")
+    tables = ("passes", "kernels", "reference_operations")
     totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
     kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
+    operations = sum((Counter(dict(part.reference_operations)) for part in parts), Counter[str]())
     target = targets.get(config.target)
     return Report(
         name=name,
@@ -228,6 +249,7 @@ def build_report(
         digest=digest,
         run_digest=run_digest,
         segments=segments,
+        reference_operations=tuple(operations.most_common()),
     )
 
 

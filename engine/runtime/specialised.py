@@ -124,7 +124,19 @@ class Specialised:
             reference_launches=len(summary.reference),
             reference_flops=sum(work[number][0] for number in summary.reference if number is not None),
             kernels=tuple(Counter(summary.kernels).most_common()),
+            reference_operations=tuple(Counter(map(self._describe_operation, summary.reference)).most_common()),
         )
+
+    def _describe_operation(self, number: int | None) -> str:
+        """The op of an instruction and the element types that it reads, such as ``sum of int64``; None is a copy."""
+        if number is None:
+            return "copy"
+        instruction = self.artifact.instructions[number]
+        types = [self.artifact.types[value] for value in instruction.inputs if value is not None]
+        names = dict.fromkeys(one.dtype if one.encoding is None else one.encoding.family for one in types)
+        compute = instruction.attributes.get("compute", "element")
+        text = f"{instruction.op} of {' and '.join(names)}" if names else instruction.op
+        return text if compute == "element" else f"{text} in {compute}"
 
     # --- profiling -------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,13 @@
-"""Reports of programs that consist of several parts."""
+"""Reports: of programs that consist of several parts, and what they say of reference kernels."""
 
 from __future__ import annotations
 
 import pytest
+import torch
+from torch import nn
 
-from engine.runtime.report import _sum_passes
+import engine
+from engine.runtime.report import Counts, _sum_passes, build_report
 from engine.targets.cpu import native
 
 
@@ -57,3 +60,35 @@ def test_the_roofs_of_a_profile_are_repeated(monkeypatch):
     monkeypatch.setattr(native, "lib", Library)
     monkeypatch.setattr(native, "_READ_BYTES", 4096)
     assert native.read_bandwidth() == 38e9
+
+
+class Integers(nn.Module):
+    def forward(self, x):
+        return x.cumprod(-1).sum(-1), x.cumprod(0)
+
+
+def test_a_report_names_the_operations_of_reference_kernels_and_the_time_of_linear_only_if_there_is_one():
+    program = engine.compile(Integers().eval(), (torch.ones(4, 100, dtype=torch.int64),))
+    report = program.report()
+    assert report.reference_operations == (("cumprod of int64", 2), ("sum of int64", 1))
+    share = "3 of 3 launches (100% of the FLOPs)"
+    told = f"{share} use reference kernels, which are slow: cumprod of int64 x2, sum of int64."
+    assert str(report).splitlines()[-1] == told
+    assert "reference_slowdown" not in str(report)
+    linear = engine.compile(nn.Linear(4, 4).eval(), (torch.ones(2, 4),), engine.Config(variant={"linear": "reference"}))
+    report = linear.report()
+    assert report.reference_operations == (("linear of float32", 1),)
+    factor = f"{report.reference_slowdown:,.0f}"
+    assert str(report).endswith(
+        f"linear of float32. That of linear takes with float32 about {factor} times as long as at the roof of one core."
+    )
+    assert "reference_slowdown" in str(report)
+
+
+def test_a_report_names_the_first_few_operations_of_reference_kernels():
+    many = tuple((f"op{number} of int64", 1) for number in range(8))
+    part = Counts(launches=9, reference_launches=8, reference_operations=many)
+    report = build_report([part], name="x", sizes=(), export_seconds=None, compile_seconds=0.0,
+                          config=engine.Config(target="interpreter"), digest="", run_digest="")  # fmt: skip
+    named = ", ".join(name for name, _ in many[:5])
+    assert str(report).endswith(f"8 of 9 launches use reference kernels, which are slow: {named}, 3 others.")
