@@ -83,7 +83,7 @@ class Report:
         passes: (pass, changes) in the order they ran; a pass of the user's own is ``name@version``, by the hash of its
             file.
         kernels: (kernel, launches), most used first.
-        switches: the configuration in force.
+        switches: the configuration in force; `activations` is None where it is what the target chooses by itself.
         digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
         run_digest: of structure, kernels, threads and memory plan.
         reference_operations: (operation, launches) of `reference_launches`, most first: an op and the element types
@@ -245,12 +245,24 @@ def build_report(
         compile_seconds=compile_seconds,
         passes=_sum_passes([part.passes for part in parts]),
         kernels=tuple(kernels.most_common()),
-        switches=config.to_dict(),
+        switches=_list_switches(config),
         digest=digest,
         run_digest=run_digest,
         segments=segments,
         reference_operations=tuple(operations.most_common()),
     )
+
+
+def _list_switches(config: Config) -> dict[str, Any]:
+    """The fields of `config` as JSON-able values.
+
+    What the target has chosen counts as not given, as it does in the Config of a loaded program: a file does not say
+    which type its program was compiled for.
+    """
+    switches = config.to_dict()
+    if config.activations == targets.get(config.target).activations:
+        switches["activations"] = None
+    return switches
 
 
 def _sum_passes(parts: Sequence[Sequence[tuple[str, int]]]) -> tuple[tuple[str, int], ...]:

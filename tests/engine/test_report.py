@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -92,3 +94,25 @@ def test_a_report_names_the_first_few_operations_of_reference_kernels():
                           config=engine.Config(target="interpreter"), digest="", run_digest="")  # fmt: skip
     named = ", ".join(name for name, _ in many[:5])
     assert str(report).endswith(f"8 of 9 launches use reference kernels, which are slow: {named}, 3 others.")
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+@pytest.mark.parametrize("chosen", [None, "float32"])
+def test_the_report_lists_the_same_switches_after_saving_and_loading(chosen, target, tmp_path):
+    model, config = nn.Linear(4, 4).eval(), engine.Config(target=target)
+    program = engine.compile(model, (torch.ones(2, 4),), dataclasses.replace(config, activations=chosen))
+    program.save(tmp_path / "linear.engine")
+    loaded = engine.load(tmp_path / "linear.engine", config=config)
+    assert program.report().switches == loaded.report().switches
+    (listed,) = {
+        next(line for line in str(one.report()).splitlines() if line.startswith("switches"))
+        for one in (program, loaded)
+    }
+    assert f"target={target}, threads=1, planner=default" in listed
+
+
+def test_the_report_lists_a_type_of_activations_that_the_target_does_not_choose():
+    config = engine.Config(activations="model")
+    program = engine.compile(nn.Linear(4, 4).eval(), (torch.ones(2, 4),), config)
+    assert program.report().switches["activations"] == "model"
+    assert "activations=model" in str(program.report())
