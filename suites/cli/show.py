@@ -89,12 +89,7 @@ def command(
     if svg is not None and svg.suffix != ".svg":
         raise UsageError(f"--svg {svg}: expected a name that ends in .svg; this writes no other kind of picture")
     of_rows = {"--svg": svg is not None, "--plot": as_plot, "--case": case is not None}
-    is_suitable, wanted = (
-        (lookup.is_measurement, "a run of a suite or model with rows, which these options are for")
-        if any(of_rows.values())
-        else (lookup.is_shown, "a run with rows")
-    )
-    found = lookup.find_run(store.results_folder(results), name, is_suitable, wanted)
+    found = _find_shown(store.results_folder(results), name, of_rows)
     is_other = _has_other_lines(found)
     if is_other:
         of_history = {"--csv": as_csv, "--markdown or --into": as_markdown or into is not None}
@@ -122,6 +117,23 @@ def command(
         print_markdown(_write_markdown(chosen, found, None))
     else:
         _print_rows(chosen, found, as_plot=as_plot, is_short=not with_details and case is None)
+
+
+def _find_shown(results: Path, name: str, of_rows: Mapping[str, bool]) -> store.Run:
+    """The run that `name` means. For options that need rows of a suite or model, ``last`` chooses such a run.
+
+    ``last:SUITE`` chooses the newest run of that suite whatever it is: `_check_forms_of` can then say what it is.
+    """
+    options = [option for option, is_given in of_rows.items() if is_given]
+    if not options or name.startswith(f"{lookup.LAST}:"):
+        return lookup.find_run(results, name, lookup.is_shown, "a run with rows")
+    wanted = f"a run of a suite or model with rows, which {_join_options(options)} for"
+    return lookup.find_run(results, name, lookup.is_measurement, wanted)
+
+
+def _join_options(options: Sequence[str]) -> str:
+    """The options and their verb: ``--plot is``, ``--plot and --case are``."""
+    return f"{' and '.join(options)} {'is' if len(options) == 1 else 'are'}"
 
 
 def _print_csv(run: store.Run, case: str | None) -> None:
@@ -153,9 +165,10 @@ def _has_other_lines(run: store.Run) -> bool:
 
 def _check_forms_of(run: store.Run, forms: Mapping[str, bool]) -> None:
     """UsageError if a form of output is asked for that a run without rows of a suite or model does not have."""
-    for option, is_given in forms.items():
-        if is_given:
-            raise UsageError(f"{option} is for runs of a suite or model, and {run.name} is {lookup.describe_kind(run)}")
+    options = [option for option, is_given in forms.items() if is_given]
+    if options:
+        what = lookup.describe_kind(run)
+        raise UsageError(f"{_join_options(options)} for runs of a suite or model, and {run.name} is {what}")
 
 
 def _show_other(

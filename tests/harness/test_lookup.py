@@ -9,7 +9,7 @@ import pytest
 from suites.harness.errors import UsageError
 from suites.harness.record import lookup, machine, store
 from suites.harness.record.schema import AblationRecord
-from tests.harness import records
+from tests.harness import commands, records
 
 RUNS = ("20261121T101112Z_abc_default", "20261121T101113Z_abc_bert", "20261122T101112Z_abc-dirty_default",
         "20261123T000000Z_abc_ablate_bert", "20261124T000000Z_abc_bert")  # fmt: skip
@@ -88,6 +88,29 @@ def test_last_is_the_newest_run_of_a_suitable_kind(results):
     with pytest.raises(UsageError, match=r"no run of suite ablate_bert of this machine under .* is a run with rows"):
         lookup.find_run(results, "last:ablate_bert", lookup.is_measurement, "a run with rows")
     assert lookup.find_run(results, EMPTY, lookup.is_measurement).name == EMPTY, "what is named is found all the same"
+
+
+@pytest.mark.parametrize("run", ["last:ablate_bert", RUNS[3]])
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--plot"], "--plot is"),
+        (["--case", "mlp"], "--case is"),
+        (["--plot", "--case", "mlp"], "--plot and --case are"),
+    ],
+)
+def test_options_for_rows_say_by_name_that_an_ablation_has_none(results, capsys, run, options, told):
+    status, _, err = commands.call(capsys, "show", run, *options, "--results", str(results))
+    assert (status, err) == (2, f"enginebench: {told} for runs of a suite or model, and {RUNS[3]} is an ablation\n")
+
+
+def test_options_for_rows_are_named_where_no_run_has_rows(tmp_path, capsys):
+    path = store.runs_folder(tmp_path, machine.slug()) / f"{EMPTY}.jsonl"
+    with store.Writer(path) as writer:
+        writer.append(records.environment(suite="bert"))
+    status, _, err = commands.call(capsys, "show", "--plot", "--case", "mlp", "--results", str(tmp_path))
+    assert status == 2
+    assert "is a run of a suite or model with rows, which --plot and --case are for\n" in err
 
 
 def test_an_ambiguous_beginning_lists_what_it_may_mean(results):
