@@ -416,6 +416,10 @@ def test_a_case_with_forms_of_the_engine_only_says_which_form_is_compared_with_w
     text = block(rows, 100)
     assert "engine[fallback=torch] first, 1.25x ahead of engine[a] [1.11, 1.33]" in text
     assert "speed vs engine[fallback=torch]" in text
+    long = "engine[disable=fuse_gelu+fuse_rope]"
+    text = block([row(long, 1e-3, baseline=long), row("engine[plans=2]", 2e-3, baseline=long)], 100)
+    assert "speed vs engine[a]" in text
+    assert "[a] disable=fuse_gelu+fuse_rope" in text
 
 
 def test_an_overview_says_which_form_of_the_engine_is_compared():
