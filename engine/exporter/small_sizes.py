@@ -154,8 +154,7 @@ class _Contest:
 
     def differ(self, leaves: Sequence[Any]) -> bool | None:
         """True if the program has not the results that the model has for these inputs; None if the model raises."""
-        with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
             try:
                 expected = self._run_model([one.clone() if isinstance(one, torch.Tensor) else one for one in leaves])
             except Exception:  # noqa: BLE001  # whatever the user's code raises at this size
@@ -187,7 +186,8 @@ def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:
     """A copy, so that attributes that the model assigns while it runs stay as they are; the model if it has no copy."""
     shared: dict[int, Any] = {id(one): one for one in (*model.parameters(), *model.buffers())}
     try:
-        return copy.deepcopy(model, shared)
+        with warnings.catch_warnings(action="ignore"):  # torch calls the making of parts of a GraphModule deprecated
+            return copy.deepcopy(model, shared)
     except Exception:  # noqa: BLE001  # attributes may have no copy, such as results with gradients
         return model
 

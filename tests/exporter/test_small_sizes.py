@@ -159,3 +159,15 @@ def test_random_numbers_go_on_as_if_nothing_had_been_tried():
     with pytest.warns(engine.GuardWarning):
         compile_for(Noisy(), torch.ones(3, 4), n={"min": 1, "max": 9})
     torch.testing.assert_close(torch.rand(3), expected, rtol=0, atol=0)
+
+
+def test_a_graph_module_is_tried_without_a_warning_of_torch():
+    example = torch.randn(3, 4)
+    shapes = {"x": {0: Dim("n", min=1, max=9)}}
+    traced = torch.export.export(Branch(lambda _: False), (example,), dynamic_shapes=shapes).module()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        program = engine.compile(traced, (example,), dynamic_shapes=shapes)
+    assert [str(one.message) for one in told] == []
+    x = torch.randn(1, 4)
+    torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
