@@ -40,6 +40,9 @@ def results(tmp_path):
         ("last:default", 2),
         ("last:bert", 4),
         ("last:ablate_bert", 3),
+        ("last:def", 2),
+        ("last:b", 4),
+        ("last:a", 3),
     ],
 )
 def test_a_run_is_found_by_its_name_its_beginning_and_as_the_last_of_a_suite(results, name, number):
@@ -131,6 +134,20 @@ def test_a_wrong_name_gets_the_five_nearest(results):
     assert text.endswith("`enginebench list runs` shows all 6")
     with pytest.raises(UsageError, match="unknown suite of a stored run 'brt'; did you mean 'bert'"):
         lookup.find_run(results, "last:brt")
+
+
+def test_the_beginning_of_several_suites_is_refused_and_a_full_name_that_begins_another_is_not(tmp_path):
+    for number, suite in enumerate(("mine", "minilm", "minilm_wide")):
+        with store.Writer(
+            store.runs_folder(tmp_path, machine.slug()) / f"2026112{number}T000000Z_abc_{suite}.jsonl"
+        ) as writer:
+            writer.append(records.environment(suite=suite))
+    assert lookup.find_run(tmp_path, "last:minilm").name == "20261121T000000Z_abc_minilm"
+    for suite, names in (("mini", "2 names: minilm, minilm_wide"), ("min", "3 names: mine, minilm, minilm_wide")):
+        with pytest.raises(UsageError, match=f"^suite '{suite}' is the beginning of {names}. Give more of one$"):
+            lookup.find_run(tmp_path, f"last:{suite}")
+    with pytest.raises(UsageError, match=r"unknown suite of a stored run ''\. Known: mine, minilm, minilm_wide"):
+        lookup.find_run(tmp_path, "last:")
 
 
 def test_no_runs_are_said_with_the_folder(tmp_path):

@@ -34,13 +34,14 @@ def find_run(
     Args:
         results: the results folder.
         name: a path; a name, or the beginning of one that only one run has; ``last``, the newest run of this machine;
-            ``last:SUITE``, the newest one of that suite.
+            ``last:SUITE``, the newest one of that suite; the beginning of a suite's name is enough if no other suite of
+            the runs begins with it.
         is_suitable: which runs ``last`` may choose; a name or a path may mean any run. ``last``
             never means a file that cannot be read.
         wanted: what `is_suitable` asks for, for messages.
 
     Raises:
-        UsageError: no run, or several ones, have the name.
+        UsageError: no run or suite, or several ones, have the name.
     """
     if not name:
         raise UsageError(f"RUN '': expected a run {HELP}, got an empty text; `enginebench list runs` shows all")
@@ -81,8 +82,8 @@ def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bo
     if not files:
         raise UsageError(f"no run of this machine under {results}")
     known = {name_suite(path) for path in files}
-    if suite is not None and suite not in known:
-        raise UsageError(unknown("suite of a stored run", suite, known))
+    if suite is not None:
+        suite = _complete_suite(suite, known)
     for path in reversed(files):
         if suite in (None, name_suite(path)):
             run = store.read_if_possible(path)
@@ -90,6 +91,20 @@ def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bo
                 return run
     of_suite = f" of suite {suite}" if suite is not None else ""
     raise UsageError(f"no run{of_suite} of this machine under {results} is {wanted}")
+
+
+def _complete_suite(given: str, known: set[str]) -> str:
+    """The suite of `known` that `given` names in full, or of which only one begins with it."""
+    if given in known:
+        return given
+    matching = sorted(suite for suite in known if given and suite.startswith(given))
+    if len(matching) > 1:
+        raise UsageError(
+            f"suite {given!r} is the beginning of {len(matching)} names: {', '.join(matching)}. Give more of one"
+        )
+    if not matching:
+        raise UsageError(unknown("suite of a stored run", given, known))
+    return matching[0]
 
 
 def name_suite(path: Path) -> str:
