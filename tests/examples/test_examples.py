@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 import json
 import re
 import runpy
@@ -73,6 +74,15 @@ def test_the_block_of_the_page_of_torch_compile_computes_what_the_model_computes
     names = {"model": torch.nn.Linear(8, 4), "x": torch.randn(2, 8)}
     exec(code, names)
     torch.testing.assert_close(names["y"], names["model"](names["x"]).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_readme_names_every_option_of_generate_that_stream_does_not_take(root):
+    (said,) = re.findall(r"# The same options, except (\w+)\.", (root / "README.md").read_text())
+    generate, stream = (
+        inspect.signature(function).parameters for function in (engine.Decoder.generate, engine.Decoder.stream)
+    )
+    assert set(generate) - set(stream) == {said}
+    assert set(stream) <= set(generate)
 
 
 def test_the_readme_links_to_the_examples(root):
