@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
@@ -20,7 +20,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx import Interpreter, Node
 
 from engine.exporter.symbols import get_example, get_expression
-from engine.exporter.torch_internals import tree_flatten, tree_leaves, tree_unflatten
+from engine.exporter.torch_internals import OpOverload, tree_flatten, tree_leaves, tree_unflatten
 
 SMALL = (0, 1)
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
@@ -149,27 +149,46 @@ class _Contest:
 
     def __init__(self, model: torch.nn.Module, program: ExportedProgram, spec: Any) -> None:
         self._program, self._spec = program, spec
-        self._written = program.graph_signature.buffers_to_mutate.values()
+        signature = program.graph_signature
+        self._written = {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
         self._model = _copy_with_its_weights(model)
+        self._is_random = _draws_random_numbers(program)
 
     def differ(self, leaves: Sequence[Any]) -> bool | None:
-        """True if the program has not the results that the model has for these inputs; None if the model raises."""
+        """True if the program has not the results that the model has for these inputs; None if the model raises.
+
+        Where the program draws random numbers, only shapes and element types of the results are compared.
+        """
         with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 expected = self._run_model([one.clone() if isinstance(one, torch.Tensor) else one for one in leaves])
             except Exception:  # noqa: BLE001  # whatever the user's code raises at this size
                 return None
+            if expected is None:
+                return True
             try:
-                got = self._run_program(leaves)
+                got = _run_with_python_warnings(lambda: self._run_program(leaves))
             except Exception:  # noqa: BLE001  # whatever torch raises where captured calls do not take the size
                 return True
-        return len(expected) != len(got) or not all(map(_agree, expected, got))
+        agree = _have_one_form if self._is_random else _agree
+        return len(expected) != len(got) or not all(map(agree, expected, got))
 
-    def _run_model(self, leaves: Sequence[Any]) -> list[Any]:
+    def _run_model(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """The results of the model; None if it writes to a buffer to which the program does not write."""
         args, kwargs = tree_unflatten(list(leaves), self._spec)
-        state = {name: self._model.get_buffer(name).clone() for name in self._written}
-        return list(tree_leaves(torch.func.functional_call(self._model, state, args, kwargs)))
+        buffers = dict(self._model.named_buffers())
+        written = {name: one for name, one in self._model.named_parameters() if name in self._written}
+        state = {name: one.detach().clone() for name, one in (buffers | written).items()}
+        attributes = {module: dict(vars(module)) for module in self._model.modules()}
+        try:
+            results = list(tree_leaves(torch.func.functional_call(self._model, state, args, kwargs)))
+        finally:
+            for module, before in attributes.items():  # of the model itself, if it has no copy
+                vars(module).clear()
+                vars(module).update(before)
+        kept = (name for name in buffers if name not in self._written)
+        return results if all(_agree(buffers[name], state[name]) for name in kept) else None
 
     def _run_program(self, leaves: Sequence[Any]) -> list[Any]:
         signature, given = self._program.graph_signature, iter(leaves)
@@ -192,11 +211,38 @@ def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:
         return model
 
 
-def _agree(expected: Any, got: Any) -> bool:
+def _draws_random_numbers(program: ExportedProgram) -> bool:
+    calls = (node.target for node in program.graph.nodes if isinstance(node.target, OpOverload))
+    return any(torch.Tag.nondeterministic_seeded in call.tags for call in calls)
+
+
+def _run_with_python_warnings(run: Callable[[], list[Any]]) -> list[Any]:
+    """The result of `run`; warnings of the ATen calls in it become Python's.
+
+    ATen calls by overload, as in captured programs, print their warnings on the standard error output, unless a method
+    of a tensor is running.
+    """
+    results: list[list[Any]] = []
+
+    def append(value: float) -> float:
+        results.append(run())
+        return value
+
+    torch.zeros(1, device="cpu").apply_(append)
+    return results[0]
+
+
+def _have_one_form(expected: Any, got: Any) -> bool:
     if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
-        return type(expected) is type(got) and bool(expected == got)
-    if expected.shape != got.shape or expected.dtype != got.dtype:
+        return type(expected) is type(got)
+    return expected.shape == got.shape and expected.dtype == got.dtype
+
+
+def _agree(expected: Any, got: Any) -> bool:
+    if not _have_one_form(expected, got):
         return False
+    if not isinstance(expected, torch.Tensor):
+        return bool(expected == got)
     tolerance = _TOLERANCES.get(expected.dtype, 0.0)
     finite = expected[expected.isfinite()].abs()
     allowed = tolerance * float(finite.max()) if finite.numel() and tolerance else 0.0
