@@ -71,7 +71,7 @@ def find_other_paths(
             continue  # excluded by itself already
         for others in (smallest, example):  # small sizes may not fit the values of an input, such as indices
             sizes = {**others, **changed}
-            differ = contest.differ([_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)])
+            differ = contest.differ([_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)], sizes)
             if differ:
                 found[_exclude(axes, changed)] = None
             if differ is not None or smallest == example:
@@ -154,8 +154,10 @@ class _Contest:
         self._model = _copy_with_its_weights(model)
         self._is_random = _draws_random_numbers(program)
 
-    def differ(self, leaves: Sequence[Any]) -> bool | None:
+    def differ(self, leaves: Sequence[Any], sizes: Sizes) -> bool | None:
         """True if the program has not the results that the model has for these inputs; None if the model raises.
+
+        True as well if a call in the program gives another shape than captured, which no backend can compute.
 
         Where the program draws random numbers, only shapes and element types of the results are compared.
         """
@@ -168,7 +170,7 @@ class _Contest:
             if expected is None:
                 return True
             try:
-                got = _run_with_python_warnings(lambda: self._run_program(leaves))
+                got = _run_with_python_warnings(lambda: self._run_program(leaves, sizes))
             except Exception:  # noqa: BLE001  # whatever torch raises where captured calls do not take the size
                 return True
         agree = _have_one_form if self._is_random else _agree
@@ -190,16 +192,43 @@ class _Contest:
         kept = (name for name in buffers if name not in self._written)
         return results if all(_agree(buffers[name], state[name]) for name in kept) else None
 
-    def _run_program(self, leaves: Sequence[Any]) -> list[Any]:
+    def _run_program(self, leaves: Sequence[Any], sizes: Sizes) -> list[Any]:
         signature, given = self._program.graph_signature, iter(leaves)
         held: Any = self._program.constants | self._program.state_dict
         inputs = []
         for one in signature.input_specs:
             value = next(given) if one.kind is InputKind.USER_INPUT else held[one.target]
             inputs.append(one.arg.value if isinstance(one.arg, ConstantArgument) else value)
-        results = Interpreter(self._program.graph_module).run(*inputs)
+        results = _CheckedInterpreter(self._program.graph_module, sizes).run(*inputs)
         kinds = [one.kind for one in signature.output_specs]
         return [one for one, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+
+
+class _CheckedInterpreter(Interpreter):
+    """Raises a ValueError at a call whose result has another shape than captured, such as `squeeze` at a size of 1."""
+
+    def __init__(self, module: torch.fx.GraphModule, sizes: Sizes) -> None:
+        super().__init__(module)
+        self._sizes = {symbol: sympy.Integer(value) for symbol, value in sizes.items()}
+
+    def run_node(self, n: Node) -> Any:
+        """The result of the node."""
+        result = super().run_node(n)
+        captured = n.meta.get("val")
+        if isinstance(result, torch.Tensor) and isinstance(captured, torch.Tensor):
+            expected = [self._evaluate(size) for size in captured.shape]
+            if len(expected) != result.dim() or any(
+                size is not None and size != found for size, found in zip(expected, result.shape, strict=True)
+            ):
+                raise ValueError(f"{n.name}: captured as {expected}, got {list(result.shape)}")
+        return result
+
+    def _evaluate(self, size: Any) -> int | None:
+        """The size, a number or torch's formula of one; None if it follows from values of tensors."""
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        found = size.node.expr.xreplace(self._sizes)
+        return int(found) if found.is_Integer else None
 
 
 def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:

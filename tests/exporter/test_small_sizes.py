@@ -238,3 +238,14 @@ def test_warnings_of_torch_at_small_sizes_are_not_printed(capfd):
     finally:
         torch.set_warn_always(False)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_size_that_a_call_of_a_program_with_a_fallback_removes_is_refused():
+    class Squeezed(nn.Module):
+        def forward(self, x):
+            return torch.special.bessel_j0(x * 2).squeeze(0)
+
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        program = compile_for(Squeezed(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
+    with pytest.raises(engine.ShapeError, match="n = 1"):
+        program(torch.randn(1, 4))
