@@ -71,7 +71,10 @@ def find_other_paths(
             continue  # excluded by itself already
         for others in (smallest, example):  # small sizes may not fit the values of an input, such as indices
             sizes = {**others, **changed}
-            differ = contest.differ([_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)], sizes)
+            trial = [_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)]
+            differ = contest.differ(trial, sizes)
+            if differ is False and any(map(_is_mask, trial)):  # its first elements may hide all results
+                differ = bool(contest.differ([~leaf if _is_mask(leaf) else leaf for leaf in trial], sizes))
             if differ:
                 found[_exclude(axes, changed)] = None
             if differ is not None or smallest == example:
@@ -120,6 +123,10 @@ def _cut(leaf: Any, axes: Sequence[_Axis], number: int, sizes: Sizes) -> Any:
         if one.leaf == number:
             leaf = leaf.narrow(one.axis, 0, int(one.size.xreplace({s: sympy.Integer(n) for s, n in sizes.items()})))
     return _tell_apart(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _is_mask(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool
 
 
 def _tell_apart(leaf: torch.Tensor) -> torch.Tensor:

@@ -249,3 +249,28 @@ def test_a_size_that_a_call_of_a_program_with_a_fallback_removes_is_refused():
         program = compile_for(Squeezed(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
     with pytest.raises(engine.ShapeError, match="n = 1"):
         program(torch.randn(1, 4))
+
+
+def test_a_mask_that_hides_the_results_of_the_example_hides_no_path():
+    class Masked(nn.Module):
+        def forward(self, x, mask):
+            return (x * 3 if x.shape[0] == 1 else x * 2).masked_fill(mask[:, None], 0)
+
+    n = Dim("n", min=1, max=9)
+    example = (torch.randn(3, 4), torch.tensor([True, False, True]))
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        engine.compile(Masked().eval(), example, dynamic_shapes={"x": {0: n}, "mask": {0: n}})
+
+
+def test_a_mask_that_hides_all_keys_of_an_attention_refuses_no_size():
+    class Attention(nn.Module):
+        def forward(self, x, mask):
+            heads = x[:, None]
+            return nn.functional.scaled_dot_product_attention(heads, heads, heads, mask[:, None, None])
+
+    n, length = Dim("n", min=1, max=9), Dim("length", min=1, max=9)
+    example = (torch.randn(3, 5, 4), torch.ones(3, 5, dtype=torch.bool))
+    shapes = {"x": {0: n, 1: length}, "mask": {0: n, 1: length}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", engine.GuardWarning)
+        engine.compile(Attention().eval(), example, dynamic_shapes=shapes)
