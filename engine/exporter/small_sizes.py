@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
@@ -20,7 +20,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx import Interpreter, Node
 
 from engine.exporter.symbols import get_example, get_expression
-from engine.exporter.torch_internals import tree_flatten, tree_leaves, tree_unflatten
+from engine.exporter.torch_internals import OpOverload, tree_flatten, tree_leaves, tree_unflatten
 
 SMALL = (0, 1)
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
@@ -71,7 +71,10 @@ def find_other_paths(
             continue  # excluded by itself already
         for others in (smallest, example):  # small sizes may not fit the values of an input, such as indices
             sizes = {**others, **changed}
-            differ = contest.differ([_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)])
+            trial = [_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)]
+            differ = contest.differ(trial, sizes)
+            if differ is False and any(map(_is_mask, trial)):  # its first elements may hide all results
+                differ = bool(contest.differ([~leaf if _is_mask(leaf) else leaf for leaf in trial], sizes))
             if differ:
                 found[_exclude(axes, changed)] = None
             if differ is not None or smallest == example:
@@ -122,6 +125,10 @@ def _cut(leaf: Any, axes: Sequence[_Axis], number: int, sizes: Sizes) -> Any:
     return _tell_apart(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
 
+def _is_mask(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool
+
+
 def _tell_apart(leaf: torch.Tensor) -> torch.Tensor:
     """The input, or random values in place of one repeated number, for which two paths might give the same results."""
     if not leaf.is_floating_point() or leaf.numel() == 0 or not bool((leaf == leaf.flatten()[0]).all()):
@@ -149,37 +156,85 @@ class _Contest:
 
     def __init__(self, model: torch.nn.Module, program: ExportedProgram, spec: Any) -> None:
         self._program, self._spec = program, spec
-        self._written = program.graph_signature.buffers_to_mutate.values()
+        signature = program.graph_signature
+        self._written = {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
         self._model = _copy_with_its_weights(model)
+        self._is_random = _draws_random_numbers(program)
 
-    def differ(self, leaves: Sequence[Any]) -> bool | None:
-        """True if the program has not the results that the model has for these inputs; None if the model raises."""
+    def differ(self, leaves: Sequence[Any], sizes: Sizes) -> bool | None:
+        """True if the program has not the results that the model has for these inputs; None if the model raises.
+
+        True as well if a call in the program gives another shape than captured, which no backend can compute.
+
+        Where the program draws random numbers, only shapes and element types of the results are compared.
+        """
         with torch.no_grad(), torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
             try:
                 expected = self._run_model([one.clone() if isinstance(one, torch.Tensor) else one for one in leaves])
             except Exception:  # noqa: BLE001  # whatever the user's code raises at this size
                 return None
+            if expected is None:
+                return True
             try:
-                got = self._run_program(leaves)
+                got = _run_with_python_warnings(lambda: self._run_program(leaves, sizes))
             except Exception:  # noqa: BLE001  # whatever torch raises where captured calls do not take the size
                 return True
-        return len(expected) != len(got) or not all(map(_agree, expected, got))
+        agree = _have_one_form if self._is_random else _agree
+        return len(expected) != len(got) or not all(map(agree, expected, got))
 
-    def _run_model(self, leaves: Sequence[Any]) -> list[Any]:
+    def _run_model(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """The results of the model; None if it writes to a buffer to which the program does not write."""
         args, kwargs = tree_unflatten(list(leaves), self._spec)
-        state = {name: self._model.get_buffer(name).clone() for name in self._written}
-        return list(tree_leaves(torch.func.functional_call(self._model, state, args, kwargs)))
+        buffers = dict(self._model.named_buffers())
+        written = {name: one for name, one in self._model.named_parameters() if name in self._written}
+        state = {name: one.detach().clone() for name, one in (buffers | written).items()}
+        attributes = {module: dict(vars(module)) for module in self._model.modules()}
+        try:
+            results = list(tree_leaves(torch.func.functional_call(self._model, state, args, kwargs)))
+        finally:
+            for module, before in attributes.items():  # of the model itself, if it has no copy
+                vars(module).clear()
+                vars(module).update(before)
+        kept = (name for name in buffers if name not in self._written)
+        return results if all(_agree(buffers[name], state[name]) for name in kept) else None
 
-    def _run_program(self, leaves: Sequence[Any]) -> list[Any]:
+    def _run_program(self, leaves: Sequence[Any], sizes: Sizes) -> list[Any]:
         signature, given = self._program.graph_signature, iter(leaves)
         held: Any = self._program.constants | self._program.state_dict
         inputs = []
         for one in signature.input_specs:
             value = next(given) if one.kind is InputKind.USER_INPUT else held[one.target]
             inputs.append(one.arg.value if isinstance(one.arg, ConstantArgument) else value)
-        results = Interpreter(self._program.graph_module).run(*inputs)
+        results = _CheckedInterpreter(self._program.graph_module, sizes).run(*inputs)
         kinds = [one.kind for one in signature.output_specs]
         return [one for one, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+
+
+class _CheckedInterpreter(Interpreter):
+    """Raises a ValueError at a call whose result has another shape than captured, such as `squeeze` at a size of 1."""
+
+    def __init__(self, module: torch.fx.GraphModule, sizes: Sizes) -> None:
+        super().__init__(module)
+        self._sizes = {symbol: sympy.Integer(value) for symbol, value in sizes.items()}
+
+    def run_node(self, n: Node) -> Any:
+        """The result of the node."""
+        result = super().run_node(n)
+        captured = n.meta.get("val")
+        if isinstance(result, torch.Tensor) and isinstance(captured, torch.Tensor):
+            expected = [self._evaluate(size) for size in captured.shape]
+            if len(expected) != result.dim() or any(
+                size is not None and size != found for size, found in zip(expected, result.shape, strict=True)
+            ):
+                raise ValueError(f"{n.name}: captured as {expected}, got {list(result.shape)}")
+        return result
+
+    def _evaluate(self, size: Any) -> int | None:
+        """The size, a number or torch's formula of one; None if it follows from values of tensors."""
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        found = size.node.expr.xreplace(self._sizes)
+        return int(found) if found.is_Integer else None
 
 
 def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:
@@ -192,11 +247,38 @@ def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:
         return model
 
 
-def _agree(expected: Any, got: Any) -> bool:
+def _draws_random_numbers(program: ExportedProgram) -> bool:
+    calls = (node.target for node in program.graph.nodes if isinstance(node.target, OpOverload))
+    return any(torch.Tag.nondeterministic_seeded in call.tags for call in calls)
+
+
+def _run_with_python_warnings(run: Callable[[], list[Any]]) -> list[Any]:
+    """The result of `run`; warnings of the ATen calls in it become Python's.
+
+    ATen calls by overload, as in captured programs, print their warnings on the standard error output, unless a method
+    of a tensor is running.
+    """
+    results: list[list[Any]] = []
+
+    def append(value: float) -> float:
+        results.append(run())
+        return value
+
+    torch.zeros(1, device="cpu").apply_(append)
+    return results[0]
+
+
+def _have_one_form(expected: Any, got: Any) -> bool:
     if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
-        return type(expected) is type(got) and bool(expected == got)
-    if expected.shape != got.shape or expected.dtype != got.dtype:
+        return type(expected) is type(got)
+    return expected.shape == got.shape and expected.dtype == got.dtype
+
+
+def _agree(expected: Any, got: Any) -> bool:
+    if not _have_one_form(expected, got):
         return False
+    if not isinstance(expected, torch.Tensor):
+        return bool(expected == got)
     tolerance = _TOLERANCES.get(expected.dtype, 0.0)
     finite = expected[expected.isfinite()].abs()
     allowed = tolerance * float(finite.max()) if finite.numel() and tolerance else 0.0

@@ -171,3 +171,118 @@ def test_a_graph_module_is_tried_without_a_warning_of_torch():
     assert [str(one.message) for one in told] == []
     x = torch.randn(1, 4)
     torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
+
+
+class CountingSingles(nn.Module):
+    """Writes to a buffer if the batch is 1, and only then."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("singles", torch.zeros(1))
+
+    def forward(self, x):
+        if x.shape[0] == 1:
+            self.singles.add_(1)
+        return x * 2
+
+
+def test_a_size_at_which_only_the_model_writes_to_a_buffer_is_refused_and_the_buffer_stays():
+    model = CountingSingles()
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
+    assert model.singles.item() == 0
+
+
+def test_attributes_of_a_model_that_has_no_copy_stay():
+    class Keeping(nn.Module):
+        def forward(self, x):
+            self.last = x * self.scale
+            return self.last
+
+    model = Keeping()
+    model.scale = torch.ones(1, requires_grad=True) * 2  # copy.deepcopy refuses results with a gradient
+    model(torch.randn(5, 4))
+    before = model.last
+    with pytest.warns(engine.LostStateWarning):
+        compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
+    assert model.last is before
+
+
+def test_weights_that_the_model_scales_while_it_runs_stay():
+    model = nn.Embedding(5, 4, max_norm=0.1)
+    before = model.weight.detach().clone()
+    shapes = {"input": {0: Dim("n", min=1, max=9)}}
+    with pytest.raises(engine.UnsupportedOp):
+        engine.compile(model.eval(), (torch.tensor([0, 1, 2]),), dynamic_shapes=shapes)
+    torch.testing.assert_close(model.weight.detach(), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("noise", [torch.rand_like, lambda x: nn.functional.dropout(x, 0.5, training=True)])
+def test_random_results_are_no_other_path(noise):
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return x + noise(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", engine.GuardWarning)
+        program = compile_for(Noisy(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
+    assert program(torch.ones(1, 4)).shape == (1, 4)
+
+
+def test_a_size_with_results_of_another_shape_is_refused_beside_random_numbers():
+    class Noisy(nn.Module):
+        def forward(self, x):
+            noisy = x + torch.rand_like(x)
+            return noisy[0] if x.shape[0] == 1 else noisy
+
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        compile_for(Noisy(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
+
+
+def test_warnings_of_torch_at_small_sizes_are_not_printed(capfd):
+    class Spread(nn.Module):
+        def forward(self, x):
+            return x / x.std(0)
+
+    torch.set_warn_always(True)
+    try:
+        compile_for(Spread(), torch.randn(3, 4), n={"min": 1, "max": 9})
+    finally:
+        torch.set_warn_always(False)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_size_that_a_call_of_a_program_with_a_fallback_removes_is_refused():
+    class Squeezed(nn.Module):
+        def forward(self, x):
+            return torch.special.bessel_j0(x * 2).squeeze(0)
+
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        program = compile_for(Squeezed(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
+    with pytest.raises(engine.ShapeError, match="n = 1"):
+        program(torch.randn(1, 4))
+
+
+def test_a_mask_that_hides_the_results_of_the_example_hides_no_path():
+    class Masked(nn.Module):
+        def forward(self, x, mask):
+            return (x * 3 if x.shape[0] == 1 else x * 2).masked_fill(mask[:, None], 0)
+
+    n = Dim("n", min=1, max=9)
+    example = (torch.randn(3, 4), torch.tensor([True, False, True]))
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        engine.compile(Masked().eval(), example, dynamic_shapes={"x": {0: n}, "mask": {0: n}})
+
+
+def test_a_mask_that_hides_all_keys_of_an_attention_refuses_no_size():
+    class Attention(nn.Module):
+        def forward(self, x, mask):
+            heads = x[:, None]
+            return nn.functional.scaled_dot_product_attention(heads, heads, heads, mask[:, None, None])
+
+    n, length = Dim("n", min=1, max=9), Dim("length", min=1, max=9)
+    example = (torch.randn(3, 5, 4), torch.ones(3, 5, dtype=torch.bool))
+    shapes = {"x": {0: n, 1: length}, "mask": {0: n, 1: length}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", engine.GuardWarning)
+        engine.compile(Attention().eval(), example, dynamic_shapes=shapes)
