@@ -342,7 +342,7 @@ _CONDITION = re.compile(
     r"Not all values of (?P<dim>\S+) = (?P<size>.+?) in the specified range .+? satisfy the generated guard "
     r"(?P<condition>.+?)\.?$"
 )
-"""How torch says that the captured branch of the model's code is not for all sizes that a Dim allows."""
+"""How torch says that it cannot show the captured branch of the model's code to be for all sizes of a Dim."""
 
 
 def _describe_reason(text: str) -> str:
@@ -350,8 +350,8 @@ def _describe_reason(text: str) -> str:
         size, condition = _name_sizes(found["size"]), _name_sizes(found["condition"])
         return (
             f"the model's code takes the branch of the example input only for sizes with {condition}, and "
-            f"{found['dim']}, which is {size}, has other sizes, too: give it a range in which all sizes meet the "
-            "condition, or use Dim.AUTO, which keeps to such sizes"
+            f"torch cannot show that all sizes of {found['dim']}, which is {size}, meet it: use Dim.AUTO, which keeps "
+            "to sizes that do, or a smaller range"
         )
     fixed = next((found for pattern in _FIXED if (found := pattern.search(text))), None)
     if fixed is None:

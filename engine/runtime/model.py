@@ -119,7 +119,8 @@ class CompiledModel(ABC, Generic[Runner]):
     def new_state(self) -> State:
         """Create a state with the initial values of the model's buffers, for ``model(..., state=...)``.
 
-        It is empty for a model that writes to no buffer; such a model is called without one.
+        It is empty for a model that writes to no buffer; such a model is called without one. Programs whose
+        buffers have the same names and types take each other's states.
         """
 
     def __reduce__(self) -> NoReturn:

@@ -111,7 +111,7 @@ class Program(CompiledModel[Specialised]):
         """The argument `state`, its buffers in the artifact's order, the other arguments.
 
         Raises:
-            ShapeError: it is missing or another program's.
+            ShapeError: it is missing, or its buffers have other names or types than this program's.
         """
         state = kwargs.get("state")
         if not isinstance(state, State):
@@ -133,7 +133,7 @@ class Program(CompiledModel[Specialised]):
         return {slot.name: self.artifact.types[value] for slot, value in slots}
 
     def _foreign(self, state: State) -> ShapeError:
-        return ShapeError(f"state: expected one of this program, with {self._buffers}, got one with {state.types}")
+        return ShapeError(f"state: expected one with the buffers {self._buffers}, got one with {state.types}")
 
     def _copy_state(self, kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """Copies of what the argument `state` holds, and the other arguments."""

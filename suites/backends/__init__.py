@@ -327,6 +327,9 @@ def role(ref: BackendRef) -> Role:
     return "version" if versions.is_version(ref.name) else "peer"
 
 
+_BASE = f"{Backend.__module__}.{Backend.__name__}"
+
+
 def load(ref: BackendRef) -> type[Backend]:
     """The class behind `ref`. Imports the file of the backend, not yet its runtime."""
     own = _own(ref.name)
@@ -340,10 +343,11 @@ def load(ref: BackendRef) -> type[Backend]:
         raise UsageError(f"backend {ref.name!r}: {path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    try:
-        own_class: type[Backend] = getattr(module, class_name)
-    except AttributeError:
-        raise UsageError(f"backend {ref.name!r}: {path} has no {class_name}") from None
+    own_class = getattr(module, class_name, None)
+    if own_class is None:
+        raise UsageError(f"backend {ref.name!r}: {path} has no {class_name}")
+    if not (isinstance(own_class, type) and issubclass(own_class, Backend)):
+        raise UsageError(f"backend {ref.name!r}: {class_name} of {path} is no class derived from {_BASE}")
     return own_class
 
 

@@ -102,7 +102,7 @@ def test_a_call_without_its_state_is_refused():
     with pytest.raises(ShapeError, match=r"writes to total, calls: call it with state=program.new_state\(\), got None"):
         program(torch.zeros(4))
     other = engine.compile(Swap().eval(), (torch.zeros(4),))
-    with pytest.raises(ShapeError, match="state: expected one of this program"):
+    with pytest.raises(ShapeError, match="state: expected one with the buffers"):
         program(torch.zeros(4), state=other.new_state())
 
 

@@ -17,7 +17,7 @@ from suites.backends.base import flatten
 from suites.cli import targets
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.errors import UsageError
+from suites.harness.errors import Refused, UsageError
 from suites.harness.judge import reference
 from suites.harness.measure.job import Job
 from suites.harness.run import checks, plan, reporter, runner
@@ -396,6 +396,22 @@ def test_a_backend_of_a_users_file_runs_modules_and_nothing_else(folder):
     (folder / "my_backend.py").write_text("raise SystemExit('executed')\n")
     ref = BackendRef("my_backend.py:Mine")
     assert backends.cannot_run(ref, "module") is None
+
+
+def test_a_class_that_is_no_backend_and_a_backend_that_prepares_nothing_are_named(folder, tmp_path):
+    (folder / "my_backend.py").write_text(
+        "from suites.backends.base import Backend\n"
+        "class Other: pass\n"
+        "class Empty(Backend):\n"
+        "    def load(self): pass\n"
+        "    def prepare(self, model, inputs): return None\n"
+    )
+    with pytest.raises(UsageError, match=r"Other of .*my_backend\.py is no class derived from suites\."):
+        backends.load(BackendRef("my_backend.py:Other"))
+    job = Job(Case("mlp", {"batch": 1}, options={"widths": "small"}), BackendRef("my_backend.py:Empty"), tmp_path)
+    job.load()
+    with pytest.raises(Refused, match=r"returned a NoneType; expected a suites\.backends\.base\.Prepared"):
+        job.prepare()
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])

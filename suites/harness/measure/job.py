@@ -357,7 +357,10 @@ class Job:
 
 
 def _attested(prepared: Prepared, case: Case) -> Prepared:
-    """`prepared`; Refused where the backend says that it is for another precision or device than the case's."""
+    """`prepared`; Refused where it is no `Prepared`, or is for another precision or device than the case's."""
+    if not isinstance(prepared, Prepared):
+        kind = f"{Prepared.__module__}.{Prepared.__name__}"
+        raise Refused(f"prepare of the backend returned a {type(prepared).__name__}; expected a {kind}")
     made, asked = label(prepared.device), label(case.device)
     if (prepared.precision, made) == (case.precision, asked):
         return prepared
