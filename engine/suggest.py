@@ -1,4 +1,4 @@
-"""One sentence for an unknown name: what it was, the nearest known one, all known ones or where they are listed."""
+"""Writes a sentence about an unknown name: the name, the nearest known one, and all known ones or where they are."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def find_other_paths(
         model: the captured model. Its state stays as it is: a copy with the same weights runs.
         program: the functional program of `model`.
         args: the positional example inputs.
-        kwargs: those that are given by keyword.
+        kwargs: the example inputs by keyword.
         has_guards: torch captured the model for some of the sizes from 2 on only.
 
     Returns:

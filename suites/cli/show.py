@@ -122,7 +122,7 @@ def command(
 def _find_shown(results: Path, name: str, of_rows: Mapping[str, bool]) -> store.Run:
     """The run that `name` means. For options that need rows of a suite or model, ``last`` chooses such a run.
 
-    ``last:SUITE`` chooses the newest run of that suite whatever it is: `_check_forms_of` can then say what it is.
+    ``last:SUITE`` means the newest run of that suite, with such rows or without. `_check_forms_of` refuses one without.
     """
     options = [option for option, is_given in of_rows.items() if is_given]
     if not options or name.startswith(f"{lookup.LAST}:"):

@@ -209,7 +209,7 @@ def read_backends(text: str) -> list[str]:
 
 
 def read_labels(option: str, text: str) -> list[str]:
-    """Labels that commas separate; UsageError, with the name of the option, for one that is named twice."""
+    """Read labels that commas separate. UsageError, with the name of the option, if one is named twice."""
     labels = split_labels(text)
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:

@@ -79,7 +79,7 @@ class Standing:
 
     @property
     def has_only_forms(self) -> bool:
-        """True if all rows that have a time are forms of this checkout's engine, of which there are two or more."""
+        """True if two or more rows have a time and all of these are forms of this checkout's engine."""
         return len(self.timed) > 1 and all(row.role == "engine" for row in self.timed)
 
     @property

@@ -160,7 +160,7 @@ def _print_case(console: Console, summaries: Sequence[Summary], told: notes.Reas
 
 
 def reporter(*, shows_cases: bool = True) -> Reporter:
-    """The one that fits standard error: progress goes there, so that standard output holds the answer alone.
+    """The reporter for standard error: progress goes there, so that standard output holds the answer alone.
 
     Args:
         shows_cases: as of `PlainReporter`.

@@ -94,7 +94,7 @@ def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bo
 
 
 def _complete_suite(given: str, known: set[str]) -> str:
-    """The suite of `known` that `given` names in full, or of which only one begins with it."""
+    """The suite of `known` that is called `given`, or else the only one that begins with it."""
     if given in known:
         return given
     matching = sorted(suite for suite in known if given and suite.startswith(given))
