@@ -21,6 +21,7 @@ from engine.exporter.context import Missing, tensor_type
 from engine.exporter.dynamic import DynamicShapes, list_narrowed
 from engine.exporter.guards import record_guards
 from engine.exporter.registry import Refusal
+from engine.exporter.signature import list_user_inputs, names_of_parameters
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
 from engine.exporter.torch_internals import TreeSpec
@@ -29,7 +30,7 @@ from engine.exporter.weights import WeightWatch, identity, to_numpy
 from engine.graph import Graph, Value
 from engine.ops import TensorType
 
-__all__ = ["Exported", "TorchExport", "export", "export_with_torch", "names_of_parameters", "translate", "user_inputs"]
+__all__ = ["Exported", "TorchExport", "export", "export_with_torch", "translate"]
 
 CLONE = "let forward clone the input first, and write to the clone"
 FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
@@ -129,7 +130,7 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
     begin = time.perf_counter()
     program, dynamic, assigned, guards = run_torch_export(model, args, kwargs, dynamic_shapes)
     seconds = time.perf_counter() - begin
-    narrowed = list_narrowed(dynamic.shapes, user_inputs(program), program.range_constraints)
+    narrowed = list_narrowed(dynamic.shapes, list_user_inputs(program), program.range_constraints)
     dynamic = dynamic._replace(restrictions=(*dynamic.restrictions, *narrowed))
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
     return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned, guards)
@@ -169,29 +170,13 @@ def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             return example_inputs, {}
 
 
-def user_inputs(program: ExportedProgram) -> list[Node]:
-    """The placeholders for arguments of a call."""
-    placeholders = program.graph_module.graph.find_nodes(op="placeholder")
-    specs = program.graph_signature.input_specs
-    return [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
-
-
-def names_of_parameters(program: ExportedProgram) -> tuple[str, ...]:
-    """The name of each positional argument of a call, from `forward`; empty if torch does not tell them."""
-    entry = next((one for one in program.module_call_graph if one.fqn == ""), None)
-    known = entry.signature.forward_arg_names if entry is not None and entry.signature is not None else None
-    count = program.call_spec.in_spec.children()[0].num_children
-    names = tuple((known or [])[:count])
-    return names if len(set(names)) == count else ()
-
-
 class _Conversion:
     """Translates inputs, constants and outputs of one program; a `Walk` translates its calls."""
 
     def __init__(self, model: TorchExport) -> None:
         self.program = program = model.program
         self._guards = model.guards
-        graph, inputs = Graph(model.name), user_inputs(program)
+        graph, inputs = Graph(model.name), list_user_inputs(program)
         names = names_of(model.dynamic.shapes, inputs)
         self.walk = Walk(graph, Symbols(graph.scope, program.range_constraints, inputs, names))
         self.unchecked: list[str] = []  # conditions on inputs that are no guards of the graph
@@ -204,7 +189,7 @@ class _Conversion:
 
     def run(self) -> Graph:
         module = self.program.graph_module
-        self.unchecked = record_guards(self._guards, user_inputs(self.program), self.walk.symbols)
+        self.unchecked = record_guards(self._guards, list_user_inputs(self.program), self.walk.symbols)
         placeholders = module.graph.find_nodes(op="placeholder")
         specs = self.program.graph_signature.input_specs
         given = zip(placeholders, specs, strict=True)

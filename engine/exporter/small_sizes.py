@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
+from torch import nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx import Interpreter, Node
 
+from engine.exporter.signature import list_user_inputs
 from engine.exporter.symbols import get_example, get_expression
-from engine.exporter.torch_internals import OpOverload, tree_flatten, tree_leaves, tree_unflatten
+from engine.exporter.torch_internals import OpOverload, is_wrapper, tree_flatten, tree_leaves, tree_unflatten
 
 SMALL = (0, 1)
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
@@ -40,7 +42,7 @@ class _Axis(NamedTuple):
 
 
 def find_other_paths(
-    model: torch.nn.Module, program: ExportedProgram, args: Any, kwargs: Any, *, has_guards: bool
+    model: nn.Module, program: ExportedProgram, args: Any, kwargs: Any, *, has_guards: bool
 ) -> list[str]:
     """Conditions that exclude the sizes at which the model gives other results than its program.
 
@@ -48,7 +50,7 @@ def find_other_paths(
     The others are as in the example inputs, or small to save time: without guards, all sizes from 2 on take one path.
 
     Args:
-        model: the captured model. Its state stays as it is: a copy with the same weights runs.
+        model: the captured model. Its state stays as it is: a copy runs.
         program: the functional program of `model`.
         args: the positional example inputs.
         kwargs: the example inputs by keyword.
@@ -83,10 +85,7 @@ def find_other_paths(
 
 
 def _list_axes(program: ExportedProgram, leaves: Sequence[Any]) -> Iterator[_Axis]:
-    specs = program.graph_signature.input_specs
-    placeholders = program.graph_module.graph.find_nodes(op="placeholder")
-    users = [n for n, one in zip(placeholders, specs, strict=True) if one.kind is InputKind.USER_INPUT]
-    for number, (node, leaf) in enumerate(zip(users, leaves, strict=True)):
+    for number, (node, leaf) in enumerate(zip(list_user_inputs(program), leaves, strict=True)):
         for axis in range(leaf.dim() if isinstance(leaf, torch.Tensor) else 0):
             size = get_expression(node, axis)
             if size is not None and len(size.free_symbols) == 1:
@@ -154,17 +153,21 @@ def _exclude(axes: Sequence[_Axis], sizes: Sizes) -> str:
 class _Contest:
     """Runs a model and its program with the same inputs."""
 
-    def __init__(self, model: torch.nn.Module, program: ExportedProgram, spec: Any) -> None:
+    def __init__(self, model: nn.Module, program: ExportedProgram, spec: Any) -> None:
         self._program, self._spec = program, spec
         signature = program.graph_signature
         self._written = {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
         self._model = _copy_with_its_weights(model)
+        held = (*self._model.named_parameters(), *self._model.named_buffers())
+        self._held = {name: one for name, one in held if not is_wrapper(one) or name in self._written}
+        self._state = _copy_state(self._held)
         self._is_random = _draws_random_numbers(program)
 
     def differ(self, leaves: Sequence[Any], sizes: Sizes) -> bool | None:
         """True if the program has not the results that the model has for these inputs; None if the model raises.
 
-        True as well if a call in the program gives another shape than captured, which no backend can compute.
+        True as well if the model writes to a weight or buffer to which its program does not, or if a call in the
+        program gives another shape than captured, which no backend can compute.
 
         Where the program draws random numbers, only shapes and element types of the results are compared.
         """
@@ -183,20 +186,23 @@ class _Contest:
         return len(expected) != len(got) or not all(map(agree, expected, got))
 
     def _run_model(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """The results of the model; None if it writes to a buffer to which the program does not write."""
+        """The results of the model; None if it writes to a weight or buffer to which the program does not write."""
         args, kwargs = tree_unflatten(list(leaves), self._spec)
-        buffers = dict(self._model.named_buffers())
-        written = {name: one for name, one in self._model.named_parameters() if name in self._written}
-        state = {name: one.detach().clone() for name, one in (buffers | written).items()}
         attributes = {module: dict(vars(module)) for module in self._model.modules()}
         try:
-            results = list(tree_leaves(torch.func.functional_call(self._model, state, args, kwargs)))
+            results = list(tree_leaves(torch.func.functional_call(self._model, self._state, args, kwargs)))
         finally:
             for module, before in attributes.items():  # of the model itself, if it has no copy
                 vars(module).clear()
                 vars(module).update(before)
-        kept = (name for name in buffers if name not in self._written)
-        return results if all(_agree(buffers[name], state[name]) for name in kept) else None
+            written = self._restore_state()
+        return results if written <= self._written else None
+
+    def _restore_state(self) -> set[str]:
+        """Give the copies the values of the weights and buffers again; the names of those that had others."""
+        changed = {name for name, one in self._held.items() if not _have_same_values(one, self._state[name])}
+        self._state.update(_copy_state({name: self._held[name] for name in changed}))
+        return changed
 
     def _run_program(self, leaves: Sequence[Any], sizes: Sizes) -> list[Any]:
         signature, given = self._program.graph_signature, iter(leaves)
@@ -237,7 +243,16 @@ class _CheckedInterpreter(Interpreter):
         return int(found) if found.is_Integer else None
 
 
-def _copy_with_its_weights(model: torch.nn.Module) -> torch.nn.Module:
+def _copy_state(held: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies of weights and buffers. Weights remain parameters, because models ask for the class."""
+    copies = {name: one.detach().clone() for name, one in held.items()}
+    return {
+        name: nn.Parameter(one, requires_grad=held[name].requires_grad) if isinstance(held[name], nn.Parameter) else one
+        for name, one in copies.items()
+    }
+
+
+def _copy_with_its_weights(model: nn.Module) -> nn.Module:
     """A copy, so that attributes that the model assigns while it runs stay as they are; the model if it has no copy."""
     shared: dict[int, Any] = {id(one): one for one in (*model.parameters(), *model.buffers())}
     try:
@@ -272,6 +287,10 @@ def _have_one_form(expected: Any, got: Any) -> bool:
     if not isinstance(expected, torch.Tensor) or not isinstance(got, torch.Tensor):
         return type(expected) is type(got)
     return expected.shape == got.shape and expected.dtype == got.dtype
+
+
+def _have_same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)  # with NaN
 
 
 def _agree(expected: Any, got: Any) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch.export import ExportedProgram, default_decompositions
-from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -22,6 +21,7 @@ from engine.exporter.decompositions import chosen, composite
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known
+from engine.exporter.signature import list_user_inputs
 from engine.exporter.small_sizes import find_other_paths
 from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
@@ -146,9 +146,7 @@ def _check_scales(tensors: Iterable[tuple[str, Any]]) -> None:
 
 def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
     """ShapeError unless the inputs have the types and fixed shapes for which `program` was exported."""
-    specs = program.graph_signature.input_specs
-    placeholders = program.graph.find_nodes(op="placeholder")
-    users = [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
+    users = list_user_inputs(program)
     given = tree_leaves((args, kwargs))
     if len(given) != len(users):
         raise ShapeError(f"example_inputs: the ExportedProgram takes {len(users)} input(s), got {len(given)}")

@@ -23,6 +23,7 @@ from engine.exporter import TorchExport, trees
 from engine.exporter.context import tensor_type
 from engine.exporter.guards import record_guards
 from engine.exporter.registry import Refusal
+from engine.exporter.signature import list_user_inputs, names_of_parameters
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.memory import as_array
@@ -174,7 +175,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]
     conditions on the inputs that are no guards of it.
     """
     program, scope = model.program, Scope()
-    inputs = exporter.user_inputs(program)
+    inputs = list_user_inputs(program)
     symbols = Symbols(scope, program.range_constraints, inputs, names_of(model.dynamic.shapes, inputs))
     with scope.deciding():
         unchecked = record_guards(model.guards, inputs, symbols)
@@ -206,7 +207,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]
         tuple(slots),
         tuple(range(len(specs))),
         tuple(names),
-        exporter.names_of_parameters(program),
+        names_of_parameters(program),
     )
     numbers = tuple(range(len(names)))
     artifact = Artifact(model.name, tuple(types), tuple(names), numbers, (), (), Constants({}), signature, scope=scope)

@@ -9,8 +9,8 @@ from torch.export import Dim
 
 import engine
 from engine import sizes
-from engine.exporter import user_inputs
 from engine.exporter.guards import record_guards
+from engine.exporter.signature import list_user_inputs
 from engine.exporter.symbols import Symbols
 
 
@@ -120,7 +120,7 @@ def test_sizes_of_parts_of_arguments_are_found_by_name():
 def captured():
     """The placeholders and symbols of a program whose input x has the length b = 6."""
     program = torch.export.export(nn.ReLU(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b", min=2, max=99)},))
-    inputs, scope = user_inputs(program), sizes.Scope()
+    inputs, scope = list_user_inputs(program), sizes.Scope()
     symbols = Symbols(scope, program.range_constraints, inputs, {(inputs[0].name, 0): "b"})
     return inputs, scope, symbols, f"L['{inputs[0].name}'].size()[0]"
 

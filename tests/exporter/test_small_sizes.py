@@ -193,6 +193,51 @@ def test_a_size_at_which_only_the_model_writes_to_a_buffer_is_refused_and_the_bu
     assert model.singles.item() == 0
 
 
+class ScalingSingles(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        if x.shape[0] == 1:
+            self.scale()
+        return x * self.w * 2
+
+    def scale(self):
+        self.w.mul_(2)
+
+
+class ScalingLists(ScalingSingles):
+    def scale(self):
+        torch._foreach_mul_([self.w.data], 2)
+
+
+class ChangingSlightly(ScalingSingles):
+    def scale(self):
+        torch.nextafter(self.w, self.w * 2, out=self.w)
+
+
+@pytest.mark.parametrize("kind", [ScalingSingles, ScalingLists, ChangingSlightly])
+def test_a_size_at_which_only_the_model_writes_to_a_weight_is_refused_and_the_weight_stays(kind):
+    model = kind().requires_grad_(False)
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        program = compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
+    torch.testing.assert_close(model.w, torch.ones(4), rtol=0, atol=0)
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
+
+
+def test_a_branch_that_torch_captures_excludes_no_size():
+    class Conditional(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    with warnings.catch_warnings(action="error"):
+        program = compile_for(Conditional(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
+    x = torch.randn(1, 4)
+    torch.testing.assert_close(program(x), Conditional()(x))
+
+
 def test_attributes_of_a_model_that_has_no_copy_stay():
     class Keeping(nn.Module):
         def forward(self, x):
