@@ -1,4 +1,4 @@
-"""Selects decompositions of torch that torch.export does not use by default. Knows no Graph.
+"""Finds torch's decompositions of calls, and selects some that torch.export does not use by default. Knows no Graph.
 
 torch does not decompose the calls of its core set, so the default table has no rule for them. This module names such
 a call, in place of a handler, if torch has a rule for it that gives calls that the engine translates, without loss of
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from torch.export import default_decompositions
+
 from engine.exporter.registry import overload
 from engine.exporter.torch_internals import OpOverload, can_decompose, decomposition
 
@@ -19,6 +21,24 @@ CHOSEN = frozenset(map(overload, ("elu", "grid_sampler_2d", "leaky_relu")))
 def chosen(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
     """The rules for those calls of `unknown` that torch does not decompose by default."""
     return {op: decomposition(op) for op in CHOSEN.intersection(unknown)}
+
+
+_default_rules: dict[OpOverload, Any] = {}
+_looked_up: set[OpOverload] = set()
+"""Calls of other packages for which the rules were listed."""
+
+
+def find_default_rules(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
+    """The rules by which torch.export decomposes by default, for those calls of `unknown` that have one.
+
+    torch needs a third of a second to list them. They are listed once, and again for a call of another package, which
+    may have been registered since.
+    """
+    added = {op for op in unknown if op.namespace != "aten"} - _looked_up
+    if added or not _default_rules:
+        _default_rules.update(default_decompositions().items())
+        _looked_up.update(added)
+    return {op: _default_rules[op] for op in unknown if op in _default_rules}
 
 
 def composite(unknown: Iterable[OpOverload]) -> set[OpOverload]:

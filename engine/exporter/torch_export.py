@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.export import ExportedProgram, default_decompositions
+from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from engine.errors import ConfigError, EngineError, ShapeError
-from engine.exporter.decompositions import chosen, composite
+from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known
@@ -196,8 +196,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
         unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()
-        known_rules = default_decompositions() if unknown else {}  # torch needs a third of a second to list them
-        rules = chosen(unknown) | {op: known_rules[op] for op in unknown if op in known_rules}
+        rules = (chosen(unknown) | find_default_rules(unknown)) if unknown else {}
         if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules

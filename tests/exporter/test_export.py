@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from engine.errors import ConfigError, ShapeError
-from engine.exporter import export
+from engine.exporter import decompositions, export
 from engine.graph import verify
 from tests.exporter.cases import f32, i64
 from tests.exporter.evaluate import call
@@ -252,13 +252,29 @@ def test_calls_without_a_handler_are_decomposed_by_torch(function):
     assert_same(function, f32(3, 4))
 
 
-def test_rules_of_decomposition_are_listed_only_for_a_call_that_nothing_handles(monkeypatch):
-    def listed():
-        raise AssertionError("it takes a third of a second")
+def test_rules_of_decomposition_are_listed_once_and_only_for_a_call_that_nothing_handles(monkeypatch):
+    listed = []
 
-    monkeypatch.setattr(sys.modules["engine.exporter.torch_export"], "default_decompositions", listed)
+    def list_rules():
+        listed.append("it takes a third of a second")
+        return torch.export.default_decompositions()
+
+    monkeypatch.setattr(decompositions, "default_decompositions", list_rules)
+    monkeypatch.setattr(decompositions, "_default_rules", {})
     x = torch.ones(3, dtype=torch.int64)
     assert ops(assert_same(lambda x: x.to(torch.float32) + 1, x)) == ["cast", "add"]  # torch asserts x's type before
+    assert not listed
+    for function in (lambda x: torch.logsumexp(x, 1), functional.softplus):
+        assert_same(function, f32(3, 4))
+    assert len(listed) == 1
+
+
+def test_a_call_that_is_registered_after_the_rules_were_listed_is_decomposed():
+    assert_same(functional.softplus, f32(3, 4))
+    library = torch.library.Library("engine_test", "DEF")  # the call exists as long as this object
+    library.define("twice_and_one(Tensor x) -> Tensor")
+    library.impl("twice_and_one", lambda x: x * 2 + 1, "CompositeImplicitAutograd")
+    assert_same(lambda x: torch.ops.engine_test.twice_and_one(x), f32(3, 4))
 
 
 def test_regions_without_gradients_or_with_autocast_off_are_read_in_place():
