@@ -12,6 +12,7 @@ from engine.ops import TABLE
 from engine.targets.cpu import CPU, native
 from suites import models
 from suites.harness.judge.reference import Upcast
+from tests.exports import export_model
 
 NAMES = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny")
 # Sums in another order, exp and tanh by other polynomials: eager's own float32 error, several times over.
@@ -41,22 +42,22 @@ def launched(program) -> list[tuple[str, dict]]:
 @pytest.mark.parametrize("options", [{}, {"attention": "eager"}, {"logits": "last"}])
 def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, options):
     for batch, sequence in SHAPES:
-        model, inputs = models.get(name).build(batch=batch, sequence=sequence, **options)
-        program = engine.compile(model, inputs)
+        model, inputs, exported = export_model(name, batch=batch, sequence=sequence, **options)
+        program = engine.compile(exported, inputs)
         assert program.report().fallback_nodes == 0
         one = program(*inputs).clone()
         ours, eagers = relative_errors(model, inputs, one)
         assert ours <= FACTOR * eagers, (batch, sequence)
         other = models.get(name).inputs(5, batch=batch, sequence=sequence)
         torch.testing.assert_close(program(*other), model(*other), rtol=1e-4, atol=1e-5)
-    assert torch.equal(engine.compile(model, inputs, engine.Config(threads=2))(*inputs), one)
+    assert torch.equal(engine.compile(exported, inputs, engine.Config(threads=2))(*inputs), one)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("isa", native.kernel_isas("f32"))
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
-    model, inputs = models.get(name).build(batch=2, sequence=9)
-    program = engine.compile(model, inputs, engine.Config(isa=isa))
+    model, inputs, exported = export_model(name, batch=2, sequence=9)
+    program = engine.compile(exported, inputs, engine.Config(isa=isa))
     steps = CPU.bind(program.lowered, program.config).steps
     assert {s.kernel.isa for s in steps if s.op in OPS} == {isa}
     ours, eagers = relative_errors(model, inputs, program(*inputs))

@@ -18,6 +18,7 @@ from engine.planner import verify as verify_plan
 from engine.runtime.report import NodeProfile, Profile, ThreadProfile, bar
 from engine.targets.cpu import CPU, native
 from suites import models
+from tests.exports import export_model
 from tests.graphs import evaluate
 
 # Sums in another order, exp and erf by other polynomials: eager's own float32 error, several times over; and for
@@ -66,12 +67,12 @@ def test_the_engine_is_as_exact_as_eager_at_random_shapes(name):
         options = pick(name, rng) if name != "minilm-tiny" else {
             "batch": rng.randint(1, 4), "sequence": rng.randint(3, 60)
         }  # fmt: skip
-        model, inputs = models.get(name).build(**options)
-        program = engine.compile(model, inputs)
+        model, inputs, exported = export_model(name, **options)
+        program = engine.compile(exported, inputs)
         one = [r.clone() for r in tree_leaves(program(*inputs))]
         for ours, eagers in errors(model, inputs, one):
             assert ours <= max(FACTOR * eagers, FLOOR), options
-        two = tree_leaves(engine.compile(model, inputs, engine.Config(threads=2))(*inputs))
+        two = tree_leaves(engine.compile(exported, inputs, engine.Config(threads=2))(*inputs))
         assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True)), "the same bits at two threads"
 
 
@@ -86,12 +87,12 @@ def test_the_engine_is_as_exact_as_eager_at_random_shapes(name):
     ],
 )
 def test_convolution_networks_are_as_exact_as_eager(name, sizes):
-    model, inputs = models.get(name).build(**sizes)
-    one = [r.clone() for r in tree_leaves(engine.compile(model, inputs)(*inputs))]
+    model, inputs, exported = export_model(name, **sizes)
+    one = [r.clone() for r in tree_leaves(engine.compile(exported, inputs)(*inputs))]
     for ours, eagers in errors(model, inputs, one):
         assert ours <= max(FACTOR * eagers, FLOOR)
     for config in (engine.Config(threads=2), engine.Config(target="interpreter")):
-        other = tree_leaves(engine.compile(model, inputs, config)(*inputs))
+        other = tree_leaves(engine.compile(exported, inputs, config)(*inputs))
         for a, b in zip(one, other, strict=True):
             # Two threads give the same bits; the interpreter sums in another order.
             assert torch.equal(a, b) or config.target == "interpreter"
@@ -101,8 +102,8 @@ def test_convolution_networks_are_as_exact_as_eager(name, sizes):
 @pytest.mark.parametrize("isa", native.kernel_isas("f32"))
 @pytest.mark.parametrize("name", ["mlp", "transformer-tiny", "bert-tiny", "minilm-tiny", "resnet18-tiny"])
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
-    model, inputs = models.get(name).build()
-    program = engine.compile(model, inputs, engine.Config(isa=isa))
+    model, inputs, exported = export_model(name)
+    program = engine.compile(exported, inputs, engine.Config(isa=isa))
     steps = CPU.bind(program.lowered, program.config).steps
     # what one vector kernel a set computes: the test must not compare one set thrice
     assert {s.kernel.isa for s in steps if s.op in ("linear", "layer_norm", "attention")} == {isa}
@@ -122,10 +123,10 @@ def test_reuse_of_memory_changes_no_bit(name, monkeypatch):
         return made
 
     monkeypatch.setattr(planner, "plan", verified)
-    model, inputs = models.get(name).build()
-    apart = tree_leaves(engine.compile(model, inputs, engine.Config(dispatch="per_node"))(*inputs))
+    _model, inputs, exported = export_model(name)
+    apart = tree_leaves(engine.compile(exported, inputs, engine.Config(dispatch="per_node"))(*inputs))
     for strategy in planner.STRATEGIES:
-        program = engine.compile(model, inputs, engine.Config(planner=strategy))
+        program = engine.compile(exported, inputs, engine.Config(planner=strategy))
         for _ in range(2):
             shared = tree_leaves(program(*inputs))
             assert all(torch.equal(a, b) for a, b in zip(shared, apart, strict=True)), strategy

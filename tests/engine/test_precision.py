@@ -22,6 +22,7 @@ from engine.program import Signature, container, from_graph
 from engine.targets import interpreter
 from engine.targets.cpu import native
 from suites import models
+from tests.exports import export_model
 
 TINY = [name for name in models.names() if name.endswith("-tiny") and name != "attention-tiny"]  # which has no weights
 ENCODED = [name for name in PRECISIONS if name != "fp32"]
@@ -43,8 +44,8 @@ def encodings(program):
 @pytest.mark.parametrize("precision", ENCODED)
 @pytest.mark.parametrize("name", TINY)
 def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precision, tmp_path):
-    model, inputs = models.get(name).build()
-    plain, program = (compiled(model, inputs, one) for one in (None, precision))
+    _model, inputs, exported = export_model(name)
+    plain, program = (compiled(exported, inputs, one) for one in (None, precision))
     assert program.artifact.weight_bytes < plain.artifact.weight_bytes
     assert encodings(program)
     state = {"state": program.new_state()} if program.artifact.states else {}

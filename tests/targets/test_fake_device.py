@@ -11,6 +11,7 @@ import engine
 from engine import targets
 from engine.errors import ConfigError, ExecutionError, ProgramError
 from suites import models
+from tests.exports import export_model
 from tests.golden import models as golden
 from tests.targets.fake import FAKE
 
@@ -32,8 +33,8 @@ def bits(results: object) -> list[bytes]:
 
 @pytest.mark.parametrize("name", TINY)
 def test_a_model_gives_the_bits_of_the_interpreter(name):
-    model, inputs = models.get(name).build()
-    fake, plain = (engine.compile(model, inputs, on(target)) for target in ("fake", "interpreter"))
+    _model, inputs, exported = export_model(name)
+    fake, plain = (engine.compile(exported, inputs, on(target)) for target in ("fake", "interpreter"))
     for _ in range(2):  # the second call finds a context that the first one warmed up
         assert bits(fake(*inputs)) == bits(plain(*inputs))
     assert fake.report().arena_bytes >= fake.report().arena_lower_bound_bytes
@@ -42,9 +43,9 @@ def test_a_model_gives_the_bits_of_the_interpreter(name):
 
 @pytest.mark.parametrize("planner", ["default", "in_order", "no_reuse"])
 def test_memory_plans_hold_on_the_device(planner):
-    model, inputs = models.get("bert-tiny").build()
-    fake = engine.compile(model, inputs, on("fake", planner=planner))
-    assert bits(fake(*inputs)) == bits(engine.compile(model, inputs, on("interpreter"))(*inputs))
+    _model, inputs, exported = export_model("bert-tiny")
+    fake = engine.compile(exported, inputs, on("fake", planner=planner))
+    assert bits(fake(*inputs)) == bits(engine.compile(exported, inputs, on("interpreter"))(*inputs))
 
 
 def test_a_trace_shows_what_the_interpreter_shows():

@@ -13,6 +13,7 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 
 import engine
 from engine import Config
+from engine.exporter import export_with_torch
 from engine.ops import TABLE
 from engine.targets.triton import target
 from engine.targets.triton.device import TritonDevice
@@ -53,8 +54,9 @@ def _leaves(result: Any) -> list[torch.Tensor]:
 @pytest.mark.parametrize(("name", "precision"), CHECKS)
 def test_a_model_equals_the_cpu_target(name: str, precision: str | None) -> None:
     model, inputs = _make(name)
-    here = engine.compile(model, inputs, Config(precision=precision))
-    there = engine.compile(model, inputs, Config(precision=precision, target="triton"))
+    exported = export_with_torch(model, inputs).program
+    here = engine.compile(exported, inputs, Config(precision=precision))
+    there = engine.compile(exported, inputs, Config(precision=precision, target="triton"))
     for got, wanted in zip(_leaves(there(*inputs)), _leaves(here(*inputs)), strict=True):
         assert _distance(got, wanted) < TOLERANCE[precision]
 
