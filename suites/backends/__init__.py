@@ -216,7 +216,7 @@ BACKENDS: dict[str, Declared] = {
 
 
 def check(ref: BackendRef) -> None:
-    """UsageError where `ref` names no backend, or an option that the backend does not have.
+    """UsageError where `ref` names no backend, or an option that the backend does not have or that the case says.
 
     The name of another version of the engine has to be resolved.
     """
@@ -224,6 +224,22 @@ def check(ref: BackendRef) -> None:
         raise UsageError(f"backend {ref.label!r}: a run adds the second copy of the baseline itself; leave out the #")
     if _own(ref.name) is not None:
         return
+    _known(ref.name)
+    if "threads" in ref.options and role(ref) != "peer":
+        raise UsageError(f"backend {ref.name}: {explain_threads(ref.options['threads'])}")
+    check_options(ref)
+
+
+def explain_threads(value: str) -> str:
+    """Why neither a label, a switch of a suite nor ``--config`` sets the threads, and what does.
+
+    A row of other threads than its case would be compared with backends that have those of the case.
+    """
+    return f"the threads are a part of the case; use --threads {value}, or threads = {value} in the file of a suite"
+
+
+def check_options(ref: BackendRef) -> None:
+    """UsageError where the declared backend `ref` does not have an option; switches of an ablation may be `threads`."""
     declared = _known(ref.name)
     if versions.is_version(ref.name):
         versions.get(ref.name)
@@ -375,6 +391,8 @@ def check_switches(switches: dict[str, str]) -> None:
         owner = next((d.name for d in BACKENDS.values() if _understands(d.switches, key)), None)
         if owner is None:
             raise UsageError(unknown("switch", key, switch_names()))
+        if key == "threads":
+            raise UsageError(explain_threads(value))
         check(BackendRef(owner, {key: value}))
 
 

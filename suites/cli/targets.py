@@ -254,8 +254,7 @@ def config_options(texts: Sequence[str] | None, *, threads: str | None = None) -
         if field == "precision":
             raise UsageError(f"--config {text!r}: the precision is a part of the case; use --precision {value}")
         if field == "threads":
-            remedy = threads or f"the threads are a part of the case; use --threads {value}"
-            raise UsageError(f"--config {text!r}: {remedy}")
+            raise UsageError(f"--config {text!r}: {threads or backends.explain_threads(value)}")
         said_by_case = ("precision", "threads")
         known = [name for name in backends.BACKENDS["engine"].switches if name not in said_by_case]
         if not any(field == name or (name.endswith(".") and field.startswith(name)) for name in known):
