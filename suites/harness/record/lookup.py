@@ -27,7 +27,7 @@ HISTORY = "history"
 
 
 def find_run(
-    results: Path, name: str, is_suitable: Callable[[Run], bool] = lambda _: True, wanted: str = "a run"
+    results: Path, name: str, is_suitable: Callable[[Run], bool] = lambda _: True, required: str = "can be read"
 ) -> Run:
     """The run that `name` means.
 
@@ -38,7 +38,7 @@ def find_run(
             the runs begins with it.
         is_suitable: which runs ``last`` may choose; a name or a path may mean any run. ``last``
             never means a file that cannot be read.
-        wanted: what `is_suitable` asks for, for messages.
+        required: what `is_suitable` asks for, for messages: the end of a sentence that begins with "no run".
 
     Raises:
         UsageError: no run or suite, or several ones, have the name.
@@ -56,7 +56,7 @@ def find_run(
         raise UsageError(f"{name}: no such file")
     word, colon, suite = name.partition(":")
     if word == LAST:
-        return _find_last(results, suite if colon else None, is_suitable, wanted)
+        return _find_last(results, suite if colon else None, is_suitable, required)
     files = {path.stem: path for path in store.all_run_files(results)}
     stem = name.removesuffix(".jsonl")
     found = [stem] if stem in files else [one for one in files if name and one.startswith(name)]
@@ -77,7 +77,7 @@ def find_run(
     )
 
 
-def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], wanted: str) -> Run:
+def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], required: str) -> Run:
     files = [path for path in store.run_files(results) if store.read_start(path.stem) is not None]
     if not files:
         raise UsageError(f"no run of this machine under {results}")
@@ -90,7 +90,7 @@ def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bo
             if run is not None and is_suitable(run):
                 return run
     of_suite = f" of suite {suite}" if suite is not None else ""
-    raise UsageError(f"no run{of_suite} of this machine under {results} is {wanted}")
+    raise UsageError(f"no run{of_suite} of this machine under {results} {required}")
 
 
 def _complete_suite(given: str, known: set[str]) -> str:
