@@ -98,7 +98,8 @@ def suite_of_model(
 
     Raises:
         ModelError: an unknown model, size or option.
-        UsageError: `chosen` is not ``key=value``, or gives a key twice or again; an unknown precision.
+        UsageError: `chosen` is not ``key=value``, or gives a key twice or again; an unknown precision, or
+            one that no backend can do.
     """
     arguments = arguments_of(target, chosen)
     for name in sizes or {}:
@@ -110,6 +111,8 @@ def suite_of_model(
     for name in asked:
         if name not in PRECISIONS:
             raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
+        if (reason := PRECISIONS[name].refused) is not None:
+            raise UsageError(f"--precision {precision}: {reason}")
     return of_model(target, arguments, sizes, threads=1 if threads is None else threads, precision=asked, **fields)
 
 
