@@ -32,6 +32,7 @@ from engine.targets.triton import target
 from engine.targets.triton.executable import is_shared, launches_of
 from engine.targets.triton.launch import Launch
 from suites.cli import guard
+from suites.cli.output import count
 from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.declare.precision import PRECISIONS, convert_model
 from suites.harness.present import markdown
@@ -220,9 +221,9 @@ def write_table(works: Sequence[Work], layers: int, tokens: int, ceilings: Ceili
         whole + (layers - PLANNED_LAYERS) * part for whole, part in zip(planned, one, strict=True)
     )
     weights = sum(work.weights for work in layer)
-    launches = sum(len(work.launches) for work in layer)
+    launches = count(sum(len(work.launches) for work in layer), "launch", "es")
     of_layer = (
-        f"One layer: {launches} launches, {one[0] / 1e6:.2f} MB, {weights / 1e6:.2f} MB of which are weights, "
+        f"One layer: {launches}, {one[0] / 1e6:.2f} MB, {weights / 1e6:.2f} MB of which are weights, "
         f"{one[1] / 1e9:.2f} GFLOP, {1e6 * one[2]:.1f} us."
     )
     of_model = (

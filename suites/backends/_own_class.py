@@ -74,9 +74,12 @@ def _list_lacking(tree: ast.Module, found: ast.ClassDef) -> list[str]:
     Empty if a base is a class of another file, which may define them.
     """
     defined: set[str] = set()
-    left = [found]
+    left, seen = [found], set[str]()
     while left:
         one = left.pop()
+        if one.name in seen:
+            return []  # executing the file will say what is wrong with such bases
+        seen.add(one.name)
         defined |= {*sources.list_names(one)}
         for base in sources.get_base_names(one):
             if base == Backend.__name__ and sources.is_imported_from(tree, Backend.__module__, base):

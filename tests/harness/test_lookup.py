@@ -132,6 +132,11 @@ def test_a_wrong_name_gets_the_five_nearest(results):
     assert text.count(" or ") == lookup.NEAREST - 1
     assert "zzz" not in text
     assert text.endswith("`enginebench list runs` shows all 6")
+    with pytest.raises(UsageError) as caught:
+        lookup.find_run(results, "none")
+    assert str(caught.value) == "unknown run 'none'. `enginebench list runs` shows all 6", "no name is like it"
+    with pytest.raises(UsageError, match=r"^unknown run 'bert'; did you mean last:bert\?"):
+        lookup.find_run(results, "bert")
     with pytest.raises(UsageError, match="unknown suite of a stored run 'brt'; did you mean 'bert'"):
         lookup.find_run(results, "last:brt")
 

@@ -19,6 +19,8 @@ HELP = f"by name, by the beginning of a name, by path, `{LAST}` or `{LAST}:SUITE
 """How a run may be named, for the help of commands."""
 NEAREST = 5
 """Names that the message about an unknown one gives."""
+LIKENESS = 0.5
+"""How much of the unknown one a name must have, as difflib measures it, to be given in the message."""
 MOST_MATCHES = 10
 """Names that the message about an ambiguous one gives."""
 _ABLATION = "ablate_"
@@ -71,10 +73,11 @@ def find_run(
         raise UsageError(f"unknown run {name!r}: there are no runs under {results}")
     if len(files) == 1:
         raise UsageError(f"unknown run {name!r}; the only run under {results} is {next(iter(files))}")
-    near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=0.0)
-    raise UsageError(
-        f"unknown run {name!r}; did you mean {' or '.join(near)}? `enginebench list runs` shows all {len(files)}"
-    )
+    near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=LIKENESS)
+    if name in {name_suite(path) for path in files.values()}:
+        near = [f"{LAST}:{name}"]
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    raise UsageError(f"unknown run {name!r}{hint} `enginebench list runs` shows all {len(files)}")
 
 
 def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], required: str) -> Run:
