@@ -332,7 +332,8 @@ def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdow
         print_markdown(launches.write_markdown(lines, run.environment))
     else:
         printer = console()
-        print(f"run {run.name}, {lookup.describe_kind(run)}\n")
+        overview_terminal.write_paragraph(printer, f"run {run.name}, {lookup.describe_kind(run)}")
+        print()
         overview_terminal.write_paragraph(printer, overview.describe_place(run.environment, run.started))
         if kernels:
             overview_terminal.write_paragraph(printer, f"{launches.describe_kernel_roofs(kernels)}.")
