@@ -368,7 +368,7 @@ def _attested(prepared: Prepared, case: Case) -> Prepared:
         raise Refused(f"prepare of the backend returned a {type(prepared).__name__}; expected a {kind}")
     for name in ("export_s", "compile_s"):
         seconds = getattr(prepared, name)
-        if seconds is not None and not (isinstance(seconds, numbers.Real) and 0 <= seconds < math.inf):
+        if seconds is not None and not (isinstance(seconds, numbers.Real) and 0 <= float(seconds) < math.inf):
             raise Refused(
                 f"{name} of the backend is {seconds!r}; expected seconds, or None where there is no such step"
             )

@@ -94,10 +94,11 @@ def _make_table(console: Console, track: Track) -> Table:
         rows.append(
             (commit.commit[:SHORT], commit.date[:10], *times, describe_counts(point), clean_line(commit.subject))
         )
-    widths = choose_widths([names, *rows], console.width - INDENT)
+    found = choose_widths([names, *rows], console.width - INDENT)
+    widths: Sequence[int | None] = [None] * len(names) if found is None else found
     table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name, width in zip(names, widths or [None] * len(names), strict=True):
-        table.add_column(name, overflow="fold", width=width, no_wrap=widths is None)
+    for name, width in zip(names, widths, strict=True):
+        table.add_column(name, overflow="fold", width=width, no_wrap=found is None)
     for point, cells in zip(track.points, rows, strict=True):
         table.add_row(*map(Text, cells), style="bold" if point.is_step else None)
     return table
