@@ -24,6 +24,7 @@ import suites
 from engine.exporter import export_with_torch
 from suites import models
 from suites.cli import guard, scripts
+from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.present import rows, units
 from suites.harness.record.schema import Ratio
@@ -79,6 +80,14 @@ def against(seconds: Sequence[float], base: Sequence[float]) -> Ratio:
     return stats.within_process([math.log(a / b) for a, b in zip(seconds, base, strict=True)])
 
 
+def check_models(names: Sequence[str]) -> None:
+    """UsageError for a model whose program has no convolution: its tables would be empty."""
+    for name in names:
+        module, inputs = models.get(name).build()
+        if not layers(engine.compile(module, inputs)):
+            raise UsageError(f"{name}: its program has no convolution; name another model")
+
+
 def print_layers(console: Console, model: str) -> None:
     """Print the table of the layers, in the order of the network."""
     times, count, chosen = measured(model)
@@ -109,7 +118,9 @@ def print_whole(console: Console, model: str) -> None:
 
 def main() -> None:
     """Take each model apart and print its table."""
-    for chosen_model in scripts.chosen_models(__doc__, ("resnet18", "resnet50")):
+    chosen = scripts.chosen_models(__doc__, ("resnet18", "resnet50"))
+    check_models(chosen)
+    for chosen_model in chosen:
         print_layers(Console(width=120), chosen_model)
         print_whole(Console(width=120), chosen_model)
 

@@ -21,6 +21,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -120,6 +121,14 @@ class Times(NamedTuple):
     seconds: float
     share: float
     executed: float = 1.0
+
+
+def list_kernels(isa: str) -> list[str]:
+    """Names of the kernels that the sources may have for an instruction set, or for every machine."""
+    text = (ROOT / "csrc" / "kernels.inc").read_text()
+    rows = re.findall(r"^\s*EB_KERNEL\((\w+), (\w+), (\w+), (\w+)\)", text, re.MULTILINE)
+    places = {"isa": isa, isa: isa, "generic": "generic"}  # "isa" is the parameter of a macro
+    return [f"{types}_{op}__{places[place]}_{variant}" for types, op, place, variant in rows if place in places]
 
 
 def build(folder: str) -> Path:
@@ -420,6 +429,10 @@ def read_options() -> argparse.Namespace:
     if options.into and options.filter:
         parser.error("--into replaces the whole table, so it needs all kernels: leave out --filter")
     engine.Config(isa=options.isa)  # refuses an unknown name before the kernels are built
+    if not any(options.filter in name for name in list_kernels(options.isa)):
+        parser.error(
+            f"--filter {options.filter!r}: no kernel of {options.isa} in csrc/kernels.inc has this in its name"
+        )
     check_page(options.into, MARKER.format(isa=options.isa))
     if options.record is None:
         options.record = not options.filter

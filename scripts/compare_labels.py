@@ -16,7 +16,7 @@ import torch
 import engine
 from suites import models
 from suites.cli import guard
-from suites.cli.scripts import read_path
+from suites.cli.scripts import check_page, read_path
 from suites.harness.present import markdown
 from suites.harness.record import store
 from suites.models.nets import labelled
@@ -47,6 +47,7 @@ def compare(name: str) -> Comparison:
     return Comparison(len(classes), eager_right, engine_right, int((best == ours).sum()), error)
 
 
+MARKER = "labels"
 HEADER = ("model", "pictures", "eager top-1", "engine top-1", "same class", "largest relative error of a score")
 
 
@@ -64,10 +65,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=read_path, help="write the Markdown between the markers of this file")
     into = parser.parse_args().into
+    check_page(into, MARKER)
     lines = [list(HEADER), ["---"] * len(HEADER), *(row(name) for name in labelled.LABELLED)]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     if into:
-        markdown.write_between(into, "labels", f"{markdown.heading(store.here())}\n\n{text}\n")
+        markdown.write_between(into, MARKER, f"{markdown.heading(store.here())}\n\n{text}\n")
     else:
         print(text)
 

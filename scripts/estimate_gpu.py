@@ -32,6 +32,7 @@ from engine.targets.triton import target
 from engine.targets.triton.executable import is_shared, launches_of
 from engine.targets.triton.launch import Launch
 from suites.cli import guard
+from suites.cli.output import count
 from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.declare.precision import PRECISIONS, convert_model
 from suites.harness.present import markdown
@@ -193,16 +194,22 @@ def sum_up(works: Sequence[Work], ceilings: Ceilings) -> tuple[int, int, float]:
     )
 
 
+def _write(value: float, decimals: int) -> str:
+    """A number with so many decimals; one above 0 that these would make 0, with two digits."""
+    text = f"{value:,.{decimals}f}"
+    return text if value == 0 or text.strip("0.") else f"{value:.2g}"
+
+
 def _write_lines(works: Sequence[Work], ceilings: Ceilings) -> Iterator[Sequence[str]]:
     for work in works:
         memory, arithmetic = work.seconds(ceilings)
         limit = "memory" if memory >= arithmetic else "tensor cores" if work.on_tensor_cores else "float32 units"
         facts = [
-            f"{work.read / 1e6:.3f}",
-            f"{work.written / 1e6:.3f}",
-            f"{work.shared / 1e6:.3f}" if work.shared else "",
-            f"{work.flops / 1e9:.3f}",
-            f"{1e6 * max(memory, arithmetic):.2f}",
+            _write(work.read / 1e6, 3),
+            _write(work.written / 1e6, 3),
+            _write(work.shared / 1e6, 3) if work.shared else "",
+            _write(work.flops / 1e9, 3),
+            _write(1e6 * max(memory, arithmetic), 2),
             limit,
         ]
         for launch in work.launches:
@@ -220,14 +227,15 @@ def write_table(works: Sequence[Work], layers: int, tokens: int, ceilings: Ceili
         whole + (layers - PLANNED_LAYERS) * part for whole, part in zip(planned, one, strict=True)
     )
     weights = sum(work.weights for work in layer)
-    launches = sum(len(work.launches) for work in layer)
+    launches = count(sum(len(work.launches) for work in layer), "launch", "es")
     of_layer = (
-        f"One layer: {launches} launches, {one[0] / 1e6:.2f} MB, {weights / 1e6:.2f} MB of which are weights, "
-        f"{one[1] / 1e9:.2f} GFLOP, {1e6 * one[2]:.1f} us."
+        f"One layer: {launches}, {_write(one[0] / 1e6, 2)} MB, {_write(weights / 1e6, 2)} MB of which are weights, "
+        f"{_write(one[1] / 1e9, 2)} GFLOP, {_write(1e6 * one[2], 1)} us."
     )
     of_model = (
-        f"The model ({layers} layers, embedding, angles, last norm and head): {nbytes / 1e6:,.0f} MB, "
-        f"{flops / 1e9:,.1f} GFLOP, {1e6 * seconds:,.0f} us; for each token {1e6 * seconds / tokens:,.2f} us."
+        f"The model ({layers} layers, embedding, angles, last norm and head): {_write(nbytes / 1e6, 0)} MB, "
+        f"{_write(flops / 1e9, 1)} GFLOP, {_write(1e6 * seconds, 0)} us; for each token "
+        f"{_write(1e6 * seconds / tokens, 2)} us."
     )
     table = markdown.pipes([heading, *_write_lines(layer, ceilings)], "lllrrrrr")
     return f"{table}\n\n{of_layer}\n\n{of_model}"

@@ -456,8 +456,9 @@ class Profile:
     def describe(self) -> list[str]:
         """What the tables do not say: paragraphs with a line for each fact."""
         beside = (self.call_seconds - self.seconds) * 1e6
+        launches = "1 launch" if self.launches == 1 else f"{self.launches} launches"
         facts = (
-            f"{self.launches} launches, {self.seconds * 1e6:.1f} us in the native run of median length, by "
+            f"{launches}, {self.seconds * 1e6:.1f} us in the native run of median length, by "
             f"{self.clock}; a call from Python {self.call_seconds * 1e6:.1f} us, so {beside:.1f} us beside it; "
             f"{self.runs} runs\n"
             f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch"

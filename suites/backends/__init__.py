@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.suggest import unknown
-from suites.backends import versions
+from suites.backends import _own_class, versions
 from suites.backends.base import Backend
 from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
@@ -216,14 +216,34 @@ BACKENDS: dict[str, Declared] = {
 
 
 def check(ref: BackendRef) -> None:
-    """UsageError where `ref` names no backend, or an option that the backend does not have.
+    """UsageError where `ref` names no backend, or an option that the backend does not have or that the case says.
+
+    A ``path.py:Class`` is judged by its source; its options are its own.
 
     The name of another version of the engine has to be resolved.
     """
     if ref.copy > 1:
         raise UsageError(f"backend {ref.label!r}: a run adds the second copy of the baseline itself; leave out the #")
-    if _own(ref.name) is not None:
+    own = _own_class.split(ref.name)
+    if own is not None:
+        _own_class.check(ref.name, *own)
         return
+    _known(ref.name)
+    if "threads" in ref.options and role(ref) != "peer":
+        raise UsageError(f"backend {ref.name}: {explain_threads(ref.options['threads'])}")
+    check_options(ref)
+
+
+def explain_threads(value: str) -> str:
+    """Why neither a label, a switch of a suite nor ``--config`` sets the threads, and what does.
+
+    A row of other threads than its case would be compared with backends that have those of the case.
+    """
+    return f"the threads are a part of the case; use --threads {value}, or threads = {value} in the file of a suite"
+
+
+def check_options(ref: BackendRef) -> None:
+    """UsageError where the declared backend `ref` does not have an option; switches of an ablation may be `threads`."""
     declared = _known(ref.name)
     if versions.is_version(ref.name):
         versions.get(ref.name)
@@ -238,7 +258,9 @@ def check(ref: BackendRef) -> None:
 
 def unavailable(ref: BackendRef) -> str | None:
     """Why the backend cannot run here, with the way to install it; None where it can."""
-    if _own(ref.name) is not None or versions.is_version(ref.name):  # resolving a version has tried its environment
+    if _own_class.split(ref.name) is not None or versions.is_version(
+        ref.name
+    ):  # resolving a version has tried its environment
         return None
     declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
@@ -256,7 +278,7 @@ def recipe(ref: BackendRef) -> Sequence[tuple[str, str]]:
 
 def cannot_run(ref: BackendRef, form: str) -> str | None:
     """Why the backend cannot run models of this form, a key of `models.FORMS`; None where it can."""
-    if _own(ref.name) is not None and form in Backend.runs:  # without importing the user's file here
+    if _own_class.split(ref.name) is not None and form in Backend.runs:  # without importing the user's file here
         return None
     runs = load(ref).runs
     if form in runs:
@@ -327,28 +349,14 @@ def role(ref: BackendRef) -> Role:
     return "version" if versions.is_version(ref.name) else "peer"
 
 
-_BASE = f"{Backend.__module__}.{Backend.__name__}"
-
-
 def load(ref: BackendRef) -> type[Backend]:
     """The class behind `ref`. Imports the file of the backend, not yet its runtime."""
-    own = _own(ref.name)
+    own = _own_class.split(ref.name)
     if own is None:
         module_name, _, class_name = _known(ref.name).target.partition(":")
         found: type[Backend] = getattr(importlib.import_module(module_name), class_name)
         return found
-    path, class_name = own
-    spec = importlib.util.spec_from_file_location(f"backend_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"backend {ref.name!r}: {path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    own_class = getattr(module, class_name, None)
-    if own_class is None:
-        raise UsageError(f"backend {ref.name!r}: {path} has no {class_name}")
-    if not (isinstance(own_class, type) and issubclass(own_class, Backend)):
-        raise UsageError(f"backend {ref.name!r}: {class_name} of {path} is no class derived from {_BASE}")
-    return own_class
+    return _own_class.load(ref.name, *own)
 
 
 def imports(ref: BackendRef) -> tuple[str, ...]:
@@ -375,6 +383,8 @@ def check_switches(switches: dict[str, str]) -> None:
         owner = next((d.name for d in BACKENDS.values() if _understands(d.switches, key)), None)
         if owner is None:
             raise UsageError(unknown("switch", key, switch_names()))
+        if key == "threads":
+            raise UsageError(explain_threads(value))
         check(BackendRef(owner, {key: value}))
 
 
@@ -397,16 +407,6 @@ def _known(name: str) -> Declared:
     if declared is None:
         raise UsageError(unknown("backend", name, BACKENDS))
     return declared
-
-
-def _own(name: str) -> tuple[Path, str] | None:
-    """File and class of ``path.py:Class``; None for a declared name; UsageError where the file is missing."""
-    path, colon, class_name = name.rpartition(":")
-    if not colon or not path.endswith(".py"):
-        return None
-    if not Path(path).is_file():
-        raise UsageError(f"backend {name!r}: no such file {path}")
-    return Path(path), class_name
 
 
 def _installed(name: str) -> bool:

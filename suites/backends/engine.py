@@ -49,8 +49,8 @@ class Engine(Backend):
     ``fallback=torch``, ``tf32=on`` (on cuda), ``recipe=path.toml``, ``precision`` instead of that of the case. Target
     and threads are those of the case.
 
-    ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. ``threads=1``
-    leaves alone the other processors that the case has.
+    ``only=a+b`` is the usual pipeline with no other passes than these, ``only=none`` the one without any. An
+    ablation may set ``threads=1``, which leaves alone the other processors of the case; no label of a user may.
     """
 
     target = "cpu"

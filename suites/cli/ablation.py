@@ -188,16 +188,19 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
     switches = [
         {"switch": switch.name, "kind": switch.kind, "alone": switch.alone is not None} for switch in taken.switches
     ]
-    seconds, _ = ablate.most(request).estimate(results)
+    seconds = sum(one.estimate(results)[0] for one in ablate.plan_most(request))
+    pairs = len(ablate.list_most_pairs(request))
     if as_json:
         ids = [case.id for case in cases]
-        print_json({"name": suite.name, "cases": ids, "switches": switches, "estimate_s_at_most": round(seconds)})
+        told = {"pairs_at_most": pairs, "estimate_s_at_most": round(seconds)}
+        print_json({"name": suite.name, "cases": ids, "switches": switches} | told)
         return
     for case in cases:
         print(case.id)
     print_table([one | {"alone": "yes" if one["alone"] else "no"} for one in switches])
+    and_pairs = f"at most {count(pairs, 'pair')} a case, " if request.pairs else ""
     print(
-        f"{suite.name}: {count(len(cases), 'case')}, {count(len(switches), 'switch', 'es')}, "
+        f"{suite.name}: {count(len(cases), 'case')}, {count(len(switches), 'switch', 'es')}, {and_pairs}"
         f"{suite.generations} generations; about {describe_duration(seconds)} if each changes the program, less where "
-        "one does not; pairs are not counted"
+        "one does not"
     )

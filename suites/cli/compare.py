@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -88,9 +88,14 @@ def command(
 
 
 def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_json: bool) -> None:
-    wanted = "a run of a suite or model with rows"
-    earlier = lookup.find_run(folder, before, lookup.is_measurement, wanted)
-    later = lookup.find_run(folder, after, lambda run: _is_comparable(earlier, run), f"{wanted} of the same cases")
+    earlier = lookup.find_run(folder, before, _choose_check(before), "is a run of a suite or model with rows")
+    fits, cases = _choose_check(after), earlier.environment.plan.cases
+    later = lookup.find_run(
+        folder,
+        after,
+        lambda run: fits(run) and bool(run.environment.plan.cases.keys() & cases),
+        f"has cases in common with {earlier.name}",
+    )
     for one in (earlier, later):
         if not lookup.is_measurement(one) and not lookup.is_ablation(one) and lookup.is_shown(one):
             what = lookup.describe_kind(one)
@@ -101,23 +106,25 @@ def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_js
     if as_json:
         print_json(found.to_dict())
     else:
-        _show_comparison(found)
+        _show_comparison(found, {*earlier.environment.versions, *later.environment.versions})
     if is_gate and not found.is_counted:
         print("No row has counts in both runs, so the gate does not pass.", file=sys.stderr)
     if is_gate and (found.regressed or not found.is_counted):
         raise typer.Exit(1)
 
 
-def _is_comparable(earlier: store.Run, run: store.Run) -> bool:
-    """True if `run` is no ablation and has cases in common with `earlier`."""
-    return lookup.is_measurement(run) and bool(run.environment.plan.cases.keys() & earlier.environment.plan.cases)
+def _choose_check(name: str) -> Callable[[store.Run], bool]:
+    """Which runs `name` may stand for: ``last`` for no ablation, ``last:SUITE`` for that of the suite that it names."""
+    if name.startswith(f"{lookup.LAST}:"):
+        return lambda run: bool(run.summaries()) and not lookup.is_history(run)
+    return lookup.is_measurement
 
 
-def _show_comparison(found: compare.Comparison) -> None:
+def _show_comparison(found: compare.Comparison, packages: Collection[str]) -> None:
     printer = console()
     if found.surroundings:
         write_paragraph(printer, "Not the same surroundings, so times say nothing of the code:")
-        for line in compare.surroundings(found.surroundings):
+        for line in compare.surroundings(found.surroundings, packages):
             write_paragraph(printer, line, indent=2)
     print_table(list(compare.lines(found)))
     for name, keys in (

@@ -49,10 +49,13 @@ def cache_(as_json: JsonFlag = False) -> None:
 
 @app.command(epilog="Example: enginebench data clear gguf revisions")
 def clear(
-    names: Annotated[list[str], typer.Argument(help="What to remove: names of `enginebench data cache`.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="KIND", help="Kinds of files to remove, as `enginebench data cache` lists them."),
+    ],
     as_json: JsonFlag = False,
 ) -> None:
-    """Remove kept files. They are fetched, made or measured again when they are needed."""
+    """Remove all kept files of a kind. They are fetched, made or measured again when they are needed."""
     for name in names:
         kept_files.find_folder(name)  # so that nothing is removed if one of the names is unknown
     removed = {name: kept_files.remove(name) for name in dict.fromkeys(names)}

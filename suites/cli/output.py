@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -136,46 +136,17 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     printer = console()
     cells = [[text(value) for value in row.values()] for row in rows]
     names = list(rows[0])
-    columns = list(zip(names, *cells, strict=True))
-    least = [_measure_longest_word(column) for column in columns]
-    room = printer.width - _GAP * (len(least) - 1)
-    if sum(least) > room:
+    widths = terminal.choose_widths([names, *cells], printer.width)
+    if widths is None:
         _print_blocks(printer, names, cells)
         return
     table = Table(box=terminal.choose_box(printer), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name, width in zip(
-        names, _choose_widths([max(map(len, column)) for column in columns], least, room), strict=True
-    ):
+    for name, width in zip(names, widths, strict=True):
         table.add_column(name, overflow="fold", width=width)
     for row in cells:
         table.add_row(*map(Text, row))
     terminal.print_table(printer, table)
     printer.print()
-
-
-_GAP = 2
-"""Columns of the terminal between two columns of a table."""
-
-
-def _measure_longest_word(cells: Iterable[str]) -> int:
-    return max((len(word) for cell in cells for word in cell.split()), default=0)
-
-
-def _choose_widths(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths of columns that fit into `room` together: the widest column that can give way is narrowed first.
-
-    Rich narrows columns without regard to their longest words, and then cuts off what exceeds the line.
-
-    Args:
-        natural: width of each column on which no cell wraps, in characters.
-        least: width of its longest word, at most `natural`; their sum is at most `room`.
-        room: characters for all columns, without the gaps between them.
-    """
-    widths = list(natural)
-    while sum(widths) > room:
-        widest = max((i for i, width in enumerate(widths) if width > least[i]), key=widths.__getitem__)
-        widths[widest] -= 1
-    return widths
 
 
 def _print_blocks(printer: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

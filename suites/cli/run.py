@@ -34,7 +34,7 @@ from suites.harness.present import answer, progress, timing
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.record import machine, store
 from suites.harness.record.schema import HARMLESS, AccuracyRecord
-from suites.harness.run import plan, room, runner
+from suites.harness.run import checks, plan, room, runner
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.stopwatch import Stopwatch
 
@@ -140,7 +140,7 @@ def command(
             print(line, file=sys.stderr)
         folder = store.results_folder(results)
         if dry_run:
-            for line in _list_too_large(plans):
+            for line in (*_list_too_large(plans), *_list_without_backend(plans)):
                 print(line, file=sys.stderr)
             _dry_run(plans, _list_remaining(plans, folder) if resume else plans, folder, as_json=as_json)
             return
@@ -192,6 +192,24 @@ def _list_too_large(plans: Sequence[plan.RunPlan]) -> list[str]:
     memory = machine.facts()["memory_bytes"]
     reasons = {case.id: room.explain_excess(case, memory) for one in plans for case, _ in one.cases}
     return [f"{case} cannot run here: {reason}" for case, reason in reasons.items() if reason is not None]
+
+
+def _list_without_backend(plans: Sequence[plan.RunPlan]) -> list[str]:
+    """A note for all cases that none of their backends can run for the same reasons.
+
+    Cases with too many threads have a note already.
+    """
+    usable, found = count_processors(), dict[str, list[str]]()
+    for case, refs in {case.id: (case, refs) for one in plans for case, refs in one.cases}.values():
+        reasons = {ref.label: checks.unavailable(case, ref) for ref in refs if ref.copy == 1}
+        if case.threads <= usable and None not in reasons.values():
+            told = "; ".join(f"{label}: {reason}" for label, reason in reasons.items())
+            found.setdefault(told, []).append(case.id)
+    lines = []
+    for told, cases in found.items():
+        names = cases[0] if len(cases) == 1 else f"{cases[0]} and {count(len(cases) - 1, 'further case')}"
+        lines.append(f"{names} cannot run here, because no backend can ({told})")
+    return lines
 
 
 def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:

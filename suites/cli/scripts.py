@@ -94,7 +94,10 @@ def find_stored(arguments: argparse.Namespace) -> list[Path]:
     """The files of the runs that ``--stored`` names; ``last`` is the newest one with rows."""
     folder = store.results_folder(arguments.results)
     names = arguments.stored or ()
-    return [lookup.find_run(folder, name, lookup.is_measurement, "a run with rows").path for name in names]
+    return [
+        lookup.find_run(folder, name, lookup.is_measurement, "is a run of a suite or model with rows").path
+        for name in names
+    ]
 
 
 def load_latest(paths: Sequence[Path]) -> pd.DataFrame:

@@ -126,9 +126,9 @@ def _find_shown(results: Path, name: str, of_rows: Mapping[str, bool]) -> store.
     """
     options = [option for option, is_given in of_rows.items() if is_given]
     if not options or name.startswith(f"{lookup.LAST}:"):
-        return lookup.find_run(results, name, lookup.is_shown, "a run with rows")
-    wanted = f"a run of a suite or model with rows, which {_join_options(options)} for"
-    return lookup.find_run(results, name, lookup.is_measurement, wanted)
+        return lookup.find_run(results, name, lookup.is_shown, "has rows")
+    required = f"is a run of a suite or model with rows, which {_join_options(options)} for"
+    return lookup.find_run(results, name, lookup.is_measurement, required)
 
 
 def _join_options(options: Sequence[str]) -> str:
@@ -332,7 +332,8 @@ def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdow
         print_markdown(launches.write_markdown(lines, run.environment))
     else:
         printer = console()
-        print(f"run {run.name}, {lookup.describe_kind(run)}\n")
+        overview_terminal.write_paragraph(printer, f"run {run.name}, {lookup.describe_kind(run)}")
+        print()
         overview_terminal.write_paragraph(printer, overview.describe_place(run.environment, run.started))
         if kernels:
             overview_terminal.write_paragraph(printer, f"{launches.describe_kernel_roofs(kernels)}.")

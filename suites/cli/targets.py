@@ -98,7 +98,8 @@ def suite_of_model(
 
     Raises:
         ModelError: an unknown model, size or option.
-        UsageError: `chosen` is not ``key=value``, or gives a key twice or again; an unknown precision.
+        UsageError: `chosen` is not ``key=value``, or gives a key twice or again; an unknown precision, or
+            one that no backend can do.
     """
     arguments = arguments_of(target, chosen)
     for name in sizes or {}:
@@ -110,6 +111,8 @@ def suite_of_model(
     for name in asked:
         if name not in PRECISIONS:
             raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
+        if (reason := PRECISIONS[name].refused) is not None:
+            raise UsageError(f"--precision {precision}: {reason}")
     return of_model(target, arguments, sizes, threads=1 if threads is None else threads, precision=asked, **fields)
 
 
@@ -254,8 +257,7 @@ def config_options(texts: Sequence[str] | None, *, threads: str | None = None) -
         if field == "precision":
             raise UsageError(f"--config {text!r}: the precision is a part of the case; use --precision {value}")
         if field == "threads":
-            remedy = threads or f"the threads are a part of the case; use --threads {value}"
-            raise UsageError(f"--config {text!r}: {remedy}")
+            raise UsageError(f"--config {text!r}: {threads or backends.explain_threads(value)}")
         said_by_case = ("precision", "threads")
         known = [name for name in backends.BACKENDS["engine"].switches if name not in said_by_case]
         if not any(field == name or (name.endswith(".") and field.startswith(name)) for name in known):

@@ -22,6 +22,13 @@ def test_entries_that_only_some_parts_have_keep_their_place():
     assert _sum_passes([[], common]) == tuple(common)
 
 
+def test_a_profile_counts_one_launch_in_the_singular():
+    x = torch.randn(2, 8)
+    profile = engine.compile(nn.ReLU().eval(), (x,)).profile(x, runs=1, roofs=False)
+    assert profile.launches == 1
+    assert profile.describe()[0].startswith("1 launch, ")
+
+
 @pytest.mark.parametrize(
     ("rates", "expected", "calls"),
     [

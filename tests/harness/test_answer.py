@@ -13,7 +13,7 @@ from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.present import answer, names
-from suites.harness.record.schema import Compared, Ratio
+from suites.harness.record.schema import Compared, Error, Ratio
 from tests.harness import records
 
 
@@ -31,6 +31,38 @@ def over(backend, verdict="faster"):
 def test_one_case_is_one_sentence_with_lead_interval_and_certainty():
     rows = [row("engine", 0.8, runner_up=over("openvino")), row("openvino", 1.0), row("eager", 2.0)]
     assert answer.write_answer(rows) == "Fastest: engine, 1.25x ahead of openvino [1.11, 1.33], beyond noise."
+
+
+def bf16_row(seconds, threads=1, relative=4e-3, **fields):
+    error = Error(relative=relative, max_abs=1e-3, tolerance=1e-2)
+    return row("engine[precision=bf16]", seconds, threads, error=error, **fields)
+
+
+def test_a_row_of_another_precision_than_its_case_is_told_with_its_error():
+    rows = [bf16_row(0.8, runner_up=over("openvino")), row("openvino", 1.0), row("engine", 1.2)]
+    assert answer.write_answer(rows) == (
+        "Fastest: engine[precision=bf16], 1.25x ahead of openvino [1.11, 1.33], beyond noise. engine[precision=bf16] "
+        "stores layers in bf16, and the case is fp32: its largest relative error is 4.0e-03."
+    )
+    second = [row("openvino", 0.8, runner_up=over("engine[precision=bf16]")), bf16_row(1.0, relative=5e-3)]
+    assert answer.write_answer(second).endswith("the case is fp32: its largest relative error is 5.0e-03.")
+    own = row("engine[precision=bf16]", 0.8, case="mlp/b1/t1/bf16", precision="bf16", runner_up=over("openvino"))
+    other = row("openvino", 1.0, case="mlp/b1/t1/bf16", precision="bf16")
+    assert "stores" not in answer.write_answer([own, other]), "the precision is that of the case"
+
+
+def test_of_many_cases_the_largest_error_of_another_precision_is_told_once():
+    rows = []
+    for threads in range(1, 5):
+        rows += [bf16_row(0.8, threads, relative=1e-3 * threads, runner_up=over("eager")), row("eager", 1.0, threads)]
+    assert answer.write_answer(rows).endswith(
+        "engine[precision=bf16] stores layers in bf16, and the cases are fp32: its largest relative error is 4.0e-03."
+    )
+
+
+def test_a_row_with_a_recipe_is_told_with_its_error():
+    mixed = row("engine[recipe=layers.toml]", 0.8)
+    assert "stores layers as layers.toml says, and the case is fp32: its largest" in answer.write_answer([mixed])
 
 
 def test_a_lead_from_disturbed_times_is_not_told_as_certain():

@@ -14,7 +14,7 @@ from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import compare, simulate
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.record import store
+from suites.harness.record import machine, store
 from suites.harness.record.schema import EngineRecord, Samples, Summary
 from tests.harness import commands, records
 
@@ -243,6 +243,50 @@ def test_the_command_prints_why_times_are_not_compared(tmp_path, capsys):
     _, out, _ = commands.call(capsys, "compare", "before", "after", "--results", str(tmp_path))
     printed = " ".join(out.split())
     assert printed.count("which is eager before and engine after.") == 1
+
+
+def test_a_package_that_one_run_lacks_is_not_installed_and_a_setting_that_no_file_tells_is_unknown(tmp_path, capsys):
+    packages = {"torch": "2.13.0", "enginebench": "0.1"}
+    earlier = run(cases=CASES[:1], environment={"versions": packages | {"triton": "3.7.1"}, "governor": "performance"})
+    later = run(1, cases=CASES[:1], environment={"versions": packages})
+    for name, made in (("before", earlier), ("after", later)):
+        with store.Writer(tmp_path / "runs" / "cpu-2c" / f"{name}.jsonl") as writer:
+            writer.append(made.environment, *made.records)
+    _, out, _ = commands.call(capsys, "compare", "before", "after", "--results", str(tmp_path))
+    lines = [line.strip() for line in out.splitlines()]
+    assert "triton: 3.7.1 -> not installed" in lines
+    assert "governor: performance -> unknown" in lines
+
+
+@pytest.fixture
+def stored_suites(tmp_path):
+    """Runs of suites `a` and `b`, which have no case in common, and an ablation of the cases of `a`."""
+    told = (("0Z_abc_a", CASES[:1]), ("1Z_abc_b", CASES[1:2]), ("2Z_abc_ablate_a", CASES[:1]))
+    for seed, (name, cases) in enumerate(told):
+        plan = {"cases": {case: ["eager", "engine"] for case in cases}}
+        made = run(seed, cases=cases, environment={"suite": name.split("_", 2)[-1], "plan": plan})
+        path = store.runs_folder(tmp_path, machine.slug()) / f"20260101T00000{name}.jsonl"
+        with store.Writer(path) as writer:
+            writer.append(made.environment, *made.records)
+    return tmp_path
+
+
+def test_the_newest_run_of_another_suite_is_refused_in_a_sentence(stored_suites, capsys):
+    status, out, err = commands.call(capsys, "compare", "last:a", "last:b", "--results", str(stored_suites))
+    told = "has cases in common with 20260101T000000Z_abc_a"
+    assert (status, out) == (2, "")
+    assert err == f"enginebench: no run of suite b of this machine under {stored_suites} {told}\n"
+
+
+@pytest.mark.parametrize("ablation", ["last:ablate_a", "20260101T000002Z_abc_ablate_a"])
+def test_an_ablation_is_compared_by_its_suite_as_by_its_name(ablation, stored_suites, capsys):
+    where = ["--results", str(stored_suites), "--json"]
+    status, out, _ = commands.call(capsys, "compare", "last:a", ablation, *where)
+    assert status == 0
+    assert {row["case"] for row in json.loads(out)["rows"]} == {CASES[0]}
+    assert commands.call(capsys, "compare", ablation, "last:a", *where)[0] == 0
+    status, out, _ = commands.call(capsys, "compare", "last:a", "--results", str(stored_suites))
+    assert status == 2, "the newest run, where no suite is named, is no ablation"
 
 
 @pytest.fixture

@@ -139,6 +139,10 @@ class Disappearing(reporter.Reporter):
         super().__init__()
         self._flag = flag
         self._interrupts = interrupts
+        self.begun_with = None
+
+    def start(self, units, text, done=0):
+        self.begun_with = (units, done)
 
     def doing(self, what):
         if "device=" in what and "round 2" in what:
@@ -157,7 +161,9 @@ def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, m
     stored = {line.backend.rpartition(":")[2]: line for line in store.read(caught.value.path).of(Summary)}
     assert stored["Queued"].status == "failed"
     assert "lost the device" in stored["Queued"].reason
-    found = runner.run(made, tmp_path, Disappearing(flag, interrupts=False), resume=True)
+    listener = Disappearing(flag, interrupts=False)
+    found = runner.run(made, tmp_path, listener, resume=True)
+    assert listener.begun_with == (made.units(), made.workers(*made.cases[0])), "the first case was finished before"
     assert found.path == caught.value.path
     rows = rows_of(found)
     assert rows["fake_device.py:Asynchronous", "Queued"].status == "failed"

@@ -75,7 +75,25 @@ def test_columns_have_the_types_that_the_page_says(tmp_path):
     rows = suites.load_runs(tmp_path)
     for column in (*frame.ABOUT_RUN, *frame.columns(Summary)):
         assert str(rows[column.name].dtype) == column.dtype, column.name
-    assert suites.load_runs(tmp_path, suite="other").dtypes.to_dict().items() <= rows.dtypes.to_dict().items()
+    with pytest.warns(frame.RecordWarning, match="^unknown suite of a stored run 'other'. Known: tiny$"):
+        empty = suites.load_runs(tmp_path, suite="other")
+    assert empty.dtypes.to_dict().items() <= rows.dtypes.to_dict().items()
+
+
+def test_a_machine_or_suite_that_no_run_has_is_said(tmp_path):
+    write(tmp_path, "20261121T120604Z_abc_default", engine_row(), suite="default")
+    write(tmp_path, "20261121T120604Z_abc_tiny", engine_row(), machine="other-8c", suite="tiny")
+    for wanted, told in (
+        ({"suite": "defualt"}, "^unknown suite of a stored run 'defualt'; did you mean 'default'\\? Known: "),
+        ({"machine": "cpu-4c"}, "^unknown machine of a stored run 'cpu-4c'; did you mean 'cpu-2c'\\? Known: "),
+        ({"machine": "cpu-2c", "suite": "tiny"}, "^no stored run is of machine cpu-2c and of suite tiny$"),
+    ):
+        with pytest.warns(frame.RecordWarning, match=told) as caught:
+            assert suites.load_runs(tmp_path, **wanted).empty
+        assert caught[0].filename == __file__
+    assert len(suites.load_runs(tmp_path, machine="cpu-2c", suite="default")) == 1
+    with pytest.warns(frame.RecordWarning, match="unknown suite of a stored run 'kernel'"):
+        assert suites.load_kernels(tmp_path, suite="kernel").empty
 
 
 def test_a_folder_of_two_machines_mixed_schemas_and_damage_loses_nothing_that_can_be_read(tmp_path, root):

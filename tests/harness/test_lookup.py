@@ -88,8 +88,8 @@ def test_last_is_the_newest_run_of_a_suitable_kind(results):
     assert lookup.find_run(results, "last", lookup.is_shown).name == RUNS[3]
     assert lookup.find_run(results, "last", lookup.is_measurement).name == RUNS[2]
     assert lookup.find_run(results, "last:bert", lookup.is_measurement).name == RUNS[1]
-    with pytest.raises(UsageError, match=r"no run of suite ablate_bert of this machine under .* is a run with rows"):
-        lookup.find_run(results, "last:ablate_bert", lookup.is_measurement, "a run with rows")
+    with pytest.raises(UsageError, match=r"no run of suite ablate_bert of this machine under .* has rows"):
+        lookup.find_run(results, "last:ablate_bert", lookup.is_measurement, "has rows")
     assert lookup.find_run(results, EMPTY, lookup.is_measurement).name == EMPTY, "what is named is found all the same"
 
 
@@ -132,6 +132,11 @@ def test_a_wrong_name_gets_the_five_nearest(results):
     assert text.count(" or ") == lookup.NEAREST - 1
     assert "zzz" not in text
     assert text.endswith("`enginebench list runs` shows all 6")
+    with pytest.raises(UsageError) as caught:
+        lookup.find_run(results, "none")
+    assert str(caught.value) == "unknown run 'none'. `enginebench list runs` shows all 6", "no name is like it"
+    with pytest.raises(UsageError, match=r"^unknown run 'bert'; did you mean last:bert\?"):
+        lookup.find_run(results, "bert")
     with pytest.raises(UsageError, match="unknown suite of a stored run 'brt'; did you mean 'bert'"):
         lookup.find_run(results, "last:brt")
 

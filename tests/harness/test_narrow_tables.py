@@ -14,6 +14,7 @@ from suites.harness.judge import gate
 from suites.harness.present import rows, timing
 from suites.harness.present.ablation_terminal import print_ablation
 from suites.harness.record import lookup, store
+from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import AblationRecord
 from suites.harness.run.stopwatch import Stopwatch
 from tests.harness import records
@@ -49,6 +50,28 @@ def test_an_ablation_fits_a_narrow_output_and_keeps_its_numbers(suite, root):
     intervals = [re.findall(r"\[\d+\.\d+, \d+\.\d+\]", " ".join(text.split())) for text in texts.values()]
     assert len(intervals[0]) > 0
     assert all(interval in intervals[1] for interval in intervals[0])
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+def test_a_history_breaks_no_word(columns, root, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    run = store.read(next(path for path in store.all_run_files(root / "results") if path.stem.endswith("_history")))
+    _, out, _err = call(capsys, "show", run.name, "--results", str(root / "results"))
+    assert max(map(len, out.splitlines())) <= columns
+    subjects = {word for commit in run.of(CommitRecord) for word in commit.subject.split() if len(word) <= columns - 4}
+    assert len(subjects) > 20
+    assert subjects <= set(out.split())
+
+
+def test_the_titles_of_kernels_and_launches_fit_a_narrow_output(root, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = [name for kind, name in _name_runs(root).items() if "kernels" in kind or "launches" in kind]
+    assert len(shown) == 2
+    for name in shown:
+        _, out, _err = call(capsys, "show", name, "--results", str(root / "results"))
+        title = out.partition("\n\n")[0]
+        assert max(map(len, title.splitlines())) <= 60
+        assert title.split()[:2] == ["run", f"{name},"]
 
 
 def test_the_times_of_phases_fit_a_narrow_output():

@@ -52,13 +52,16 @@ def test_options_of_which_one_would_have_no_effect_are_refused(arguments, told, 
     assert not list(tmp_path.iterdir())
 
 
+THREADS = "the threads are a part of the case; use --threads 2, or threads = 2 in the file of a suite"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "mlp", "--dry-run"], "the threads are a part of the case; use --threads 2"),
-        (["ablate", "mlp", "--dry-run"], "the threads are a part of the case; use --threads 2"),
-        (["profile", "mlp"], "the threads are a part of the case; use --threads 2"),
-        (["profile", "mlp", "--backends", "eager"], "the threads are a part of the case; use --threads 2"),
+        (["run", "mlp", "--dry-run"], THREADS),
+        (["ablate", "mlp", "--dry-run"], THREADS),
+        (["profile", "mlp"], THREADS),
+        (["profile", "mlp", "--backends", "eager"], THREADS),
         (["tune", "gpt2"], "kernels of a GPU have no threads of the CPU"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -66,6 +69,35 @@ def test_options_of_which_one_would_have_no_effect_are_refused(arguments, told, 
 def test_no_command_takes_threads_as_a_field_of_the_configuration(arguments, told, capsys):
     told = f"enginebench: --config 'threads=2': {told}\n"
     assert call(capsys, *arguments, "--config", "threads=2") == (2, "", told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "mlp", "--dry-run", "--backends", "engine[threads=2],eager"], "backend engine: "),
+        (["run", "mlp", "--dry-run", "--baseline", "engine[threads=2]"], "--baseline: backend engine: "),
+        (["run", "quick", "--dry-run", "--backends", "engine_dynamo[threads=2]"], "backend engine_dynamo: "),
+        (["ablate", "mlp", "--dry-run", "--backend", "engine[threads=2]"], "backend engine: "),
+        (["profile", "mlp", "--backends", "engine[threads=2]"], "backend engine: "),
+        (["accuracy", "mlp", "--backends", "engine[threads=2]"], "backend engine: "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_no_command_takes_threads_in_a_label(arguments, told, capsys):
+    assert call(capsys, *arguments) == (2, "", f"enginebench: {told}{THREADS}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("backends = ['engine[threads=2]']", "models[0].backends: backend engine: "),
+        ("switches = [{}, { threads = '2' }]", "models[0].switches: "),
+    ],
+)
+def test_no_suite_takes_threads_in_a_label_or_switch(line, told, capsys, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(f"name = 's'\nbackends = ['engine']\nthreads = 1\n[[models]]\nname = 'mlp'\n{line}\n")
+    assert call(capsys, "run", str(path), "--dry-run") == (2, "", f"enginebench: {path}: {told}{THREADS}\n")
 
 
 def test_csv_has_the_rows_of_the_chosen_cases(capsys, tmp_path):

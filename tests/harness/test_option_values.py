@@ -191,9 +191,8 @@ LONG = "1" * 5000
     [
         (["--threads", "{}"], "--threads '{}': expected whole numbers of at least 1, separated by commas"),
         (["--size", "batch={}"], "--size batch '{}': expected whole numbers of at least 1, separated by commas"),
-        (["--backends", "engine[threads={}],eager"], "threads: expected a whole number from 1 to "),
     ],
-    ids=["threads", "size", "backends"],
+    ids=["threads", "size"],
 )
 def test_digits_that_python_reads_as_no_number_are_refused(arguments, told, text, capsys):
     status, out, err = call(capsys, "run", "mlp", *(one.format(text) for one in arguments), "--dry-run")

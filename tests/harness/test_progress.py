@@ -67,6 +67,28 @@ def test_without_a_terminal_there_are_lines_with_the_time_and_what_is_done() -> 
     assert stream.getvalue().splitlines() == ["[00:00 0/4] suite mlp: 4 worker processes", "[00:00 2/4] done"]
 
 
+def test_work_of_the_run_that_is_resumed_counts_and_says_nothing_of_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    plain, live = PlainReporter(stream), reporter()
+    live._bar.get_time = lambda: now[0]
+    for one in (plain, live):
+        one.start(16, "suite gpt2", 6)
+        one.skip(2)
+    for passed in (100.0, 200.0):
+        now[0] = passed
+        for one in (plain, live):
+            one.advance(2)
+    assert stream.getvalue().splitlines() == [
+        "[00:00 6/16] suite gpt2: 16 worker processes, 6 of them in the run that is resumed",
+        "[01:40 10/16] about 5 min left at this pace",
+        "[03:20 12/16] about 3 min left at this pace",
+    ]
+    assert "12/16" in drawn(live)
+    assert live._bar.tasks[0].time_remaining == pytest.approx(200)
+
+
 def test_a_long_case_says_in_a_log_how_long_it_will_take_at_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])

@@ -34,10 +34,14 @@ class Listener(Reporter):
     def __init__(self):
         self.units, self.done, self.lines = 0, 0, []
 
-    def start(self, units, text):
+    def start(self, units, text, done=0):
         self.units += units
+        self.done += done
 
     def advance(self, units=1):
+        self.done += units
+
+    def skip(self, units):
         self.done += units
 
     def say(self, text):

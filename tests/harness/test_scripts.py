@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from engine import targets
 from suites.cli import guard
+from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.roofs import Roofs
 from suites.harness.run.runner import Interrupted
@@ -26,6 +28,7 @@ def run(root, monkeypatch, name, *arguments):
 
 
 MISTAKES = {
+    "ablate_conv": (["mlp"], "ablate_conv: mlp: its program has no convolution; name another model"),
     "ablate_attention": (["bert"], "unrecognized arguments: bert"),
     "ablate_memory": (["--stored", "nothing"], "ablate_memory: "),
     "ablate_passes": (["bertt"], "did you mean 'bert'"),
@@ -56,6 +59,11 @@ def test_a_mistake_is_told_before_anything_is_measured(name, root, monkeypatch, 
     ("name", "arguments", "told"),
     [
         ("bench_kernels", ["--isa", "avx51"], "unknown isa 'avx51'"),
+        (
+            "bench_kernels",
+            ["--filter", "linaer"],
+            "--filter 'linaer': no kernel of avx512 in csrc/kernels.inc has this",
+        ),
         ("bench_phases", ["mlp", "--repeats", "0"], "--repeats: expected a whole number of at least 1, got '0'"),
         ("bench_profile", ["--pairs", "0"], "--pairs: expected a whole number of at least 1, got '0'"),
         ("bench_profile", ["--into", "missing.md"], "bench_profile: missing.md: No such file"),
@@ -71,6 +79,16 @@ def test_values_of_options_are_checked_before_anything_is_measured(
     assert run(root, monkeypatch, name, *arguments) == 2
     assert told in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_pictures_are_compared_only_if_the_page_has_a_place_for_the_table(root, monkeypatch, tmp_path):
+    script = runpy.run_path(str(root / "scripts" / "compare_labels.py"))
+    compared = []
+    script["main"].__globals__["row"] = compared.append
+    monkeypatch.setattr(sys, "argv", ["compare_labels.py", "--into", str(tmp_path / "missing.md")])
+    with pytest.raises(UsageError, match=r"missing\.md: No such file"):
+        script["main"]()
+    assert compared == []
 
 
 def test_a_script_ends_at_ctrl_c_without_a_traceback(root, monkeypatch, capsys):
@@ -122,6 +140,13 @@ def bench_kernels(root, monkeypatch, tmp_path):
         return [store.read(path) for path in store.all_run_files(results)]
 
     return call
+
+
+def test_every_kernel_of_this_build_is_in_the_list_that_a_filter_is_checked_with(root):
+    list_kernels = runpy.run_path(str(root / "scripts" / "bench_kernels.py"))["list_kernels"]
+    built = [one for one in targets.get("cpu").kernels() if one.variant != "reference"]
+    assert built
+    assert {one.name for one in built} <= {name for one in built for name in list_kernels(one.isa)}
 
 
 def test_a_run_of_all_kernels_is_stored(bench_kernels, capsys):

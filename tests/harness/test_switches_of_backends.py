@@ -21,11 +21,11 @@ DECLARED = [name for name in backends.BACKENDS if backends.load(BackendRef(name)
 def test_every_turn_is_an_option_that_its_backend_takes(name):
     declared = backends.load(BackendRef(name))
     for switch in declared.switches():
-        backends.check(BackendRef(name, switch.without))
+        backends.check_options(BackendRef(name, switch.without))
         if switch.alone is not None:
-            backends.check(BackendRef(name, switch.alone))
+            backends.check_options(BackendRef(name, switch.alone))
     if declared.bare() is not None:
-        backends.check(BackendRef(name, declared.bare()))
+        backends.check_options(BackendRef(name, declared.bare()))
     names = [switch.name for switch in declared.switches()]
     assert len(names) == len(set(names))
 
@@ -38,12 +38,17 @@ def test_every_turn_is_an_option_that_its_backend_takes(name):
         ("torch_compile[freezing=no]", "off"),
         ("openvino[hint=fast]", "throughput"),
         ("engine[only=fuse_geluu]", "fuse_gelu"),
-        ("engine[threads=many]", "threads"),
     ],
 )
 def test_a_value_that_does_not_exist_is_named_with_those_that_do(label, told):
     with pytest.raises(EngineError, match=told):
         backends.check(BackendRef.parse(label))
+
+
+def test_the_switch_of_an_ablation_may_be_the_number_of_threads_but_only_a_number():
+    backends.check_options(BackendRef("engine", {"threads": "1"}))
+    with pytest.raises(EngineError, match="threads: expected a whole number from 1 to "):
+        backends.check_options(BackendRef("engine", {"threads": "many"}))
 
 
 def told(name, options, model="transformer", threads=1, exports=None):

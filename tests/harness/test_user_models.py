@@ -414,6 +414,23 @@ def test_a_class_that_is_no_backend_and_a_backend_that_prepares_nothing_are_name
         job.prepare()
 
 
+@pytest.mark.parametrize("column", ["export_s", "compile_s"])
+@pytest.mark.parametrize(
+    ("value", "told"), [("-1.0", "-1.0"), ("float('nan')", "nan"), ("float('inf')", "inf"), ("'2'", "'2'")]
+)
+def test_a_time_of_a_users_backend_that_is_no_time_is_refused(column, value, told, folder, tmp_path):
+    (folder / "my_backend.py").write_text(
+        "from suites.backends.base import Backend, Prepared\n"
+        "class Mine(Backend):\n"
+        "    def load(self): pass\n"
+        f"    def prepare(self, model, inputs): return Prepared(model, {column}={value})\n"
+    )
+    job = Job(Case("mlp", {"batch": 1}, options={"widths": "small"}), BackendRef("my_backend.py:Mine"), tmp_path)
+    job.load()
+    with pytest.raises(Refused, match=f"^{column} of the backend is {told}; expected seconds, or None"):
+        job.prepare()
+
+
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
 def test_runtimes_read_an_onnx_file_themselves(folder, tmp_path, name):
     if (reason := backends.unavailable(BackendRef(name))) is not None:

@@ -46,3 +46,9 @@ def test_an_unknown_name_removes_nothing(capsys):
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "did you mean 'revisions'" in err
     assert kept_files.find_folder("gguf").is_dir()
+
+
+def test_the_help_of_clear_asks_for_kinds_and_not_for_names_of_data(capsys):
+    status, out, _ = call(capsys, "data", "clear", "--help")
+    assert status == 0
+    assert "KIND" in out.splitlines()[1]

@@ -148,6 +148,8 @@ def test_a_function_that_the_source_cannot_define_is_refused_before_it_is_execut
 def test_a_function_that_the_source_may_define_is_looked_for_when_it_is_executed(source, tmp_path):
     path = tmp_path / "late.py"
     path.write_text(NOT_EXECUTED + source + "\n")
+    for neighbour in ("nets.py", "make.py"):
+        (tmp_path / neighbour).write_text(NOT_EXECUTED)
     assert models.get(f"{path}:make").name == f"{path}:make"
 
 

@@ -128,6 +128,25 @@ def test_a_case_is_chosen_by_the_address_and_missing_counts_are_told(visit):
     assert "No run with counts" not in page.inner_text("main")  # the history above has some
 
 
+def test_an_unfinished_history_is_named_and_not_taken_for_none(run, folder, tmp_path):
+    plan = {"baseline": LABELS[0], "cases": {CASES[0]: LABELS[:2]}}
+    environment = records.environment(suite="history", plan=plan)
+    path = store.runs_folder(tmp_path / "results", environment.machine) / "20261126T120000Z_abc_history.jsonl"
+    with store.Writer(path) as writer:
+        writer.append(environment, records.summary(case=CASES[0], backend=LABELS[0], baseline=LABELS[0]))
+    build.build_site(collect(tmp_path / "results"), tmp_path / "alone")
+    page = " ".join((tmp_path / "alone" / "history.html").read_text().split())
+    assert "Unfinished, and not shown: <code>20261126T120000Z_abc_history</code> (1 of 2 rows). " in page
+    assert "No complete history is stored yet.</p>" in page
+    copy = path.with_name(run.path.name)
+    copy.write_bytes(run.path.read_bytes())
+    build.build_site(collect(tmp_path / "results"), tmp_path / "both")
+    page = (tmp_path / "both" / "history.html").read_text()
+    assert "<code>20261126T120000Z_abc_history</code> (1 of 2 rows)" in page
+    assert "history is stored yet" not in page
+    assert "Unfinished" not in (folder / "history.html").read_text()
+
+
 @pytest.fixture(scope="module")
 def committed(root, tmp_path_factory):
     """The committed results and their site."""

@@ -304,6 +304,15 @@ def _count(value: Any) -> str:
     return "unknown" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def surroundings(found: Mapping[str, tuple[Any, Any]]) -> Sequence[str]:
-    """A line for each difference of the environments."""
-    return [f"{name}: {one} -> {other}" for name, (one, other) in found.items()]
+def surroundings(found: Mapping[str, tuple[Any, Any]], packages: Collection[str] = ()) -> Sequence[str]:
+    """A line for each difference of the environments: ``triton: 3.7.1 -> not installed``.
+
+    Args:
+        found: `Comparison.surroundings`.
+        packages: the names in it that are of packages, which None says are not installed; other things are unknown.
+    """
+
+    def describe(name: str, value: Any) -> str:
+        return str(value) if value is not None else "not installed" if name in packages else "unknown"
+
+    return [f"{name}: {describe(name, one)} -> {describe(name, other)}" for name, (one, other) in found.items()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
+import numbers
 import resource
 import statistics
 import time
@@ -357,10 +358,20 @@ class Job:
 
 
 def _attested(prepared: Prepared, case: Case) -> Prepared:
-    """`prepared`; Refused where it is no `Prepared`, or is for another precision or device than the case's."""
+    """`prepared`.
+
+    Raises:
+        Refused: it is no `Prepared`, a time in it is no time, or it is for another precision or device than the case's.
+    """
     if not isinstance(prepared, Prepared):
         kind = f"{Prepared.__module__}.{Prepared.__name__}"
         raise Refused(f"prepare of the backend returned a {type(prepared).__name__}; expected a {kind}")
+    for name in ("export_s", "compile_s"):
+        seconds = getattr(prepared, name)
+        if seconds is not None and not (isinstance(seconds, numbers.Real) and 0 <= float(seconds) < math.inf):
+            raise Refused(
+                f"{name} of the backend is {seconds!r}; expected seconds, or None where there is no such step"
+            )
     made, asked = label(prepared.device), label(case.device)
     if (prepared.precision, made) == (case.precision, asked):
         return prepared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suites.harness.declare.case import BackendRef
 from suites.harness.judge import standing
 from suites.harness.judge.standing import Standing
 from suites.harness.present import names, units
@@ -34,6 +35,7 @@ def write_answer(summaries: Sequence[Summary]) -> str:
     if len(doubtful) > 1:
         which = "All these times" if len(doubtful) == len(timed) else f"The times {' and '.join(doubtful)}"
         sentences += [f"{which} {_DOUBT}: run them again on an idle machine."]
+    sentences += _describe_precisions(timed, with_runner_up=len(timed) <= MOST_CLAUSES)
     sentences += [f"No backend has a time in {lost} other case{'s' if lost > 1 else ''}."] if lost else []
     sentences += [HINT] if any(one.margin is not None and not _is_sure(one) for one in timed) else []
     return " ".join(sentences)
@@ -41,6 +43,37 @@ def write_answer(summaries: Sequence[Summary]) -> str:
 
 def _is_sure(one: Standing) -> bool:
     return one.margin is not None and one.margin.word == "ahead"
+
+
+def _describe_precisions(timed: Sequence[Standing], *, with_runner_up: bool) -> list[str]:
+    """A sentence for each backend of the answer that stores layers in other precisions than its cases: how, and the
+    largest relative error, because its time was bought with accuracy.
+    """
+    found: dict[str, list[Summary]] = {}
+    for one in timed:
+        told = [one.timed[0].backend] + ([one.margin.other] if with_runner_up and one.margin is not None else [])
+        for row in (one.rows[label] for label in told):
+            if _describe_storage(row) is not None:
+                found.setdefault(row.backend, []).append(row)
+    sentences = []
+    for label, rows in found.items():
+        precisions = " and ".join(dict.fromkeys(row.precision for row in rows))
+        error = max((row.error.relative for row in rows if row.error is not None), default=None)
+        case = f"the case is {precisions}" if len(rows) == 1 else f"the cases are {precisions}"
+        sentences.append(
+            f"{label} stores layers {_describe_storage(rows[0])}, and {case}: its largest relative error is "
+            f"{units.error(error)}."
+        )
+    return sentences
+
+
+def _describe_storage(row: Summary) -> str | None:
+    """How the label of a row says that layers are stored: ``in bf16``; None if that is as in the case."""
+    options = BackendRef.parse(row.backend).options
+    if "recipe" in options:
+        return f"as {options['recipe']} says"
+    precision = options.get("precision", row.precision)
+    return None if precision == row.precision else f"in {precision}"
 
 
 def _count(timed: Sequence[Standing], backend: str) -> str:

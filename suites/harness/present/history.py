@@ -12,10 +12,12 @@ from rich.text import Text
 from suites.harness.judge.steps import Point, Track
 from suites.harness.present import units
 from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.present.terminal import choose_box, print_table
+from suites.harness.present.terminal import choose_box, choose_widths, print_table
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.reasons import clean_line, find_cause
 
+INDENT = 2
+"""Characters in front of a table."""
 SHORT = 12
 """Characters of a commit's name."""
 LEGEND_OF_TIMES = (
@@ -33,7 +35,7 @@ def print_history(console: Console, tracks: Sequence[Track]) -> None:
         console.print()
         title = f"{track.case}: {describe_start(track)}"
         write_paragraph(console, title, style="bold")
-        print_table(console, _make_table(console, track), indent=2)
+        print_table(console, _make_table(console, track), indent=INDENT)
         for text in describe_steps(track):
             write_paragraph(console, text, indent=2)
     console.print()
@@ -82,14 +84,22 @@ def describe_counts(point: Point) -> str:
 
 
 def _make_table(console: Console, track: Track) -> Table:
+    """Cells wrap between words. If that is not enough, they do not wrap, so that each row is printed as a block."""
     is_timed = any(point.ratio is not None for point in track.points)
-    table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("commit", "date", *(("time", "", "relative to first") if is_timed else ()), "counts", "subject"):
-        table.add_column(name, overflow="fold")
+    names = ("commit", "date", *(("time", "", "relative to first") if is_timed else ()), "counts", "subject")
+    rows = []
     for point in track.points:
         commit = point.commit
         times = (_write_ratio(point), _write_word(point), _write_level(point)) if is_timed else ()
-        cells = (commit.commit[:SHORT], commit.date[:10], *times, describe_counts(point), clean_line(commit.subject))
+        rows.append(
+            (commit.commit[:SHORT], commit.date[:10], *times, describe_counts(point), clean_line(commit.subject))
+        )
+    found = choose_widths([names, *rows], console.width - INDENT)
+    widths: Sequence[int | None] = [None] * len(names) if found is None else found
+    table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, width in zip(names, widths, strict=True):
+        table.add_column(name, overflow="fold", width=width, no_wrap=found is None)
+    for point, cells in zip(track.points, rows, strict=True):
         table.add_row(*map(Text, cells), style="bold" if point.is_step else None)
     return table
 

@@ -136,7 +136,9 @@ def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) 
         standings,
         short,
         ("reference",),
-        lambda row: f"{row.reference_launches} of {row.launches} launches of {row.backend}",
+        lambda row: (
+            f"{row.reference_launches} of {row.launches} launch{'' if row.launches == 1 else 'es'} of {row.backend}"
+        ),
     )
     if texts:
         yield f"{LETTERS['reference']} reference kernels, which are slow, run {'; '.join(texts)}."

@@ -42,22 +42,29 @@ class PlainReporter(Reporter):
         self._shows_cases = shows_cases
         self._stream = stream
         self._begin = self._said = self._started = time.monotonic()
-        self._done = self._units = 0
+        self._done = self._units = self._skipped = 0
         self._told: notes.Reasons = {}
 
-    def start(self, units: int, text: str) -> None:
+    def start(self, units: int, text: str, done: int = 0) -> None:
         """Announce the work."""
         if not self._units:
             self._started = time.monotonic()
         self._units += units
-        self.say(f"{text}: {units} worker processes")
+        self.skip(done)
+        earlier = f", {done} of them in the run that is resumed" if done else ""
+        self.say(f"{text}: {units} worker process{'' if units == 1 else 'es'}{earlier}")
+
+    def skip(self, units: int) -> None:
+        """Count, but not for the pace."""
+        self._done += units
+        self._skipped += units
 
     def advance(self, units: int = 1) -> None:
         """Count; where nothing has been said for a while, how long it will take at the pace so far."""
         self._done += units
         now = time.monotonic()
         if now - self._said >= QUIET_S and self._done < self._units:
-            left = (now - self._started) / self._done * (self._units - self._done)
+            left = (now - self._started) / (self._done - self._skipped) * (self._units - self._done)
             self.say(f"about {max(left / 60, 1):.0f} min left at this pace")
 
     def finished(self, case: str, number: int, cases: int, summaries: Sequence[Summary]) -> None:
@@ -109,10 +116,11 @@ class LiveReporter(Reporter):
             found.add_row(*map(Text, (label, state, latency)))
         return Group(found, self._bar)
 
-    def start(self, units: int, text: str) -> None:
+    def start(self, units: int, text: str, done: int = 0) -> None:
         """Set the length of the bar."""
         known = self._bar.tasks[0].total or 0
         self._bar.update(self._task, total=known + units, description=text)
+        self.skip(done)
 
     def doing(self, text: str) -> None:
         """Show beside the bar."""
@@ -121,6 +129,10 @@ class LiveReporter(Reporter):
     def advance(self, units: int = 1) -> None:
         """Move the bar."""
         self._bar.advance(self._task, units)
+
+    def skip(self, units: int) -> None:
+        """Move the bar without a sample of its pace."""
+        self._bar.tasks[0].completed += units
 
     def rows(self, title: str, labels: Sequence[str]) -> None:
         """Begin a table; a latency known from an earlier generation stays until there is a new one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD, Box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -25,6 +26,8 @@ _ASCII_HEAD = Box(
     "    \n",
     ascii=True,
 )  # fmt: skip
+_GAP = 2
+"""Characters between two columns: the padding of a cell, and the box's own."""
 _FARTHEST = 16.0
 """Longest axis of factors: an interval beyond it is cut."""
 _EIGHTHS = ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")
@@ -60,6 +63,27 @@ class _Stripped:
                     break
             yield from line
             yield Segment.line()
+
+
+def choose_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Widths of the columns of a table that breaks no word; None if there is no room for the longest words.
+
+    The widest column that can give way is narrowed first. Rich narrows columns without regard to their longest words,
+    and then breaks those or cuts them off.
+
+    Args:
+        rows: texts of the cells, headings first.
+        width: characters for the table, which has padding of one character at the right of each cell.
+    """
+    columns = list(zip(*rows, strict=True))
+    least = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    widths, room = [max(map(len, column)) for column in columns], width - _GAP * (len(columns) - 1)
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        widest = max((i for i, one in enumerate(widths) if one > least[i]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
 
 
 def print_table(console: Console, table: Table, indent: int = 0) -> None:

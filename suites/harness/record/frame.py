@@ -11,13 +11,14 @@ import json
 import types
 import typing
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from engine.suggest import unknown
 from suites.harness.record import store, superseded
 from suites.harness.record.collection import collect
 from suites.harness.record.launches import KernelRecord, NodeRecord
@@ -94,7 +95,8 @@ def load_runs(
         UsageError: no such file or folder.
 
     Warns:
-        RecordWarning: a file, or lines of it, could not be read and were left out.
+        RecordWarning: a file, or lines of it, could not be read and were left out; or there are runs, but none of this
+            machine or suite.
     """
     made = _frame(results, Summary, machine, suite)
     return made if superseded else made[made["superseded"].isna()].reset_index(drop=True)
@@ -129,9 +131,20 @@ def _frame(results: str | Path, kind: type[Record], machine: str | None, suite: 
         for run in collected.runs
         if machine in (None, run.environment.machine) and suite in (None, run.environment.suite)
     ]
+    if collected.runs and not runs:
+        warnings.warn(_explain_none(collected.runs, machine, suite), RecordWarning, stacklevel=3)
     made = _made(runs, kind, collected.faults)
     made.attrs["problems"] = list(collected.problems)
     return made
+
+
+def _explain_none(runs: Sequence[store.Run], machine: str | None, suite: str | None) -> str:
+    """Why none of `runs` is of the machine and of the suite."""
+    if machine not in {None, *(run.environment.machine for run in runs)}:
+        return unknown("machine of a stored run", machine, {run.environment.machine for run in runs})
+    if suite not in {None, *(run.environment.suite for run in runs)}:
+        return unknown("suite of a stored run", suite, {run.environment.suite for run in runs})
+    return f"no stored run is of machine {machine} and of suite {suite}"
 
 
 def _made(runs: Iterable[store.Run], kind: type[Record], faults: superseded.Faults) -> pd.DataFrame:

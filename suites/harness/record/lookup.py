@@ -19,6 +19,8 @@ HELP = f"by name, by the beginning of a name, by path, `{LAST}` or `{LAST}:SUITE
 """How a run may be named, for the help of commands."""
 NEAREST = 5
 """Names that the message about an unknown one gives."""
+LIKENESS = 0.5
+"""How much of the unknown one a name must have, as difflib measures it, to be given in the message."""
 MOST_MATCHES = 10
 """Names that the message about an ambiguous one gives."""
 _ABLATION = "ablate_"
@@ -27,7 +29,7 @@ HISTORY = "history"
 
 
 def find_run(
-    results: Path, name: str, is_suitable: Callable[[Run], bool] = lambda _: True, wanted: str = "a run"
+    results: Path, name: str, is_suitable: Callable[[Run], bool] = lambda _: True, required: str = "can be read"
 ) -> Run:
     """The run that `name` means.
 
@@ -38,7 +40,7 @@ def find_run(
             the runs begins with it.
         is_suitable: which runs ``last`` may choose; a name or a path may mean any run. ``last``
             never means a file that cannot be read.
-        wanted: what `is_suitable` asks for, for messages.
+        required: what `is_suitable` asks for, for messages: the end of a sentence that begins with "no run".
 
     Raises:
         UsageError: no run or suite, or several ones, have the name.
@@ -56,7 +58,7 @@ def find_run(
         raise UsageError(f"{name}: no such file")
     word, colon, suite = name.partition(":")
     if word == LAST:
-        return _find_last(results, suite if colon else None, is_suitable, wanted)
+        return _find_last(results, suite if colon else None, is_suitable, required)
     files = {path.stem: path for path in store.all_run_files(results)}
     stem = name.removesuffix(".jsonl")
     found = [stem] if stem in files else [one for one in files if name and one.startswith(name)]
@@ -71,13 +73,14 @@ def find_run(
         raise UsageError(f"unknown run {name!r}: there are no runs under {results}")
     if len(files) == 1:
         raise UsageError(f"unknown run {name!r}; the only run under {results} is {next(iter(files))}")
-    near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=0.0)
-    raise UsageError(
-        f"unknown run {name!r}; did you mean {' or '.join(near)}? `enginebench list runs` shows all {len(files)}"
-    )
+    near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=LIKENESS)
+    if name in {name_suite(path) for path in files.values()}:
+        near = [f"{LAST}:{name}"]
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    raise UsageError(f"unknown run {name!r}{hint} `enginebench list runs` shows all {len(files)}")
 
 
-def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], wanted: str) -> Run:
+def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], required: str) -> Run:
     files = [path for path in store.run_files(results) if store.read_start(path.stem) is not None]
     if not files:
         raise UsageError(f"no run of this machine under {results}")
@@ -90,7 +93,7 @@ def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bo
             if run is not None and is_suitable(run):
                 return run
     of_suite = f" of suite {suite}" if suite is not None else ""
-    raise UsageError(f"no run{of_suite} of this machine under {results} is {wanted}")
+    raise UsageError(f"no run{of_suite} of this machine under {results} {required}")
 
 
 def _complete_suite(given: str, known: set[str]) -> str:

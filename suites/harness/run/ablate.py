@@ -286,12 +286,26 @@ def _timed(
     return Outcome([path], stored.environment, lines)
 
 
-def most(request: Request) -> RunPlan:
-    """What would be timed if every switch changed the program; pairs, which depend on what singles show, left out."""
+def plan_most(request: Request) -> list[RunPlan]:
+    """What would be timed if every switch changed the program: the single switches, then the pairs if there are any."""
     how = request.ablation
-    refs = with_twin([how.ref(one) for one in how.asked(request.modes)], how.base.label)
+    wanted = [how.asked(request.modes)]
+    pairs = list_most_pairs(request)
+    if pairs:
+        singles = [how.options(switch.without) or {} for one, other, _ in pairs for switch in (one, other)]
+        wanted.append([*singles, *(options for _, _, options in pairs)])
     suite = request.suite.model_copy(update={"baseline": how.base.label, "backends": [how.base.label]})
-    return RunPlan(suite, [(case, refs) for case in request.cases])
+    found = []
+    for options in wanted:
+        refs = with_twin(list({how.ref(one).label: how.ref(one) for one in options}.values()), how.base.label)
+        found.append(RunPlan(suite, [(case, refs) for case in request.cases]))
+    return found
+
+
+def list_most_pairs(request: Request) -> list[tuple[BackendSwitch, BackendSwitch, dict[str, str]]]:
+    """As many pairs as may be timed of a case. Which ones is known only once the single switches have times."""
+    most = request.pairs * (request.pairs - 1) // 2
+    return request.ablation.pairs([switch.name for switch in request.ablation.switches])[:most]
 
 
 def _find_ref(label: str, base: BackendRef) -> BackendRef:

@@ -148,7 +148,7 @@ class CaseWork:
         finished = {line.generation for line in self.lines}
         for generation in self._numbers:
             if generation in finished:
-                self._reporter.advance(len(self.refs))
+                self._reporter.skip(len(self.refs))
                 continue
             refs = self._standing()
             lines = self._generation(generation, refs) if refs else []

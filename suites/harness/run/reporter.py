@@ -12,14 +12,17 @@ from suites.harness.record.schema import Summary
 class Reporter:
     """Says nothing; the base of those that do. A unit is one worker process."""
 
-    def start(self, units: int, text: str) -> None:
-        """`units` of work follow, called `text`."""
+    def start(self, units: int, text: str, done: int = 0) -> None:
+        """`units` of work follow, called `text`; an earlier run has done `done` of them."""
 
     def doing(self, text: str) -> None:
         """What happens right now."""
 
     def advance(self, units: int = 1) -> None:
         """So much of it is done."""
+
+    def skip(self, units: int) -> None:
+        """So much of it was done by an earlier run, which says nothing of the pace."""
 
     def rows(self, title: str, labels: Sequence[str]) -> None:
         """These take part in what follows, each with a row of its own under `title`."""

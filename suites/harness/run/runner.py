@@ -109,7 +109,7 @@ def run(
                 writer.append(environment)
             else:
                 earlier = store.read(path)  # now that it is locked: another process may have added lines since
-            reporter.start(plan.units(), f"suite {plan.suite.name}")
+            reporter.start(plan.units(), f"suite {plan.suite.name}", _count_finished_units(plan, earlier))
             for block in _cases(plan, earlier, folder, noise, environment, reporter, stopwatch):
                 writer.append(*block)
                 summaries += [one for one in block if isinstance(one, Summary)]
@@ -194,7 +194,6 @@ def _cases(
     references, exports = References(folder, plan.suite.timeouts.reference), _Exports(scratch_folder(folder, "exports"))
     for number, (case, refs) in enumerate(plan.cases, 1):
         if case.id in complete:
-            reporter.advance(plan.workers(case, refs))
             continue
         # Only this case's reference: later ones would keep the compilers that provisioning runs from the processors.
         with references.prefetching(case if _is_possible(case, refs) else None) as finish:
@@ -221,6 +220,12 @@ def _cases(
         reporter.finished(case.id, number, len(plan.cases), found)
         exports.take_back(case, scratch / "cache")
         shutil.rmtree(scratch)
+
+
+def _count_finished_units(plan: RunPlan, earlier: store.Run | None) -> int:
+    """Worker processes of the cases that the run to resume has finished."""
+    complete = list_finished_cases(earlier) if earlier else set()
+    return sum(plan.workers(case, refs) for case, refs in plan.cases if case.id in complete)
 
 
 def _divide(

@@ -57,10 +57,12 @@ def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[BaseExce
         return {"error": "MemoryError: out of memory"}
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  # whatever it raises is the row's reason
         # Imported here, because importing it imports the engine, whose import `load` has to time.
-        from suites.harness.errors import Refused
+        from suites.harness.errors import Refused, UsageError
 
         if isinstance(error, Refused):
             return {"error": shorten(str(error), _ERROR_LIMIT), "status": error.status}
+        if isinstance(error, UsageError):  # a sentence for the user, who does not know the class
+            return {"error": shorten(str(error), _ERROR_LIMIT)}
         return {"error": shorten(reason(error), _ERROR_LIMIT)}
 
 

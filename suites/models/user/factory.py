@@ -12,7 +12,6 @@ import inspect
 import random
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import errors
 from engine.suggest import unknown
+from suites import sources
 from suites.harness.errors import describe_os_error
 from suites.models._spec import (
     OMITTED,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 # A defect of the engine is not the factory's. Engines of other versions, under which this runs too, may lack the class.
 _DEFECT: type[Exception] = getattr(errors, "InternalError", ModelError)
-_NAMING = ("exec", "globals", "locals", "setattr", "vars")
-"""Names by which a file may define others that its source does not spell."""
 _ANY = Option(OMITTED, types=SCALARS)
 
 
@@ -53,7 +51,7 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
 
     Raises:
         UnknownModel: no factory is named.
-        ModelError: the file is not valid Python.
+        ModelError: the file is not valid Python, or imports a module that is not installed.
     """
     if not entry.isidentifier():
         raise UnknownModel(f"model {name!r}: expected path.py:factory, with the name of a function after the colon")
@@ -86,14 +84,12 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
 def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option], bool] | None:
     """The options of the factory, and whether it takes others too; None if the source does not tell."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the user's literals; Python shows them when it runs the file
-            tree = ast.parse(file.read_bytes(), file.name)
+        tree = sources.parse(file)
     except OSError as error:
         raise UnknownModel(f"model {name!r}: {file.name} cannot be read: {describe_os_error(error)}") from None
     except (SyntaxError, ValueError) as error:
         raise ModelError(f"model {name!r}: {file.name} is not valid Python: {type(error).__name__}: {error}") from None
-    if not _may_define(tree, entry):
+    if not sources.may_define(tree, entry):
         raise UnknownModel(f"model {name!r}: {file.name}: {unknown('function', entry, _functions(tree))}")
     if _is_bound_to_data(tree, entry):
         raise UnknownModel(f"model {name!r}: {file.name}: {entry} is no function; known: {', '.join(_functions(tree))}")
@@ -103,6 +99,9 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
             f"model {name!r}: {file.name}: {entry} is a class; expected a function that returns {inputs.EXPECTED}; "
             f"functions of the file: {known}"
         )
+    missing = sources.find_missing_module(tree, file.parent)
+    if missing is not None:
+        raise ModelError(f"model {name!r}: {file.name} imports {missing}, which is not installed")
     named = [one for one in tree.body if getattr(one, "name", None) == entry]
     if not named or not isinstance(named[-1], ast.FunctionDef) or named[-1].decorator_list:
         return None
@@ -114,38 +113,9 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
     return {one.arg: _option(one, default) for one, default in pairs}, taken.kwarg is not None
 
 
-def _may_define(tree: ast.Module, entry: str) -> bool:
-    """False if no statement of the source can give the name `entry` to anything."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.alias) and node.name == "*":
-            return True
-        if isinstance(node, ast.Global) and entry in node.names:
-            return True
-        if getattr(node, "id", None) in _NAMING or getattr(node, "attr", None) == "modules":  # of sys
-            return True
-    return not {entry, "__getattr__"}.isdisjoint(_list_names(tree))
-
-
-def _list_names(tree: ast.AST) -> Iterator[str]:
-    """The names that statements bind outside of all functions and classes, and those of walruses anywhere."""
-    for node in ast.iter_child_nodes(tree):
-        match node:
-            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
-                yield name
-                yield from (one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr))
-                continue
-            case ast.Name(name, ast.Store()):
-                yield name
-            case ast.alias(name, asname):
-                yield asname or name.partition(".")[0]
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(str(name)) | ast.MatchMapping(rest=str(name)):
-                yield name
-        yield from _list_names(node)
-
-
 def _is_class_of_no_tuple(tree: ast.Module, entry: str) -> bool:
     """True if `entry` is surely a class whose objects are no tuples: a call of it returns no model and inputs."""
-    if [*_list_names(tree)].count(entry) != 1:
+    if [*sources.list_names(tree)].count(entry) != 1:
         return False
     classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
     found = classes.get(entry)
@@ -153,7 +123,7 @@ def _is_class_of_no_tuple(tree: ast.Module, entry: str) -> bool:
         return False
     if any(getattr(one, "name", None) == "__new__" for one in found.body):
         return False
-    bases = [getattr(base, "attr", getattr(base, "id", None)) for base in found.bases]
+    bases = sources.get_base_names(found)
     others = [base for base in bases if base not in ("Module", "object")]
     return all(base is not None and base != entry and _is_class_of_no_tuple(tree, base) for base in others)
 

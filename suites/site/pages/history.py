@@ -9,6 +9,7 @@ from suites.harness.judge.steps import COUNTS, Point, Track
 from suites.harness.present import history as present
 from suites.harness.present import units
 from suites.harness.record import lookup
+from suites.harness.record.commits import CommitRecord
 from suites.harness.record.reasons import clean_line
 from suites.harness.record.schema import Ratio
 from suites.harness.record.store import Run
@@ -38,8 +39,20 @@ def describe(site: Site) -> Iterator[Page]:
             "commits": [line for run, track in followed for line in _list_numbers(run, track)],
             "counts": [{**line, **line.pop("counts")} for line in map(dict, stored)],
         },
-        texts={"empty": not followed, "no_counts": not stored, "legend": _choose_legend(followed)},
+        texts={
+            "empty": not followed,
+            "unfinished": list(_list_unfinished(site)),
+            "no_counts": not stored,
+            "legend": _choose_legend(followed),
+        },
     )
+
+
+def _list_unfinished(site: Site) -> Iterator[dict[str, str]]:
+    """Histories that were interrupted, the newest first: their commits are written at the end."""
+    for run in sorted(site.collection.runs, key=lambda run: run.name, reverse=True):
+        if lookup.is_history(run) and not run.of(CommitRecord):
+            yield {"name": run.name, "state": run.unfinished or "without its commits"}
 
 
 def _choose_legend(followed: Sequence[tuple[Run, Track]]) -> str:

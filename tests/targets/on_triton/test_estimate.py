@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -71,6 +72,14 @@ def test_products_of_a_prompt_run_on_tensor_cores(
 def test_two_products_of_tf32_take_four_times_as_long_as_one_of_16_bit_numbers(script: dict[str, Any]) -> None:
     ceilings = script["Ceilings"](1.0, 100.0, 10.0)
     assert [ceilings.rate(one) for one in ("narrow", "tf32", "two_tf32", "float32")] == [100.0, 50.0, 25.0, 10.0]
+
+
+def test_a_number_above_0_is_not_written_as_0(script: dict[str, Any]) -> None:
+    written = [script["_write"](value, 3) for value in (0, 0.0004, 0.00049, 0.0006, 0.25, 1234.5678)]
+    assert written == ["0.000", "0.0004", "0.00049", "0.001", "0.250", "1,234.568"]
+    assert [script["_write"](value, 0) for value in (0.0, 0.125, 12.0, 100.0)] == ["0", "0.12", "12", "100"]
+    table = script["write_table"](plan(script, 1, CACHE - 1, "bf16"), 2, 1, script["Ceilings"]())
+    assert not re.search(r"\b0(\.0+)? (MB|GFLOP|us)\b", table), "of a layer, of the model, or of a token"
 
 
 def test_the_page_says_that_it_is_an_estimate(

@@ -1,0 +1,136 @@
+"""What the source of a user's Python file tells before it is executed. Never executes it, and claims only what is sure.
+
+Models and backends of a user are checked with this when a run is planned, so that a misspelled name or a missing
+package does not show after minutes of measuring.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+_NAMING = ("exec", "globals", "locals", "setattr", "vars")
+"""Names by which a file may define others that its source does not spell."""
+_FINDING = ("importlib", "site", "sys")
+"""Modules by which a file may change which modules are found."""
+
+
+def parse(path: Path) -> ast.Module:
+    """The source of a file.
+
+    Raises:
+        OSError: the file cannot be read.
+        SyntaxError, ValueError: it is not valid Python.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the user's literals; Python shows them when it runs the file
+        return ast.parse(path.read_bytes(), path.name)
+
+
+def may_define(tree: ast.Module, name: str) -> bool:
+    """False if no statement of the source can give `name` to anything."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias) and node.name == "*":
+            return True
+        if isinstance(node, ast.Global) and name in node.names:
+            return True
+    return _names_by_text(tree) or not {name, "__getattr__"}.isdisjoint(list_names(tree))
+
+
+def list_names(tree: ast.AST) -> Iterator[str]:
+    """The names that statements bind outside of all functions and classes, and those of walruses anywhere."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                yield name
+                yield from (one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr))
+                continue
+            case ast.Name(name, ast.Store()):
+                yield name
+            case ast.alias(name, asname):
+                yield asname or name.partition(".")[0]
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name
+        yield from list_names(node)
+
+
+def find_missing_module(tree: ast.Module, folder: Path) -> str | None:
+    """A package or module that the file imports whenever it is executed, and that is nowhere; None if there is none.
+
+    Args:
+        tree: the source of the file.
+        folder: that of the file. What lies in it, or in the current folder, is taken to be found.
+    """
+    modules = [name for node in tree.body for name in _list_imports(node)]
+    if not {name.partition(".")[0] for node in ast.walk(tree) for name in _list_imports(node)}.isdisjoint(_FINDING):
+        return None
+    for name in modules:
+        top = name.partition(".")[0]
+        places = [place / part for place in (folder, Path.cwd()) for part in (top, f"{top}.py")]
+        if not any(place.exists() for place in places) and not _is_importable(top):
+            return top
+    return None
+
+
+def find_class(tree: ast.Module, name: str) -> ast.ClassDef | None:
+    """The class of that name; None unless a class statement without decorators surely is all that binds the name."""
+    if _names_by_text(tree) or [*list_names(tree)].count(name) != 1:
+        return None
+    found = next((one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name), None)
+    return None if found is None or found.decorator_list or found.keywords else found
+
+
+def list_classes(tree: ast.Module) -> list[str]:
+    """The names of the classes that the file defines at its top."""
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+
+
+def is_no_class(tree: ast.Module, name: str) -> bool:
+    """True if the only statement that binds `name` defines a function, or gives it a number, text or display."""
+    if _names_by_text(tree) or [*list_names(tree)].count(name) != 1:
+        return False
+    data = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            return not node.decorator_list
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == name:
+            return isinstance(node.value, data)
+    return False
+
+
+def get_base_names(found: ast.ClassDef) -> list[str | None]:
+    """The name of each base class, of ``a.b`` the last part; None for one that is no name."""
+    return [getattr(base, "attr", getattr(base, "id", None)) for base in found.bases]
+
+
+def is_imported_from(tree: ast.Module, module: str, name: str) -> bool:
+    """True if an import from `module`, without another name, is all that binds `name`."""
+    if _names_by_text(tree) or [*list_names(tree)].count(name) != 1:
+        return False
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == module]
+    return any(alias.name == name and alias.asname is None for node in imports for alias in node.names)
+
+
+def _names_by_text(tree: ast.Module) -> bool:
+    """True if the file may define names that its source does not spell."""
+    return any(
+        getattr(node, "id", None) in _NAMING or getattr(node, "attr", None) == "modules"  # of sys
+        for node in ast.walk(tree)
+    )
+
+
+def _list_imports(node: ast.AST) -> list[str]:
+    """The modules that an import statement imports; none for another statement, or a relative import."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+
+
+def _is_importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return True  # it is there, and cannot be asked
