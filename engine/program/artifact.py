@@ -236,6 +236,8 @@ class Artifact:
         origins: value -> origin, for each value that equals an exported value.
         components: encoded constant, which is not among `constants` -> the constant of each of its components, by name.
         lowered: the target whose own passes have been applied; "" for none.
+        switches: the fields of the Config that had an effect before the passes of the target, as `engine.passes` lists
+            them; empty if not known, as in files of earlier engines.
     """
 
     name: str
@@ -252,6 +254,7 @@ class Artifact:
     origins: origins.Origins = field(default_factory=dict)
     lowered: str = ""
     components: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    switches: Mapping[str, Any] = field(default_factory=dict)
 
     def stored(self, value: int) -> np.ndarray | Stored:
         """A constant: its elements, or its components if it is encoded. KeyError for every other value."""
@@ -402,10 +405,12 @@ class Artifact:
         return hashlib.sha256(_canonical([self.structure_digest, self.checksums])).hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """The header, sources, log, origins and names of parameters: the contents of a file except the weights."""
+        """The contents of a file except the weights: header, sources, log, origins, names of parameters, switches."""
         named: dict[str, Any] = {"origins": origins.encode(self.origins)} if self.origins else {}
         if self.signature.parameters:
             named["parameters"] = list(self.signature.parameters)
+        if self.switches:
+            named["switches"] = dict(self.switches)
         return self.header() | {
             "sources": [i.source for i in self.instructions],
             "passes": [list(p) for p in self.passes],
