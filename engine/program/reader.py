@@ -138,7 +138,8 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         switches=_switches(header.get("switches", {})),
     )
     _check(artifact)
-    return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins))
+    modules = origins.decode_modules(header.get("origins", {}), len(artifact.instructions))
+    return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins, modules))
 
 
 def _name(value: Any) -> str:

@@ -301,9 +301,11 @@ class NodeProfile:
         roof_share: how much of the roof that binds it one core reaches while it works on it, counted by what is
             executed; None where that is unknown.
         bound: "compute" or "memory".
-        module: the path of the module of the user's model that computes it; "" where that is not known. For several
-            calls, each path once, with commas; likewise `source` and `kernel`, where `` x2`` follows a call that
-            is made twice.
+        module: the path of the module of the user's model that computes it; "" where that is not known. Of a fused
+            launch, `module` and `source` are those of the call that does most of the work, such as the product; of
+            merged products, the module that contains all of them, and the line of the first. For several calls of
+            torch, each path once, with commas; likewise `source` and `kernel`, where `` x2`` follows a call that is
+            made twice.
         is_reference: True for a reference kernel, which defines results and is slow.
         launches: how many launches or calls it is; more than 1 only where torch runs them.
     """
